@@ -1,0 +1,69 @@
+"""ServiceProfile: every choice that the service's interface leaves open, in one frozen value.
+
+docs/profiles.md explains each field: the gap, the default and why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceProfile:
+    """How one service fills the interface's gaps. `STANDARD` is the default, `LIVE` the public
+    reference server. Each field can be set in petsync.toml under `[service]`."""
+
+    name: str = "standard"
+    update_unknown: Literal["not_found", "creates"] = "not_found"
+    """What updatePet does with an id that the store does not have."""
+    add_existing: Literal["conflict", "replaces"] = "conflict"
+    """What addPet does with an id that the store has. The client never relies on it."""
+    array_style: Literal["csv", "multi"] = "csv"
+    """How `status` and `tags` travel in the query: `status=a,b` or `status=a&status=b`."""
+    one_value_a_query: bool = False
+    """Whether only the first value of an array parameter counts, so that each is asked alone."""
+    unknown_status: Literal["invalid", "empty"] = "invalid"
+    """What findPetsByStatus answers for a status that is not one of `statuses`."""
+    statuses: tuple[str, ...] = ("available", "pending", "sold")
+    """The status values to ask for in a snapshot, and to offer in a sheet."""
+    any_status: bool = False
+    """Whether a status outside `statuses` can be stored."""
+    required: tuple[str, ...] = ("name", "photo_urls")
+    """The fields without which the service refuses a pet."""
+    form_clears: bool = False
+    """Whether an empty value in updatePetWithForm empties the field (never relied on)."""
+    upload_needs_pet: bool = True
+    """Whether uploadFile answers 404 for an unknown pet."""
+    upload_adds_photo: bool = True
+    """Whether uploadFile appends the image's address to photoUrls."""
+    xml_tag_item: Literal["tags", "tag"] = "tags"
+    """The element of one tag inside `<tags>` in the XML that is sent."""
+    xml_photo_item: Literal["photoUrls", "photoUrl"] = "photoUrls"
+    """The element of one URL inside `<photoUrls>` in the XML that is sent."""
+    media: Literal["json", "xml"] = "json"
+    """The representation in which pets travel."""
+    api_key_header: str = "api_key"
+    """The header that carries the api key."""
+
+
+STANDARD = ServiceProfile()
+
+LIVE = ServiceProfile(
+    name="live",
+    update_unknown="creates",
+    add_existing="replaces",
+    array_style="multi",
+    one_value_a_query=True,
+    unknown_status="empty",
+    any_status=True,
+    required=(),
+    upload_needs_pet=False,
+    upload_adds_photo=False,
+    xml_tag_item="tag",
+    xml_photo_item="photoUrl",
+)
+
+PROFILES = {"standard": STANDARD, "live": LIVE}

@@ -1,0 +1,15 @@
+"""The canonical columns (design: "The table"), and a sheet's actions."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+__all__ = ["ACTIONS", "COLUMNS", "Action", "Column"]
+
+Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
+COLUMNS: tuple[Column, ...] = get_args(Column)
+"""`id` and `category_id` are Int64, the text columns `str`, `tags` and `photo_urls` lists."""
+
+Action = Literal["merge", "add", "update", "delete", "ignore"]
+ACTIONS: tuple[Action, ...] = get_args(Action)
+"""What a sheet may ask for a row; a blank cell is `merge`: add or update."""

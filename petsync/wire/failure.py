@@ -1,0 +1,89 @@
+"""An unsuccessful response becomes the error of petsync.errors that it means."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from petsync import errors
+from petsync.wire import json, xml
+from petsync.wire.message import Request, Response
+
+__all__ = ["error_for", "retry_after"]
+
+_INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
+_HINTS = {
+    401: "Give a valid token: --token-file, PETSYNC_TOKEN, or auth=petsync.auth.bearer(…).",
+    403: "The token lacks a scope that this operation needs (write:pets, read:pets).",
+}
+
+
+def error_for(response: Response, request: Request, now: datetime) -> errors.ApiError:
+    """The error for a status outside 2xx; `now` resolves a Retry-After date."""
+    said = _said(response)
+    about = "" if request.pet_id is None else f" of pet {request.pet_id}"
+    message = f"{request.operation}{about}: {response.status} {said}".rstrip()
+    kind = _kind(response.status)
+    error = kind(
+        message,
+        operation=request.operation,
+        pet_id=request.pet_id,
+        status=response.status,
+        service_message=said,
+        may_have_happened=response.status >= 500,
+        hint=_HINTS.get(response.status, ""),
+    )
+    if isinstance(error, errors.RateLimitedError | errors.ServiceError):
+        error.retry_after = retry_after(response.headers.get("retry-after", ""), now)
+    return error
+
+
+def retry_after(value: str, now: datetime) -> float | None:
+    """Seconds to wait from a Retry-After header: delta-seconds or an HTTP date; None if neither.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    text = value.strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - now).total_seconds())
+
+
+def _kind(status: int) -> type[errors.ApiError]:
+    if status in (401, 403):
+        return errors.AuthError
+    if status in _INVALID:
+        return errors.InvalidInputError
+    if status >= 500:
+        return errors.ServiceError
+    return {
+        404: errors.NotFoundError,
+        409: errors.DuplicateError,
+        429: errors.RateLimitedError,
+    }.get(status, errors.ResponseError)
+
+
+def _said(response: Response) -> str:
+    """The service's own words, in one line: an ApiResponse's message, else plain text."""
+    text = _message(response)
+    return " ".join(text.split())[:300]
+
+
+def _message(response: Response) -> str:
+    try:
+        if response.media.endswith("json"):
+            return json.decode_api_response(response.body).message or ""
+        if response.media.endswith("xml"):
+            return xml.decode_api_response(response.body).message or ""
+    except errors.ResponseError:
+        pass
+    if response.media.endswith("html"):
+        return ""
+    return response.body[:2000].decode("utf-8", "replace")
