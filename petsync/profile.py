@@ -14,7 +14,8 @@ __all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceProfile:
     """How one service fills the interface's gaps. `STANDARD` is the default, `LIVE` the public
-    reference server. Each field can be set in petsync.toml under `[service]`."""
+    reference server. Each field can be set in petsync.toml under `[service]`.
+    """
 
     name: str = "standard"
     update_unknown: Literal["not_found", "creates"] = "not_found"

@@ -57,7 +57,7 @@ class Sheet:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """The problems, one a row: address, row, column, severity, rule, value, problem, suggestion."""
+        """The problems, one a row, with the fields of `Finding` as columns."""
         names = list(Finding.__slots__)
         rows = [[getattr(problem, name) for name in names] for problem in self.problems]
         return pd.DataFrame(rows, columns=names)
