@@ -185,9 +185,7 @@ def _request(
 def _checked(pet_id: int, operation: str) -> int:
     """The id itself: an id of another type or size must not become another path."""
     if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
-        raise InvalidInputError(
-            f"{operation}: {pet_id!r} is no int64 pet id", operation=operation
-        )
+        raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
     return pet_id
 
 
@@ -207,9 +205,9 @@ def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation:
     return f"{name}={','.join(quote(item, safe='') for item in items)}"
 
 
-def _reader(from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]) -> Callable[
-    [Response], T
-]:
+def _reader(
+    from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
+) -> Callable[[Response], T]:
     """By what the service says it sent; a service that says nothing is taken at its first byte."""
 
     def read(response: Response) -> T:
@@ -239,8 +237,7 @@ def _multipart(
     boundary = f"petsync-{digest[:48]}"
     heads = (f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n" for head, _ in parts)
     body = b"".join(
-        head.encode() + content + b"\r\n"
-        for head, (_, content) in zip(heads, parts, strict=True)
+        head.encode() + content + b"\r\n" for head, (_, content) in zip(heads, parts, strict=True)
     )
     return boundary, body + f"--{boundary}--\r\n".encode()
 

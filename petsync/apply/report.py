@@ -1,0 +1,84 @@
+"""Report: what became of every row of a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+import pandas as pd
+
+from petsync._show import as_html, as_text
+from petsync.diff.plan import Plan
+from petsync.errors import InterruptedRunError
+from petsync.table.columns import Column
+
+__all__ = ["OUTCOMES", "Outcome", "Report", "Result"]
+
+Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
+OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
+"""`unknown`: no answer came, and asking the store did not settle whether it happened."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one change, conflict or blocked row. `number` is its place in the plan."""
+
+    number: int
+    kind: Literal["add", "update", "delete", "none"]
+    row: int | None
+    source: str
+    pet_id: int | None
+    outcome: Outcome
+    message: str = ""
+    assigned_id: int | None = None
+    """The id that the service gave a new pet."""
+    fields: tuple[Column, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's results in the plan's order, and its totals.
+
+    Rows in the sheet plus missing pets = applied + skipped + conflict + failed + unknown.
+    `stopped` says why a run ended early, "" if it did not; times are ISO 8601 in UTC.
+    """
+
+    run_id: str
+    plan: Plan
+    started: str
+    seconds: float
+    results: tuple[Result, ...]
+    stopped: str = ""
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many rows had each outcome; rows that agreed or were ignored are `skipped`."""
+        counts = Counter(result.outcome for result in self.results)
+        counts["skipped"] += self.plan.unchanged + self.plan.ignored
+        return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 3 some rows failed, 5 conflicts, 7 stopped early."""
+        counts = self.counts
+        if self.stopped:
+            return InterruptedRunError.exit_code
+        if counts["failed"] or counts["unknown"]:
+            return 3
+        return 5 if counts["conflict"] else 0
+
+    def to_frame(self) -> pd.DataFrame:
+        """The results: row, source, kind, id, outcome, message, assigned_id; one a result."""
+        names = ["row", "source", "kind", "id", "outcome", "message", "assigned_id"]
+        rows = [
+            [r.row, r.source, r.kind, r.pet_id, r.outcome, r.message, r.assigned_id]
+            for r in self.results
+        ]
+        integers = dict.fromkeys(("row", "id", "assigned_id"), "Int64")
+        return pd.DataFrame(rows, columns=names).astype(integers)
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)

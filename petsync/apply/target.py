@@ -1,0 +1,33 @@
+"""Target: what the engine needs of a store. The client is one; tests have their own."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from petsync.model import Pet
+
+__all__ = ["Target"]
+
+
+class Target(Protocol):
+    """A store, one pet at a time. Errors are those of petsync.errors; each call retries what is
+    safe to repeat by itself, and an error's `may_have_happened` is honest.
+    """
+
+    async def get(self, pet_id: int) -> Pet | None:
+        """The pet as it is now, None if there is none."""
+
+    async def add(self, pet: Pet) -> Pet:
+        """Add the pet, once; the answer carries its id."""
+
+    async def replace(self, pet: Pet) -> Pet:
+        """Replace the whole pet of that id."""
+
+    async def rename(self, pet_id: int, *, name: str | None, status: str | None) -> None:
+        """Change name and status only, by the form operation; None is left out."""
+
+    async def delete(self, pet_id: int) -> None:
+        """Delete the pet."""
+
+    async def all(self) -> list[Pet]:
+        """Every pet that the service's queries list."""

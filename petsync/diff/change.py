@@ -1,0 +1,94 @@
+"""Change: an Add, an Update or a Delete of one pet; Conflict and Blocked: rows that are none."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from petsync.model import Pet
+from petsync.table.columns import Column
+
+__all__ = ["Add", "Blocked", "Change", "Conflict", "Delete", "Update"]
+
+Kind = Literal["add", "update", "delete"]
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    row: int | None
+    """The row in the sheet, None for a delete of a pet that the sheet does not name."""
+    source: str
+    """The row's address in the sheet, "" where `row` is None."""
+    fields: tuple[Column, ...] = ()
+    """The columns that differ, in the table's order."""
+
+
+class Add(_Change, frozen=True, kw_only=True, tag="add"):
+    """A pet that the store does not have; without an id the service assigns one."""
+
+    after: Pet
+    kind: ClassVar[Kind] = "add"
+
+    @property
+    def pet_id(self) -> int | None:
+        """The id that the sheet gives, None if the service is to assign one."""
+        return self.after.id
+
+    @property
+    def before(self) -> None:
+        """Nothing: the pet is not there yet."""
+        return
+
+
+class Update(_Change, frozen=True, kw_only=True, tag="update"):
+    """A pet that is to change from `before` to `after`, in `fields` only."""
+
+    before: Pet
+    after: Pet
+    kind: ClassVar[Kind] = "update"
+
+    @property
+    def pet_id(self) -> int | None:
+        """The pet's id."""
+        return self.before.id
+
+
+class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
+    """A pet that is to go, if it still is as `before`. `why` is "asked" (the row's action) or
+    "missing" (no row names it).
+    """
+
+    before: Pet
+    why: Literal["asked", "missing"] = "asked"
+    kind: ClassVar[Kind] = "delete"
+
+    @property
+    def pet_id(self) -> int | None:
+        """The pet's id."""
+        return self.before.id
+
+    @property
+    def after(self) -> None:
+        """Nothing: the pet will be gone."""
+        return
+
+
+Change = Add | Update | Delete
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that the store contradicts: nothing is sent for it until a person decides."""
+
+    row: int
+    source: str
+    pet_id: int | None
+    problem: str
+    suggestion: str
+
+
+class Blocked(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that an error in the sheet keeps out of the plan."""
+
+    row: int
+    source: str
+    problem: str

@@ -1,0 +1,83 @@
+"""The comparison itself: a snapshot and a sheet become a plan. Pure: same input, same plan."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from petsync.diff import align
+from petsync.diff.change import Blocked, Change
+from petsync.diff.decide import Decisions
+from petsync.diff.guard import Guard
+from petsync.diff.missing import missing
+from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.snapshot import Snapshot
+from petsync.model import Pet
+from petsync.profile import STANDARD, ServiceProfile
+from petsync.table.sheet import Sheet
+
+__all__ = ["compare", "unproved"]
+
+_ORDER = {"add": 0, "update": 1, "delete": 2}
+_DEFAULT_OPTIONS = PlanOptions()
+_DEFAULT_GUARD = Guard()
+
+unproved = align.unproved
+
+
+def compare(
+    snapshot: Snapshot,
+    sheet: Sheet,
+    *,
+    found: Mapping[int, Pet | None],
+    created: str,
+    options: PlanOptions = _DEFAULT_OPTIONS,
+    guard: Guard = _DEFAULT_GUARD,
+    profile: ServiceProfile = STANDARD,
+) -> Plan:
+    """The plan that brings the store to what the sheet says.
+
+    `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
+    says: the pet, or None for a 404. `created` is the moment, ISO 8601.
+    """
+    decisions = Decisions(snapshot, sheet, found, options, profile)
+    decided = decisions.changes()
+    deletes, notes = missing(snapshot, sheet, decisions.named, decided, options)
+    changes: list[Change] = sorted([*decided, *deletes], key=lambda change: _ORDER[change.kind])
+    kinds = Counter(change.kind for change in changes)
+    rows = len(sheet.frame) + len(sheet.blocked)
+    return Plan(
+        created=created,
+        store=snapshot.source,
+        profile=profile.name,
+        source=sheet.source,
+        source_digest=sheet.digest,
+        options=options,
+        guard=guard,
+        changes=tuple(changes),
+        conflicts=tuple(decisions.conflicts),
+        blocked=_blocked(sheet),
+        unchanged=decisions.unchanged,
+        ignored=decisions.ignored,
+        rows=rows,
+        pets=len(snapshot),
+        notes=(*decisions.notes(), *notes),
+        verdict=guard.judge(
+            pets=len(snapshot),
+            rows=rows,
+            adds=kinds["add"],
+            updates=kinds["update"],
+            deletes=kinds["delete"],
+        ),
+    )
+
+
+def _blocked(sheet: Sheet) -> tuple[Blocked, ...]:
+    problems: dict[int, list[str]] = defaultdict(list)
+    for finding in sheet.problems:
+        if finding.severity == "error":
+            problems[finding.row].append(f"{finding.address}: {finding.problem}")
+    return tuple(
+        Blocked(row=row, source=sheet.address(row), problem="; ".join(problems[row]))
+        for row in sheet.blocked
+    )

@@ -1,0 +1,249 @@
+"""What is to become of each row: a change, a conflict, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from petsync.diff import align
+from petsync.diff.change import Add, Change, Conflict, Delete, Update
+from petsync.diff.fields import differing, normal
+from petsync.diff.match import Candidates
+from petsync.diff.merge import contradiction, merged
+from petsync.diff.plan import PlanOptions
+from petsync.diff.snapshot import Snapshot
+from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Pet
+from petsync.profile import ServiceProfile
+from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["Decisions"]
+
+_NEW = Pet()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    number: int
+    action: str
+    pet_id: int | None
+    said: Mapping[Column, Any]
+    place: int
+    """Its pet's place in the snapshot, -1 for none."""
+
+
+class Decisions:
+    """The rows of a sheet, decided one after the other against a snapshot.
+
+    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `named` (the
+    places in the snapshot of the pets that rows mean), and `notes()`.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        sheet: Sheet,
+        found: Mapping[int, Pet | None],
+        options: PlanOptions,
+        profile: ServiceProfile,
+    ) -> None:
+        self._pets, self._sheet, self._found = snapshot.frame, sheet, found
+        self._options, self._profile = options, profile
+        self._vocabulary = Vocabulary(snapshot.frame)
+        frame = sheet.frame
+        places = align.positions(frame["id"], self._pets) if "id" in frame else _nowhere(frame)
+        active = (frame["action"] != "ignore").to_numpy(dtype=bool)
+        self._rows, self._places = frame[active], places[active]
+        self.named = {int(place) for place in places if place >= 0} | self._blocked_places()
+        self.ignored = int((~active).sum())
+        self.unchanged = 0
+        self.conflicts: list[Conflict] = []
+        self._taken: list[str] = []
+        self._by_name: list[str] = []
+
+    def changes(self) -> list[Change]:
+        """The changes, in the order of the rows."""
+        return [change for row in self._left_over() if (change := self._decide(row)) is not None]
+
+    def notes(self) -> Iterator[str]:
+        """What a person should look at, in a sentence each."""
+        if self._taken:
+            yield (
+                f"{_some(self._taken)}: rows without an id that say just what a pet already says "
+                "were taken as that pet. Write `add` in the action column to add another one."
+            )
+        if self._by_name:
+            yield (
+                f"{_some(self._by_name)}: category and category_id contradict each other; the "
+                "category's name was taken."
+            )
+
+    def _blocked_places(self) -> set[int]:
+        ids = pd.Series(sorted(self._sheet.blocked_ids), dtype="Int64")
+        return {int(place) for place in align.positions(ids, self._pets) if place >= 0}
+
+    def _left_over(self) -> Iterator[_Row]:
+        """The rows that may be anything but in agreement with their pet."""
+        placed = self._places >= 0
+        compared = placed & self._rows["action"].isin(("merge", "update", "add")).to_numpy()
+        rows, pets = self._rows[compared], self._pets.iloc[self._places[compared]]
+        left = np.ones(len(self._rows), dtype=bool)
+        left[compared] = align.may_differ(rows, pets)
+        self.unchanged += int((~left).sum())
+        return _rows(self._rows[left], self._places[left])
+
+    def _decide(self, row: _Row) -> Change | None:
+        if row.pet_id is not None:
+            pet = self._pet_at(row.place) if row.place >= 0 else self._found.get(row.pet_id)
+            return self._on(row, pet)
+        if row.action == "add":
+            return self._add(row)
+        matches = self._candidates.agreeing(row.said) if self._options.match_on else []
+        if len(matches) > 1:
+            ids = ", ".join(str(pet.id) for _, pet in matches[:5])
+            return self._conflict(row, f"matches several pets: {ids}", "Give the row its id.")
+        if matches:
+            return self._on_match(row, *matches[0])
+        return self._without_match(row)
+
+    def _on_match(self, row: _Row, place: int, pet: Pet) -> Change | None:
+        if place in self.named:
+            problem = f"matches pet {pet.id}, which another row means already"
+            return self._conflict(row, problem, "Give each row its id.", pet.id)
+        self.named.add(place)
+        return self._on(row, pet)
+
+    def _without_match(self, row: _Row) -> Change | None:
+        if row.action in ("update", "delete"):
+            return self._conflict(
+                row, f"is to {row.action} a pet, but has no id", "Give the row the pet's id."
+            )
+        taken = self._candidates.take_identical(row.said, self._vocabulary)
+        if taken is None:
+            return self._add(row)
+        place, pet = taken
+        self.named.add(place)
+        self._taken.append(f"{self._source(row)} = pet {pet.id}")
+        return self._agrees()
+
+    def _on(self, row: _Row, pet: Pet | None) -> Change | None:
+        """The change of a row whose pet is known, or known not to be there."""
+        if row.action == "delete":
+            return self._agrees() if pet is None else self._delete(row, pet)
+        if pet is not None:
+            return self._update(row, pet)
+        if row.action == "update":
+            problem = f"is to update pet {row.pet_id}, which the store does not have"
+            return self._conflict(row, problem, "Correct the id, or write `add`.", row.pet_id)
+        return self._add(row)
+
+    def _delete(self, row: _Row, pet: Pet) -> Delete:
+        return Delete(row=row.number, source=self._source(row), before=pet)
+
+    def _update(self, row: _Row, pet: Pet) -> Change | None:
+        after = merged(pet, row.said, self._vocabulary)
+        fields = differing(pet, after)
+        if not fields:
+            return self._agrees()
+        if row.action == "add":
+            problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(fields)}"
+            return self._conflict(
+                row, problem, "Write `update`, or leave the action blank.", pet.id
+            )
+        if after.status is None and "status" in fields:
+            problem = "would have no status, and no query of the service could find it"
+            return self._conflict(row, problem, self._a_status(), pet.id)
+        self._mind(row)
+        source = self._source(row, fields[0])
+        return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
+
+    def _add(self, row: _Row) -> Change | None:
+        after = merged(Pet(id=row.pet_id), row.said, self._vocabulary)
+        if not normal(after.name) and "name" in self._profile.required:
+            return self._conflict(
+                row, "would be a new pet without a name", "Give it a name, or the id of its pet."
+            )
+        if after.status is None:
+            return self._conflict(
+                row,
+                "would be a new pet without a status, which no query of the service could find",
+                self._a_status(),
+            )
+        self._mind(row)
+        fields = differing(_NEW, after)
+        return Add(row=row.number, source=self._source(row), fields=fields, after=after)
+
+    def _a_status(self) -> str:
+        return f"Give it a status: {', '.join(self._profile.statuses)}."
+
+    def _mind(self, row: _Row) -> None:
+        if contradiction(row.said, self._vocabulary):
+            self._by_name.append(self._source(row, "category_id"))
+
+    def _agrees(self) -> Change | None:
+        self.unchanged += 1
+        return None
+
+    def _conflict(
+        self, row: _Row, problem: str, suggestion: str, pet_id: int | None = None
+    ) -> Change | None:
+        self.conflicts.append(
+            Conflict(
+                row=row.number,
+                source=self._source(row),
+                pet_id=pet_id,
+                problem=problem,
+                suggestion=suggestion,
+            )
+        )
+        return None
+
+    def _source(self, row: _Row, column: Column = "id") -> str:
+        return self._sheet.address(row.number, column)
+
+    def _pet_at(self, place: int) -> Pet:
+        return pets_from_frame(self._pets.iloc[[place]])[0]
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        rows = self._rows
+        nameless = rows[rows["id"].isna()] if "id" in rows else rows
+        names = set(nameless["name"].dropna().map(normal)) if "name" in rows else set()
+        places = range(len(self._pets))
+        free = [p for p in places if self._options.match_on or p not in self.named]
+        return Candidates(self._pets, free, names, self._options.match_on)
+
+
+def _nowhere(frame: pd.DataFrame) -> align.Positions:
+    return np.full(len(frame), -1, dtype=np.intp)
+
+
+def _rows(frame: pd.DataFrame, places: align.Positions) -> Iterator[_Row]:
+    said_columns: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
+    columns = [_said(frame[c]) for c in said_columns]
+    ids = _said(frame["id"]) if "id" in frame else [None] * len(frame)
+    numbers, actions = frame.index.tolist(), frame["action"].tolist()
+    for n, (number, action, pet_id) in enumerate(zip(numbers, actions, ids, strict=True)):
+        pairs = zip(said_columns, columns, strict=True)
+        said: dict[Column, Any] = {name: values[n] for name, values in pairs if values[n] is not None}
+        yield _Row(number, action, pet_id, said, int(places[n]))
+
+
+def _said(column: pd.Series[Any]) -> list[Any]:
+    """The values, None where the column says nothing."""
+    if column.dtype == object:
+        return [value if isinstance(value, list) else None for value in column]
+    values = column.astype(object).where(column.notna(), None)
+    return list(values)
+
+
+def _some(items: list[str]) -> str:
+    shown = ", ".join(items[:5])
+    return f"{shown} and {len(items) - 5} more" if len(items) > 5 else shown

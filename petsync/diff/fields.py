@@ -1,0 +1,76 @@
+"""One field of a pet: its value, its text as a cell shows it, and what counts as the same."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Hashable, Mapping
+
+from petsync.model import Pet, Tag
+from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.columns import COLUMNS, Column
+
+__all__ = ["cell", "differing", "key", "normal", "same"]
+
+
+def normal(text: str | None) -> str:
+    """Text as it is compared: in NFC, without outer white space; missing text is empty."""
+    return unicodedata.normalize("NFC", text).strip() if text else ""
+
+
+def cell(pet: Pet | None, column: Column) -> str:
+    """The field as a cell shows it; empty where there is no pet or no value."""
+    return "" if pet is None else _CELLS[column](pet)
+
+
+def differing(before: Pet, after: Pet) -> tuple[Column, ...]:
+    """The columns in which two pets differ, in the table's order; `id` is no field."""
+    return tuple(c for c in COLUMNS if c != "id" and not same(before, after, c))
+
+
+def same(one: Pet, other: Pet, column: Column) -> bool:
+    """Whether two pets agree in a column: names trimmed and in NFC, status without regard to
+    case, tags as a set, photo URLs as an ordered list.
+    """
+    return key(one, column) == key(other, column)
+
+
+def key(pet: Pet, column: Column) -> Hashable:
+    """What two pets must share to agree in a column."""
+    return _KEYS[column](pet)
+
+
+def _tag_key(tag: Tag) -> tuple[int | None, str]:
+    return tag.id, normal(tag.name)
+
+
+def _says(tag: Tag) -> bool:
+    return tag.id is not None or bool(tag.name)
+
+
+def _category_id(pet: Pet) -> int | None:
+    return pet.category.id if pet.category else None
+
+
+def _category(pet: Pet) -> str | None:
+    return pet.category.name if pet.category else None
+
+
+_KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
+    "id": lambda pet: pet.id,
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: normal(pet.status).casefold(),
+    "category": lambda pet: normal(_category(pet)),
+    "category_id": _category_id,
+    "tags": lambda pet: frozenset(map(_tag_key, filter(_says, pet.tags))),
+    "photo_urls": lambda pet: pet.photo_urls,
+}
+
+_CELLS: Mapping[Column, Callable[[Pet], str]] = {
+    "id": lambda pet: "" if pet.id is None else str(pet.id),
+    "name": lambda pet: pet.name or "",
+    "status": lambda pet: pet.status or "",
+    "category": lambda pet: _category(pet) or "",
+    "category_id": lambda pet: "" if (number := _category_id(pet)) is None else str(number),
+    "tags": lambda pet: format_tags(pet.tags),
+    "photo_urls": lambda pet: format_photo_urls(pet.photo_urls),
+}

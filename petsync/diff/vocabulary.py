@@ -1,0 +1,85 @@
+"""Vocabulary: the categories and tags that a store uses, to complete what a sheet only names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import pandas as pd
+
+from petsync.diff.fields import normal
+from petsync.model import Category, Tag
+
+__all__ = ["Vocabulary"]
+
+T = TypeVar("T", Category, Tag)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the pets of `frame` use; counted when it is first asked for.
+
+    Where a name stands with several ids (or an id with several names) the most frequent one is
+    meant, and among equals the lowest.
+    """
+
+    frame: pd.DataFrame
+
+    def tag_named(self, name: str) -> Tag | None:
+        """The tag that the store knows by this name."""
+        return self._tags[0].get(normal(name))
+
+    def tag_numbered(self, identity: int) -> Tag | None:
+        """The tag that the store knows by this id."""
+        return self._tags[1].get(identity)
+
+    def category_named(self, name: str) -> Category | None:
+        """The category that the store knows by this name."""
+        return self._categories[0].get(normal(name))
+
+    def category_numbered(self, identity: int) -> Category | None:
+        """The category that the store knows by this id."""
+        return self._categories[1].get(identity)
+
+    def knows(self, category: Category) -> bool:
+        """Whether the store uses this very pair of name and id."""
+        return (normal(category.name), category.id) in self._pairs
+
+    @cached_property
+    def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
+        return _by_use(tag for tags in self.frame["tags"] for tag in tags)
+
+    @cached_property
+    def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:
+        return _by_use(self._used_categories)
+
+    @cached_property
+    def _pairs(self) -> frozenset[tuple[str, int | None]]:
+        return frozenset((normal(c.name), c.id) for c in self._used_categories)
+
+    @cached_property
+    def _used_categories(self) -> list[Category]:
+        numbers, names = self.frame["category_id"], self.frame["category"]
+        pairs = zip(numbers.tolist(), names.tolist(), strict=True)
+        given = (numbers.notna() | names.notna()).tolist()
+        return [
+            Category(None if number is pd.NA else number, name if isinstance(name, str) else None)
+            for (number, name), is_given in zip(pairs, given, strict=True)
+            if is_given
+        ]
+
+
+def _by_use(things: Iterable[T]) -> tuple[dict[str, T], dict[int, T]]:
+    """The things by name and by id, the most used one of each."""
+    named: dict[str, T] = {}
+    numbered: dict[int, T] = {}
+    counts = Counter(things)
+    for thing in sorted(counts, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or "")):
+        if thing.name:
+            named.setdefault(normal(thing.name), thing)
+        if thing.id is not None:
+            numbered.setdefault(thing.id, thing)
+    return named, numbered

@@ -1,0 +1,150 @@
+"""Pets as a DataFrame and back, without loss.
+
+Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
+where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object columns.
+Where a pet carries unknown fields an eighth column, `extra`, holds them (None elsewhere); a
+category's own unknown fields are under the key `category` of `extra`'s reserved entry.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from petsync.model import Category, Pet, Tag
+from petsync.table.columns import COLUMNS
+from petsync.wire import json
+
+__all__ = ["EXTRA", "frame_from_json", "frame_from_pets", "integers", "pets_from_frame", "texts"]
+
+EXTRA = "extra"
+_CATEGORY_EXTRA = "(category)"
+_TEXT = pd.StringDtype(na_value=np.nan)
+
+
+def frame_from_json(body: bytes) -> pd.DataFrame:
+    """The table of a JSON list of pets; a pet that is there twice is one row, the last one.
+
+    Raises ResponseError that names the first pet that cannot be read.
+    """
+    with _no_collection():
+        rows = json.decode_rows(body)
+        frame = _frame(json.decode_pets(body) if rows is None else rows)
+        del rows
+    return without_duplicates(frame)
+
+
+def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
+    """The table of `pets`, one row each in their order, with a RangeIndex."""
+    with _no_collection():
+        return _frame(list(pets))
+
+
+def pets_from_frame(frame: pd.DataFrame) -> list[Pet]:
+    """The pets of a table, one for each row. Columns that are not there are empty."""
+    columns = [_values(frame, name) for name in (*COLUMNS, EXTRA)]
+    return [_pet(*row) for row in zip(*columns, strict=True)]
+
+
+def without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with one row for each id, the last one; rows without an id all stay."""
+    repeated = frame["id"].duplicated(keep="last") & frame["id"].notna()
+    return frame[~repeated].reset_index(drop=True) if repeated.any() else frame
+
+
+def texts(values: Sequence[str | None]) -> pd.api.extensions.ExtensionArray:
+    """Text or None as an array of pandas' `str` dtype."""
+    array: pd.api.extensions.ExtensionArray = pd.array(
+        pa.array(values, pa.large_string()), dtype=_TEXT
+    )
+    return array
+
+
+def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
+    """Integers or None as an Int64 array, exact to 2^63-1."""
+    exact = pa.array(values, pa.int64())
+    return pd.arrays.IntegerArray(
+        exact.fill_null(0).to_numpy(zero_copy_only=False),
+        exact.is_null().to_numpy(zero_copy_only=False),
+    )
+
+
+def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
+    columns: dict[str, Any] = {
+        "id": integers([pet.id for pet in pets]),
+        "name": texts([pet.name for pet in pets]),
+        "status": texts([pet.status for pet in pets]),
+        "category": texts([c.name if (c := pet.category) else None for pet in pets]),
+        "category_id": integers([c.id if (c := pet.category) else None for pet in pets]),
+        "tags": _lists([pet.tags for pet in pets]),
+        "photo_urls": _lists([pet.photo_urls for pet in pets]),
+    }
+    extra = [_extra(pet) for pet in pets if isinstance(pet, Pet)]
+    if any(extra):
+        columns[EXTRA] = pd.Series(extra, dtype=object)
+    return pd.DataFrame(columns, copy=False)
+
+
+def _lists(values: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values if values and isinstance(values[0], list) else [list(v) for v in values]
+    return array
+
+
+def _extra(pet: Pet) -> dict[str, Any] | None:
+    of_category = pet.category.extra if pet.category else None
+    if of_category is None:
+        return dict(pet.extra) if pet.extra else None
+    return {**(pet.extra or {}), _CATEGORY_EXTRA: dict(of_category)}
+
+
+def _values(frame: pd.DataFrame, name: str) -> list[Any]:
+    if name not in frame:
+        return [None] * len(frame)
+    column = frame[name]
+    missing = column.isna() if column.dtype != object else column.map(lambda v: v is None)
+    values = column.tolist()
+    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+
+
+def _pet(
+    identity: int | None,
+    name: str | None,
+    status: str | None,
+    category: str | None,
+    category_id: int | None,
+    tags: Sequence[Tag] | None,
+    photo_urls: Sequence[str] | None,
+    extra: Mapping[str, Any] | None,
+) -> Pet:
+    kept = dict(extra or {})
+    of_category = kept.pop(_CATEGORY_EXTRA, None)
+    return Pet(
+        id=identity,
+        name=name,
+        status=status,
+        category=Category(category_id, category, of_category),
+        tags=tuple(tags or ()),
+        photo_urls=tuple(photo_urls or ()),
+        extra=kept or None,
+    )
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold the garbage collector back: it would walk millions of new objects, none of them in a
+    cycle, over and over.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
