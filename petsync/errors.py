@@ -171,6 +171,7 @@ class LockedError(PetsyncError):
 
 
 class InterruptedRunError(PetsyncError):
-    """The run was stopped at a change's boundary; what it did is in its journal."""
+    """The run was stopped at a change's boundary; what it did is in its journal and `report`."""
 
     exit_code = 7
+    report: object = None

@@ -5,10 +5,13 @@ docs/profiles.md explains each field: the gap, the default and why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-__all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile"]
+from petsync.errors import SettingsError
+
+__all__ = ["LIVE", "PROFILES", "STANDARD", "ServiceProfile", "profile_from"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +71,34 @@ LIVE = ServiceProfile(
 )
 
 PROFILES = {"standard": STANDARD, "live": LIVE}
+
+
+def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> ServiceProfile:
+    """The profile of that name with single fields replaced, as `[service]` in petsync.toml does.
+
+    Raises SettingsError that names the field, its value and what it may be.
+    """
+    if name not in PROFILES:
+        raise SettingsError(f"profile {name!r} is unknown", hint=f"Known: {', '.join(PROFILES)}.")
+    hints = get_type_hints(ServiceProfile)
+    values: dict[str, Any] = {
+        key: _checked(key, value, hints) for key, value in (overrides or {}).items()
+    }
+    return replace(PROFILES[name], **values)
+
+
+def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
+    if key not in hints:
+        raise SettingsError(f"[service] {key} is unknown", hint=f"Known: {', '.join(hints)}.")
+    options = get_args(hints[key])
+    if get_origin(hints[key]) is Literal:
+        fits, wanted = value in options, " or ".join(map(repr, options))
+    elif options:
+        value = tuple(value) if isinstance(value, list) else value
+        fits = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        wanted = "a list of text"
+    else:
+        fits, wanted = type(value) is hints[key], f"of type {hints[key].__name__}"
+    if not fits:
+        raise SettingsError(f"[service] {key} is {value!r}, and must be {wanted}")
+    return value

@@ -231,8 +231,8 @@ def _rows(frame: pd.DataFrame, places: align.Positions) -> Iterator[_Row]:
     ids = _said(frame["id"]) if "id" in frame else [None] * len(frame)
     numbers, actions = frame.index.tolist(), frame["action"].tolist()
     for n, (number, action, pet_id) in enumerate(zip(numbers, actions, ids, strict=True)):
-        pairs = zip(said_columns, columns, strict=True)
-        said: dict[Column, Any] = {name: values[n] for name, values in pairs if values[n] is not None}
+        cells = ((name, values[n]) for name, values in zip(said_columns, columns, strict=True))
+        said: dict[Column, Any] = {name: value for name, value in cells if value is not None}
         yield _Row(number, action, pet_id, said, int(places[n]))
 
 

@@ -1,0 +1,41 @@
+"""A plan as a file: JSON, readable by its owner alone, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from petsync.diff.plan import Plan
+from petsync.errors import PlanError
+
+__all__ = ["load_plan", "save_plan"]
+
+
+def save_plan(plan: Plan, path: str | Path) -> Path:
+    """The path of the plan's file, of mode 0600. Raises PlanError where it cannot be written."""
+    target = Path(path)
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(plan.to_json())
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise PlanError(f"{target} cannot be written: {error.strerror}") from None
+    return target
+
+
+def load_plan(path: str | Path) -> Plan:
+    """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
+    source = Path(path)
+    try:
+        return Plan.from_json(source.read_bytes(), str(source))
+    except OSError as error:
+        raise PlanError(
+            f"{source} cannot be read: {error.strerror}",
+            hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
+        ) from None

@@ -1,0 +1,126 @@
+"""The interface's eight operations, as they are: one method each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from petsync._loop import LoopThread, blocking
+from petsync.client.session import Session
+from petsync.errors import InvalidInputError
+from petsync.model import ApiResponse, Pet
+from petsync.profile import ServiceProfile
+from petsync.wire import calls
+from petsync.wire.message import Call
+
+__all__ = ["Api", "AsyncApi", "each_query"]
+
+
+class AsyncApi:
+    """The eight operations, asynchronous; each raises ApiError and nothing else."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def add_pet(self, pet: Pet) -> Pet:
+        """Add a new pet; the answer is the pet as the service has it, with its id."""
+        return await self.session.send(calls.add_pet(pet, profile=self._profile))
+
+    async def update_pet(self, pet: Pet) -> Pet:
+        """Replace the pet of that id by this one; fields that are left out are emptied."""
+        return await self.session.send(calls.update_pet(pet, profile=self._profile))
+
+    async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
+        """Delete the pet."""
+        await self.session.send(calls.delete_pet(pet_id, api_key=api_key, profile=self._profile))
+
+    async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
+        """The pets that have one of the statuses. The interface marks it deprecated."""
+        return await self._find(calls.find_pets_by_status, status)
+
+    async def find_pets_by_tags(self, tags: str | Sequence[str]) -> list[Pet]:
+        """The pets that carry at least one of the tags, each once."""
+        return await self._find(calls.find_pets_by_tags, tags)
+
+    async def get_pet_by_id(self, pet_id: int) -> Pet:
+        """The pet of that id. Raises NotFoundError."""
+        return await self.session.send(calls.get_pet_by_id(pet_id, profile=self._profile))
+
+    async def update_pet_with_form(
+        self, pet_id: int, *, name: str | None = None, status: str | None = None
+    ) -> None:
+        """Change name, status or both, and nothing else."""
+        await self.session.send(
+            calls.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
+        )
+
+    async def upload_file(
+        self,
+        pet_id: int,
+        file: bytes | str | Path | None = None,
+        *,
+        filename: str | None = None,
+        additional_metadata: str | None = None,
+    ) -> ApiResponse:
+        """Upload an image, given as bytes or as a path. Never repeated by itself."""
+        content, name = _file(file)
+        call = calls.upload_file(
+            pet_id,
+            file=content,
+            filename=filename or name,
+            additional_metadata=additional_metadata,
+            profile=self._profile,
+        )
+        return await self.session.send(call)
+
+    @property
+    def _profile(self) -> ServiceProfile:
+        return self.session.profile
+
+    async def _find(
+        self, make: Callable[..., Call[list[Pet]]], values: str | Sequence[str]
+    ) -> list[Pet]:
+        found: dict[object, Pet] = {}
+        for call in each_query(make, values, self._profile):
+            pets = await self.session.send(call)
+            for pet in pets:
+                found[("without id", len(found)) if pet.id is None else pet.id] = pet
+        return list(found.values())
+
+
+def each_query(
+    make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
+) -> list[Call[list[Pet]]]:
+    """The calls that ask for all values: one, or one each where only a first value counts."""
+    asked = list(dict.fromkeys([values] if isinstance(values, str) else values))
+    groups = [[value] for value in asked] if profile.one_value_a_query and asked else [asked]
+    return [make(group, profile=profile) for group in groups]
+
+
+def _file(file: bytes | str | Path | None) -> tuple[bytes | None, str]:
+    if file is None or isinstance(file, bytes):
+        return file, "image"
+    path = Path(file)
+    try:
+        return path.read_bytes(), path.name
+    except OSError as error:
+        raise InvalidInputError(
+            f"uploadFile: {path} cannot be read: {error.strerror}", operation="uploadFile"
+        ) from None
+
+
+class Api:
+    """The eight operations, synchronous; `aio` is the asynchronous original."""
+
+    def __init__(self, aio: AsyncApi, loop: LoopThread) -> None:
+        self.aio = aio
+        self._loop = loop
+
+    add_pet = blocking(AsyncApi.add_pet)
+    update_pet = blocking(AsyncApi.update_pet)
+    delete_pet = blocking(AsyncApi.delete_pet)
+    find_pets_by_status = blocking(AsyncApi.find_pets_by_status)
+    find_pets_by_tags = blocking(AsyncApi.find_pets_by_tags)
+    get_pet_by_id = blocking(AsyncApi.get_pet_by_id)
+    update_pet_with_form = blocking(AsyncApi.update_pet_with_form)
+    upload_file = blocking(AsyncApi.upload_file)

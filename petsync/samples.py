@@ -1,0 +1,14 @@
+"""The sample data: a shop's catalogue, and what its people made of it (sample_data/README.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["sample_data"]
+
+
+def sample_data() -> Path:
+    """The folder of the sample files: inside an installed petsync, or beside its source."""
+    here = Path(__file__).resolve().parent
+    installed = here / "sample_data"
+    return installed if installed.is_dir() else here.parent / "sample_data"

@@ -1,0 +1,125 @@
+"""Settings: argument > PETSYNC_* > petsync.toml > default, resolved once and frozen.
+
+Nothing here reads the environment or a file by itself: both are handed in.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from petsync.errors import SettingsError
+
+__all__ = ["Secret", "Settings", "read_toml", "resolve"]
+
+_TOML = "petsync.toml"
+_KEYS: Mapping[str, tuple[type, ...]] = {
+    "url": (str,),
+    "profile": (str,),
+    "state": (str,),
+    "allow_http": (list,),
+    "timeout": (int, float),
+    "service": (dict,),
+    "columns": (dict,),
+}
+
+
+class Secret:
+    """A text that shows itself as `***`; `reveal()` gives it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself, for the one place that sends it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError("a secret is not pickled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What petsync runs with. `service` overrides fields of the profile; `columns` maps headers of
+    sheets to petsync's columns; `allow_http` names hosts that may get a token over plain http;
+    `timeout` is in seconds.
+    """
+
+    url: str | None = None
+    profile: str = "standard"
+    state: Path = Path(".petsync")
+    token: Secret | None = None
+    api_key: Secret | None = None
+    allow_http: tuple[str, ...] = ()
+    timeout: float = 30.0
+    service: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def resolve(
+    arguments: Mapping[str, Any], environ: Mapping[str, str], toml: Mapping[str, Any]
+) -> Settings:
+    """The settings; an argument that is None does not count. Raises SettingsError."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    named = {
+        name: value
+        for name in ("url", "profile", "state")
+        if (value := environ.get(f"PETSYNC_{name.upper()}"))
+    }
+    secrets = {
+        name: Secret(value.strip())
+        for name in ("token", "api_key")
+        if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
+    }
+    merged = {**toml, **named, **secrets, **given}
+    for name in ("token", "api_key"):
+        if isinstance(merged.get(name), str):
+            merged[name] = Secret(merged[name].strip())
+    merged["state"] = Path(merged.get("state", ".petsync"))
+    merged["allow_http"] = tuple(merged.get("allow_http", ()))
+    return Settings(**merged)
+
+
+def read_toml(folder: Path) -> Mapping[str, Any]:
+    """The content of petsync.toml in `folder`, checked; empty where there is none.
+
+    Raises SettingsError that names the file, the key, its value and the type it should have.
+    """
+    path = folder / _TOML
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    for key, value in content.items():
+        _check(path, key, value)
+    return content
+
+
+def _check(path: Path, key: str, value: object) -> None:
+    if key in ("token", "api_key"):
+        raise SettingsError(
+            f"{path}: {key} does not belong in a file that is shared",
+            hint=f"Set PETSYNC_{key.upper()}, and take the key back: it may have been seen.",
+        )
+    expected = _KEYS.get(key)
+    if expected is None:
+        raise SettingsError(f"{path}: unknown key {key!r}", hint=f"Known: {', '.join(_KEYS)}.")
+    if not isinstance(value, expected) or isinstance(value, bool):
+        wanted = " or ".join(kind.__name__ for kind in expected)
+        raise SettingsError(f"{path}: {key} is {value!r}, not of type {wanted}")
