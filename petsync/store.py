@@ -269,7 +269,7 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
 
     It lives until the store is closed, and listens on this machine only.
     """
-    from petsync.sandbox import Sandbox  # noqa: PLC0415 - loads when it is used
+    from petsync.sandbox import Sandbox
 
     owned = ExitStack()
     box = owned.enter_context(Sandbox(profile=profile, seed=sample_data() / "store.json"))
