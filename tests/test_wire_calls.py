@@ -1,0 +1,189 @@
+"""The eight operations as requests, and failures as errors; nothing is sent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from urllib.parse import parse_qs
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petsync import errors
+from petsync.model import ApiResponse, Pet
+from petsync.profile import LIVE, STANDARD
+from petsync.wire import calls, failure
+from petsync.wire.message import Request, Response
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+GET = Request(operation="getPetById", method="GET", target="/pet/7", headers={}, pet_id=7)
+
+
+def test_each_operation_goes_where_the_profile_says() -> None:
+    """Method, path and whether a repetition does no harm, for all eight."""
+    pet = Pet(id=7, name="Rex")
+    table = {
+        (call.request.operation, call.request.method, call.request.target, call.request.repeatable)
+        for call in (
+            calls.add_pet(pet),
+            calls.update_pet(pet),
+            calls.delete_pet(7),
+            calls.find_pets_by_status(["available", "sold"]),
+            calls.find_pets_by_tags(["a b", "ü"]),
+            calls.get_pet_by_id(7),
+            calls.update_pet_with_form(7, name="x"),
+            calls.upload_file(7, file=b""),
+        )
+    }
+    assert table == {
+        ("addPet", "POST", "/pet", False),
+        ("updatePet", "PUT", "/pet", True),
+        ("deletePet", "DELETE", "/pet/7", True),
+        ("findPetsByStatus", "GET", "/pet/findByStatus?status=available,sold", True),
+        ("findPetsByTags", "GET", "/pet/findByTags?tags=a%20b,%C3%BC", True),
+        ("getPetById", "GET", "/pet/7", True),
+        ("updatePetWithForm", "POST", "/pet/7", True),
+        ("uploadFile", "POST", "/pet/7/uploadImage", False),
+    }
+
+
+def test_the_live_profile_repeats_the_parameter() -> None:
+    """array_style multi sends one parameter a value."""
+    target = calls.find_pets_by_tags(["a", "b,c"], profile=LIVE).request.target
+    assert target == "/pet/findByTags?tags=a&tags=b%2Cc"
+
+
+def test_a_comma_in_a_value_is_refused_where_commas_separate() -> None:
+    """Asking for the wrong tags would be worse than not asking."""
+    with pytest.raises(errors.InvalidInputError, match="holds a comma"):
+        calls.find_pets_by_tags(["a,b"])
+
+
+@pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, True, "7/../1", 1.0])
+def test_an_id_of_another_kind_never_becomes_a_path(bad: object) -> None:
+    """Only an int64 is put into an address."""
+    with pytest.raises(errors.InvalidInputError, match="no int64 pet id"):
+        calls.get_pet_by_id(bad)  # type: ignore[arg-type]
+
+
+def test_an_update_without_id_and_a_search_for_nothing_are_refused() -> None:
+    """Both would do something else than what was meant."""
+    with pytest.raises(errors.InvalidInputError):
+        calls.update_pet(Pet(name="Rex"))
+    with pytest.raises(errors.InvalidInputError):
+        calls.find_pets_by_status([])
+
+
+def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
+    """Text from broken files can hold what UTF-8 cannot."""
+    with pytest.raises(errors.InvalidInputError) as caught:
+        calls.add_pet(Pet(id=3, name="\ud800"))
+    assert (caught.value.operation, caught.value.pet_id) == ("addPet", 3)
+
+
+@given(st.text(), st.text())
+def test_a_form_carries_any_text(name: str, status: str) -> None:
+    """Form fields survive encoding."""
+    name, status = (t.encode("utf-8", "replace").decode() for t in (name, status))
+    body = calls.update_pet_with_form(1, name=name, status=status).request.body
+    read = parse_qs(body.decode(), keep_blank_values=True)
+    assert read == {"name": [name], "status": [status]}
+
+
+def test_a_file_name_cannot_end_its_header() -> None:
+    """Quotes and line breaks in a name stay in the name."""
+    body = calls.upload_file(1, file=b"x", filename='a"\r\nX: y.png').request.body
+    assert b'filename="a%22%0D%0AX: y.png"' in body
+
+
+@given(st.binary(max_size=200))
+def test_the_boundary_never_stands_in_the_file(content: bytes) -> None:
+    """A multipart body has exactly its own boundaries."""
+    request = calls.upload_file(1, file=content, additional_metadata="m").request
+    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
+    assert request.body.count(b"--" + boundary) == 3
+    assert boundary not in content
+
+
+def test_an_answer_is_read_as_what_it_says_it_is() -> None:
+    """JSON and XML by content type; without one, by its first byte."""
+    read = calls.get_pet_by_id(1).read
+    assert read(Response(200, {"content-type": "application/json"}, b'{"id":1}')).id == 1
+    assert read(Response(200, {"content-type": "text/xml; charset=x"}, b"<Pet/>")) == Pet()
+    assert read(Response(200, {}, b" <Pet><id>2</id></Pet>")).id == 2
+    upload = calls.upload_file(1).read(Response(200, {}, b"{}"))
+    assert upload == ApiResponse()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "builtin"),
+    [
+        (400, errors.InvalidInputError, ValueError),
+        (401, errors.AuthError, PermissionError),
+        (403, errors.AuthError, PermissionError),
+        (404, errors.NotFoundError, KeyError),
+        (405, errors.InvalidInputError, ValueError),
+        (409, errors.DuplicateError, ValueError),
+        (415, errors.InvalidInputError, ValueError),
+        (422, errors.InvalidInputError, ValueError),
+        (418, errors.ResponseError, ValueError),
+        (429, errors.RateLimitedError, errors.ApiError),
+        (500, errors.ServiceError, errors.ApiError),
+        (503, errors.ServiceError, errors.ApiError),
+    ],
+)
+def test_each_status_is_its_error(
+    status: int, kind: type[errors.ApiError], builtin: type[Exception]
+) -> None:
+    """Each error knows the status, the service's words, the operation and the pet."""
+    body = b'{"code":1,"type":"error","message":"said\\n so"}'
+    response = Response(status, {"content-type": "application/json"}, body)
+    error = failure.error_for(response, GET, NOW)
+    assert type(error) is kind
+    assert isinstance(error, builtin)
+    assert str(error).splitlines()[0] == f"getPetById of pet 7: {status} said so"
+    assert (error.status, error.service_message) == (status, "said so")
+    assert (error.operation, error.pet_id) == ("getPetById", 7)
+    assert error.may_have_happened is (status >= 500)
+
+
+@pytest.mark.parametrize(
+    ("media", "body", "said"),
+    [
+        ("application/xml", b"<ApiResponse><message>no</message></ApiResponse>", "no"),
+        ("text/plain", b"something\tbad happened", "something bad happened"),
+        ("text/html", b"<html>a long page</html>", ""),
+        ("application/json", b"{torn", "{torn"),
+        ("application/octet-stream", b"\xff" * 900, "\ufffd" * 300),
+    ],
+)
+def test_the_services_own_words_are_found(media: str, body: bytes, said: str) -> None:
+    """In whatever form they come, in one line of bounded length."""
+    response = Response(500, {"content-type": media}, body)
+    assert failure.error_for(response, GET, NOW).service_message == said
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("3", 3.0),
+        (" 0 ", 0.0),
+        ("1.5", 1.5),
+        (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90.0),
+        (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 0.0),
+        ("", None),
+        ("soon", None),
+        ("-1", None),
+        ("१", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
+    """Anything else is no wish of the service."""
+    assert failure.retry_after(value, NOW) == seconds
+
+
+def test_profiles_differ_where_the_design_says() -> None:
+    """The two built-in profiles are two services."""
+    assert STANDARD.add_existing == "conflict"
+    assert LIVE.add_existing == "replaces"

@@ -1,0 +1,103 @@
+"""Pets as JSON."""
+
+from __future__ import annotations
+
+import json as stdlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import pets
+
+from petsync.errors import ResponseError
+from petsync.model import MAX_ID, ApiResponse, Category, Pet, Tag
+from petsync.wire import json
+
+
+@given(pets())
+def test_a_pet_comes_back_as_it_was(pet: Pet) -> None:
+    """JSON loses nothing of a pet: any Unicode, any int64 id, unknown fields at every level."""
+    assert json.decode_pet(json.encode_pet(pet)) == pet
+
+
+@given(st.lists(pets(), max_size=4))
+def test_a_list_of_pets_comes_back_as_it_was(several: list[Pet]) -> None:
+    """The same for a list, whether the fast or the lossless path reads it."""
+    assert json.decode_pets(json.encode_pets(several)) == several
+
+
+@given(st.lists(pets(extra=st.none()), max_size=4))
+def test_the_fast_path_agrees_with_the_lossless_one(several: list[Pet]) -> None:
+    """Both decoders see the same pets."""
+    rows = json.decode_rows(json.encode_pets(several))
+    assert rows is not None
+    assert [row.to_pet() for row in rows] == several
+
+
+def test_an_unknown_field_is_kept_and_written_again() -> None:
+    """What petsync does not know travels with the pet."""
+    body = b'{"id":1,"name":"Rex","chip":{"code":"A1"},"category":{"id":2,"rank":9}}'
+    pet = json.decode_pet(body)
+    assert pet.extra == {"chip": {"code": "A1"}}
+    assert pet.category == Category(2, None, {"rank": 9})
+    assert stdlib.loads(json.encode_pet(pet))["chip"] == {"code": "A1"}
+    assert stdlib.loads(json.encode_pet(pet))["category"] == {"id": 2, "rank": 9}
+
+
+def test_null_and_absent_are_one() -> None:
+    """The live service writes null where others leave a field out."""
+    nulls = b'{"id":7,"name":null,"photoUrls":null,"tags":[null],"category":null,"status":null}'
+    assert json.decode_pet(nulls) == Pet(id=7)
+
+
+def test_an_id_that_is_text_is_a_number() -> None:
+    """The live service takes and gives ids as text."""
+    assert json.decode_pet(f'{{"id":"{MAX_ID}"}}'.encode()).id == MAX_ID
+
+
+def test_a_tag_without_anything_stays_in_its_place() -> None:
+    """An empty tag is no reason to drop the others."""
+    assert json.decode_pet(b'{"tags":[{},{"name":"shy"}]}').tags == (Tag(), Tag(None, "shy"))
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "not whole JSON"),
+        (b'{"id":1', "not whole JSON"),
+        (b'"\xff"', "not whole JSON"),
+        (b"[]", "a list, not an object"),
+        (b"null", "null, not an object"),
+        (b'{"id":1.5}', "id is a number, not an integer"),
+        (b'{"id":true}', "not an integer"),
+        (b'{"id":9223372036854775808}', "outside int64"),
+        (b'{"id":"\xd9\xa1"}', "not an integer"),
+        (b'{"id":4,"name":5}', "the pet (id 4): name is a number"),
+        (b'{"tags":{}}', "tags is an object, not a list"),
+        (b'{"tags":[3]}', "tags[0] is a number"),
+        (b'{"photoUrls":[{}]}', "photoUrls[0] is an object"),
+        (b'{"category":"Dogs"}', "category is text, not an object"),
+    ],
+)
+def test_what_is_no_pet_is_refused_by_place(body: bytes, says: str) -> None:
+    """An answer that cannot be read says where and why."""
+    with pytest.raises(ResponseError) as caught:
+        json.decode_pet(body)
+    assert says in str(caught.value)
+
+
+def test_the_bad_pet_of_a_list_is_named() -> None:
+    """In a long answer the message points to the pet."""
+    with pytest.raises(ResponseError, match=r"pet 2 of 2 \(id 9\): name is a list"):
+        json.decode_pets(b'[{"id":8},{"id":9,"name":[]}]')
+    with pytest.raises(ResponseError, match="a list of pets was expected, not an object"):
+        json.decode_pets(b'{"message":"no"}')
+
+
+def test_an_upload_answer_is_read_with_or_without_code() -> None:
+    """The live service leaves fields out; a code as text is a number."""
+    full = ApiResponse(code=200, type="unknown", message="ok")
+    assert json.decode_api_response(json.encode_api_response(full)) == full
+    assert json.decode_api_response(b'{"code":"200","x":1}') == ApiResponse(code=200)
+    with pytest.raises(ResponseError):
+        json.decode_api_response(b"<html>")

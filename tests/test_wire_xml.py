@@ -1,0 +1,118 @@
+"""Pets as XML."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import xml_pets
+
+from petsync.errors import InvalidInputError, ResponseError
+from petsync.model import ApiResponse, Category, Pet, Tag
+from petsync.wire import xml
+
+SHAPES = [xml.Shape(), xml.Shape(photo_item="photoUrl", tag_item="tag", list_root="pets")]
+
+
+@given(xml_pets, st.sampled_from(SHAPES))
+def test_a_pet_comes_back_as_it_was(pet: Pet, shape: xml.Shape) -> None:
+    """XML loses nothing of a pet that XML can carry, in either shape; carriage returns included."""
+    assert xml.decode_pet(xml.encode_pet(pet, shape)) == pet
+
+
+@given(st.lists(xml_pets, max_size=4), st.sampled_from(SHAPES))
+def test_a_list_of_pets_comes_back_as_it_was(several: list[Pet], shape: xml.Shape) -> None:
+    """The same for a list."""
+    assert xml.decode_pets(xml.encode_pets(several, shape)) == several
+
+
+def test_a_pet_is_written_as_the_interface_shows_it() -> None:
+    """Root Pet, photoUrls in photoUrls, tags in tags."""
+    pet = Pet(id=1, name="Rex", photo_urls=("u",), tags=(Tag(2, "shy"),), status="sold")
+    assert xml.encode_pet(pet) == (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        b"<Pet><id>1</id><name>Rex</name><photoUrls><photoUrls>u</photoUrls></photoUrls>"
+        b"<tags><tags><id>2</id><name>shy</name></tags></tags><status>sold</status></Pet>"
+    )
+
+
+@pytest.mark.parametrize(
+    "photos",
+    [
+        "<photoUrls><photoUrls>a</photoUrls><photoUrls>b</photoUrls></photoUrls>",
+        "<photoUrls><photoUrl>a</photoUrl><photoUrl>b</photoUrl></photoUrls>",
+        "<photoUrl><photoUrl>a</photoUrl><photoUrl>b</photoUrl></photoUrl>",
+        "<photoUrls>a</photoUrls><photoUrls>b</photoUrls>",
+        "<photoUrls>\n  <photoUrl>a</photoUrl>\n  <photoUrl>b</photoUrl>\n</photoUrls>",
+    ],
+)
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "<tags><tags><id>1</id><name>t</name></tags><tags><name>u</name></tags></tags>",
+        "<tags><tag><id>1</id><name>t</name></tag><tag><name>u</name></tag></tags>",
+        "<tag><Tag><id>1</id><name>t</name></Tag><Tag><name>u</name></Tag></tag>",
+        "<tags><id>1</id><name>t</name></tags><tags><name>u</name></tags>",
+    ],
+)
+@pytest.mark.parametrize("category", ["category", "Category"])
+def test_every_known_shape_is_read(photos: str, tags: str, category: str) -> None:
+    """Services differ in the names of items and in whether arrays are wrapped."""
+    body = f"<Pet><id>1</id><{category}><id>3</id></{category}>{photos}{tags}</Pet>"
+    assert xml.decode_pet(body.encode()) == Pet(
+        id=1, category=Category(3), photo_urls=("a", "b"), tags=(Tag(1, "t"), Tag(None, "u"))
+    )
+
+
+def test_namespaces_are_passed_over() -> None:
+    """Some servers put their elements in a namespace."""
+    assert xml.decode_pet(b'<p:Pet xmlns:p="urn:x"><p:id>5</p:id></p:Pet>') == Pet(id=5)
+
+
+BOMB = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa">
+<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><Pet><name>&b;</name></Pet>"""
+OUTSIDE = b"""<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/hostname">]><Pet><name>&f;</name></Pet>"""
+
+
+@pytest.mark.parametrize("body", [BOMB, OUTSIDE, b"<!DOCTYPE Pet><Pet/>"])
+def test_a_document_type_is_refused_before_it_is_read(body: bytes) -> None:
+    """No entity of a service's making is ever expanded or fetched."""
+    with pytest.raises(ResponseError, match="document type declaration"):
+        xml.decode_pet(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<Pet>", b"plain", b"\xff\xfe", b'<?xml version="1.0" encoding="nope"?><Pet/>']
+)
+def test_what_is_no_xml_is_refused(body: bytes) -> None:
+    """A torn or foreign answer is a typed error."""
+    with pytest.raises(ResponseError, match="not whole XML"):
+        xml.decode_pet(body)
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", "9223372036854775808", "१"])
+def test_an_id_that_is_no_int64_is_refused(text: str) -> None:
+    """Ids are exact or an error, never near."""
+    with pytest.raises(ResponseError, match="id is"):
+        xml.decode_pet(f"<Pet><id>{text}</id></Pet>".encode())
+
+
+@pytest.mark.parametrize("bad", ["\x00", "\x0b", "\ufffe", "\ud800"])
+def test_a_character_that_xml_cannot_carry_is_named(bad: str) -> None:
+    """The pet is not sent with something else in its place."""
+    with pytest.raises(InvalidInputError, match=r"name holds the character U\+"):
+        xml.encode_pet(Pet(name=f"a{bad}"))
+
+
+def test_a_field_that_is_no_element_name_is_refused() -> None:
+    """JSON keys can be anything; XML elements cannot."""
+    with pytest.raises(InvalidInputError, match="cannot be an XML element"):
+        xml.encode_pet(Pet(name="Rex", extra={"two words": 1}))
+
+
+def test_an_upload_answer_is_read_without_code() -> None:
+    """The live service's XML form has no code."""
+    full = ApiResponse(code=200, type="x", message="ok")
+    assert xml.decode_api_response(xml.encode_api_response(full)) == full
+    live = b"<apiResponse><message>no</message></apiResponse>"
+    assert xml.decode_api_response(live) == ApiResponse(message="no")
