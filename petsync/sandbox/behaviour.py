@@ -1,0 +1,85 @@
+"""How the sandbox fills the gaps of the interface.
+
+It is the sandbox's own notion, kept apart from `ServiceProfile` on purpose: where client and
+server disagree, a test notices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from petsync.errors import SettingsError
+from petsync.sandbox.strict import STATUSES
+from petsync.wire.xml import Shape
+
+__all__ = ["BEHAVIOURS", "LIVE", "STANDARD", "Behaviour", "behaviour_named"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """One way to answer. The defaults are the `standard` profile's."""
+
+    name: str = "standard"
+    put_creates: bool = False
+    """updatePet with an unknown id makes the pet instead of answering 404."""
+    post_replaces: bool = False
+    """addPet with a known id replaces the pet instead of answering 409."""
+    reuses_ids: bool = False
+    """An assigned id is the highest present one plus one, even if that one was used before."""
+    statuses: frozenset[str] | None = STATUSES
+    """The values a status may have; None for any text."""
+    strict_pets: bool = True
+    """name and photoUrls are required, ids are integers and not text."""
+    bad_id: int = 400
+    """The status for a path whose pet id is no int64."""
+    bad_type: int = 400
+    """The status for a body that is well formed and yet no pet."""
+    first_value_only: bool = False
+    """Of a repeated query parameter only the first one counts."""
+    once_per_tag: bool = False
+    """findPetsByTags lists a pet as often as its tags match."""
+    form_skips_empty: bool = False
+    """updatePetWithForm passes over empty values."""
+    upload_needs_pet: bool = True
+    upload_adds_photo: bool = True
+    typed_errors: bool = True
+    """Every error is an ApiResponse; otherwise those of the transport are plain text."""
+    code_in_xml: bool = True
+    """An ApiResponse in XML has its code."""
+    says_done: bool = False
+    """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
+    shape: Shape = field(default_factory=Shape)
+
+
+STANDARD = Behaviour()
+
+LIVE = Behaviour(
+    name="live",
+    put_creates=True,
+    post_replaces=True,
+    reuses_ids=True,
+    statuses=None,
+    strict_pets=False,
+    bad_id=404,
+    bad_type=500,
+    first_value_only=True,
+    once_per_tag=True,
+    form_skips_empty=True,
+    upload_needs_pet=False,
+    upload_adds_photo=False,
+    typed_errors=False,
+    code_in_xml=False,
+    says_done=True,
+    shape=Shape(photo_item="photoUrl", tag_item="tag", list_root="pets"),
+)
+
+BEHAVIOURS = {"standard": STANDARD, "live": LIVE}
+
+
+def behaviour_named(name: str) -> Behaviour:
+    """The behaviour of a profile. Raises SettingsError for an unknown name."""
+    if name in BEHAVIOURS:
+        return BEHAVIOURS[name]
+    raise SettingsError(
+        f"the sandbox has no profile {name!r}", hint=f"It has: {', '.join(BEHAVIOURS)}."
+    )

@@ -1,0 +1,52 @@
+"""Connections that end too early: before, after and in the middle of an answer."""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["TRANSPORT", "do_and_drop", "drop", "tear"]
+
+TRANSPORT = "petsync.transport"
+"""Where the server leaves the connection's transport, in the scope's `state`."""
+
+
+async def drop(scope: Scope, receive: Receive) -> None:
+    """End the connection as a crashed server would: at once, without a word."""
+    scope["state"][TRANSPORT].abort()
+    await _gone(receive)
+
+
+async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
+    """Carry the request out, then end the connection instead of answering."""
+
+    async def swallow(_: Message) -> None:
+        return
+
+    await app(scope, receive, swallow)
+    await drop(scope, receive)
+
+
+async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the headers and half of the body's first piece; nothing where it is empty."""
+    held: list[Message] = []
+
+    async def hold(message: Message) -> None:
+        if len(held) < 2:
+            held.append(message)
+
+    await app(scope, receive, hold)
+    start, body = held
+    piece = body.get("body", b"")
+    if piece:
+        await send(start)
+        await send({**body, "body": piece[: len(piece) // 2], "more_body": True})
+        scope["state"][TRANSPORT].close()
+    else:
+        scope["state"][TRANSPORT].abort()
+    await _gone(receive)
+
+
+async def _gone(receive: Receive) -> None:
+    """Until the server has noticed, which would otherwise answer in the handler's place."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

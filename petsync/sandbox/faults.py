@@ -1,0 +1,179 @@
+"""Faults on demand: slow, refused, dropped and torn answers, repeatable by a seed.
+
+A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
+
+    latency        seconds that every request waits, from half of it to one and a half
+    429, 503       the share of requests that are refused so, before anything is done
+    drop_before    the share whose connection ends before anything is done
+    drop_after     the share whose connection ends after it was done, without an answer
+    torn           the share that is done and answered with half a body
+    retry_after    the seconds that a 429 says to wait (1)
+    seed           what decides which requests are hit (0)
+    only           operations that can be hit, such as addPet+updatePet (all)
+    first          only the first so many requests can be hit (all)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from petsync.errors import SettingsError
+
+__all__ = ["OPERATIONS", "Faults", "Hit", "Injector", "parse"]
+
+OPERATIONS = (
+    "addPet",
+    "updatePet",
+    "deletePet",
+    "findPetsByStatus",
+    "findPetsByTags",
+    "getPetById",
+    "updatePetWithForm",
+    "uploadFile",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """A specification, read. Shares are from 0 to 1 and at most 1 together."""
+
+    latency: float = 0.0
+    too_many: float = 0.0
+    unavailable: float = 0.0
+    drop_before: float = 0.0
+    drop_after: float = 0.0
+    torn: float = 0.0
+    retry_after: int = 1
+    seed: int = 0
+    only: frozenset[str] = frozenset(OPERATIONS)
+    first: int | None = None
+
+    def hit(self, number: int) -> Hit:
+        """What happens to the request of this number (from 1): always the same."""
+        digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
+        wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
+        return Hit(self.latency * (0.5 + wait), self._kind(draw))
+
+    def _kind(self, draw: float) -> str | None:
+        for kind in _SHARES:
+            draw -= getattr(self, kind)
+            if draw < 0:
+                return kind
+        return None
+
+
+_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What happens to one request: seconds to wait, and the name of a share in Faults, if any."""
+
+    wait: float = 0.0
+    kind: str | None = None
+
+
+class Injector:
+    """Counts the requests that can be hit, and says what happens to each."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        self._faults = faults
+        self._seen = 0
+
+    @property
+    def retry_after(self) -> int:
+        """The seconds that a 429 says to wait."""
+        return 1 if self._faults is None else self._faults.retry_after
+
+    def set(self, faults: Faults | None) -> None:
+        """Begin anew with other faults, or with none."""
+        self._faults, self._seen = faults, 0
+
+    def next(self, operation: str) -> Hit:
+        """What happens to the next request, which asks for `operation`."""
+        faults = self._faults
+        if faults is None or operation not in faults.only:
+            return _NO_HIT
+        self._seen += 1
+        if faults.first is not None and self._seen > faults.first:
+            return _NO_HIT
+        return faults.hit(self._seen)
+
+
+_NO_HIT = Hit()
+
+
+def parse(spec: str) -> Faults:
+    """The faults of a specification. Raises SettingsError that names the item at fault."""
+    given: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in spec.split(","))):
+        key, sign, text = (part.strip() for part in item.partition("="))
+        name = {"429": "too_many", "503": "unavailable"}.get(key, key)
+        if name not in _READERS or not sign or key in ("too_many", "unavailable"):
+            raise _refused(item, f"it is not one of {_KNOWN}")
+        if name in given:
+            raise _refused(item, "it is given twice")
+        given[name] = _read(item, name, text)
+    faults = Faults(**given)
+    if sum(getattr(faults, share) for share in _SHARES) > 1:
+        raise _refused(spec, "the shares are more than 1 together")
+    return faults
+
+
+def _read(item: str, name: str, text: str) -> Any:
+    try:
+        return _READERS[name](text)
+    except ValueError as error:
+        raise _refused(item, str(error)) from None
+
+
+def _share(text: str) -> float:
+    if not 0 <= (value := _seconds(text)) <= 1:
+        raise ValueError("a share is from 0 to 1")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 3600:
+        raise ValueError("a number from 0 is needed")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise ValueError("a whole number from 0 is needed")
+    return int(text)
+
+
+def _operations(text: str) -> frozenset[str]:
+    names = frozenset(text.split("+"))
+    if unknown := names - frozenset(OPERATIONS):
+        raise ValueError(f"{min(unknown)!r} is no operation; there is {', '.join(OPERATIONS)}")
+    return names
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "latency": _seconds,
+    **dict.fromkeys(_SHARES, _share),
+    "retry_after": _count,
+    "seed": _count,
+    "only": _operations,
+    "first": _count,
+}
+_KNOWN = ", ".join(
+    {"too_many": "429", "unavailable": "503"}.get(f.name, f.name) for f in fields(Faults)
+)
+
+
+def _refused(item: str, why: str) -> SettingsError:
+    return SettingsError(
+        f"faults: {item!r}: {why}", hint="An example: latency=0.05,429=0.02,drop_after=0.01,seed=7"
+    )

@@ -1,0 +1,261 @@
+"""The OpenAPI document: what this sandbox does, in the profile that it runs.
+
+Source of the operations: interface.md; of what it leaves open: behaviour.py, which this must say
+truthfully, down to every status. A test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from petsync.sandbox import schemas
+from petsync.sandbox.access import READ, SCOPES, WRITE
+from petsync.sandbox.behaviour import Behaviour
+from petsync.sandbox.negotiate import FORM, JSON, MULTIPART, XML
+from petsync.sandbox.oauth import AUTHORIZE, TOKEN
+from petsync.sandbox.service import BASE, Service
+
+__all__ = ["document"]
+
+Json = dict[str, Any]
+
+_WORDS = {
+    400: "Invalid input",
+    401: "No valid token",
+    403: "The token lacks a scope",
+    404: "No such pet",
+    405: "No such method",
+    406: "Neither JSON nor XML is welcome, or XML cannot carry the pet",
+    409: "There is a pet with this id already",
+    413: "The body is too large",
+    415: "The body's media type is not taken",
+    429: "Too many requests",
+    500: "The store failed",
+    503: "The store is not available",
+}
+_PLAIN = frozenset({405, 406, 413, 415})
+
+
+def document(service: Service) -> Json:
+    """The document for one running sandbox, as plain JSON values."""
+    behaviour = service.behaviour
+    document: Json = {
+        "openapi": "3.0.3",
+        "info": {
+            "title": f"Pet store sandbox, profile {behaviour.name}",
+            "version": "2.0.0",
+            "description": "A catalogue of pets: add, update, delete, search, and give images.",
+        },
+        "servers": [{"url": BASE}],
+        "tags": [{"name": "pet", "description": "The store's records"}],
+        "paths": _Paths(behaviour, is_guarded=service.guard is not None).all(),
+        "components": {"schemas": schemas.all_of(behaviour)},
+    }
+    if service.guard is not None:
+        document["components"]["securitySchemes"] = _schemes(service.origin)
+    return document
+
+
+class _Paths:
+    """The eight operations."""
+
+    def __init__(self, behaviour: Behaviour, *, is_guarded: bool) -> None:
+        self._behaviour = behaviour
+        self._is_guarded = is_guarded
+        self._is_live = not behaviour.typed_errors
+
+    def all(self) -> Json:
+        named = [_path_id(self._behaviour)]
+        return {
+            "/pet": {"post": self._add(), "put": self._update()},
+            "/pet/findByStatus": {"get": self._by_status()},
+            "/pet/findByTags": {"get": self._by_tags()},
+            "/pet/{petId}": {
+                "parameters": named,
+                "get": self._get(),
+                "post": self._form(),
+                "delete": self._delete(),
+            },
+            "/pet/{petId}/uploadImage": {"parameters": named, "post": self._upload()},
+        }
+
+    def _add(self) -> Json:
+        codes = () if self._behaviour.post_replaces else (409,)
+        return self._operation(
+            "addPet", "Add a new pet", "Pet", (400, 413, 415, *codes), requestBody=_body("NewPet")
+        )
+
+    def _update(self) -> Json:
+        codes = () if self._behaviour.put_creates else (404,)
+        schema = "NewPet" if self._behaviour.put_creates else "KnownPet"
+        return self._operation(
+            "updatePet",
+            "Replace a pet",
+            "Pet",
+            (400, 413, 415, *codes),
+            requestBody=_body(schema),
+        )
+
+    def _by_status(self) -> Json:
+        parameter = self._array("status", "The status values to filter by", schemas.status)
+        return self._operation(
+            "findPetsByStatus",
+            "List the pets of any of these statuses",
+            "Pets",
+            (400,),
+            writes=False,
+            parameters=[parameter | {"deprecated": True}],
+        )
+
+    def _by_tags(self) -> Json:
+        parameter = self._array("tags", "The tags to filter by", schemas.tag_name)
+        return self._operation(
+            "findPetsByTags",
+            "List the pets with any of these tags",
+            "Pets",
+            (400,),
+            writes=False,
+            parameters=[parameter],
+        )
+
+    def _get(self) -> Json:
+        codes = (self._behaviour.bad_id, 404)
+        operation = self._operation("getPetById", "Fetch one pet", "Pet", codes, writes=False)
+        if self._is_guarded:
+            operation["security"].append({"api_key": []})
+        return operation
+
+    def _form(self) -> Json:
+        properties = {
+            "name": {"type": "string", "description": "The new name"},
+            "status": {**schemas.status(self._behaviour), "description": "The new status"},
+        }
+        form = {"type": "object", "properties": properties}
+        return self._operation(
+            "updatePetWithForm",
+            "Update a pet's name and status",
+            None,
+            (400, self._behaviour.bad_id, 404, 413, 415),
+            requestBody={"content": {FORM: {"schema": form}}},
+        )
+
+    def _delete(self) -> Json:
+        key = {
+            "name": "api_key",
+            "in": "header",
+            "description": "The api key; it may be left out, but must not be wrong",
+            "schema": {"type": "string"},
+        }
+        operation = self._operation(
+            "deletePet",
+            "Delete a pet",
+            None,
+            (self._behaviour.bad_id, 404),
+            parameters=[key],
+        )
+        if self._is_live:
+            operation["responses"]["404"] = {"description": _WORDS[404]}
+        return operation
+
+    def _upload(self) -> Json:
+        form = {
+            "type": "object",
+            "properties": {
+                "additionalMetadata": {"type": "string", "description": "Extra data"},
+                "file": {"type": "string", "format": "binary", "description": "The image"},
+            },
+        }
+        return self._operation(
+            "uploadFile",
+            "Upload an image of a pet",
+            "ApiResponse",
+            (400, self._behaviour.bad_id, 404, 413, 415),
+            requestBody={"content": {MULTIPART: {"schema": form}}},
+        )
+
+    def _operation(
+        self,
+        name: str,
+        summary: str,
+        result: str | None,
+        codes: tuple[int, ...],
+        *,
+        writes: bool = True,
+        **more: Any,
+    ) -> Json:
+        all_codes = {*codes, 405, 406, 429, 500, 503, *((401, 403) if self._is_guarded else ())}
+        responses = {"200": self._success(result)}
+        responses |= {str(code): self._failure(code) for code in sorted(all_codes)}
+        operation = {"operationId": name, "tags": ["pet"], "summary": summary, **more}
+        if self._is_guarded:
+            operation["security"] = [{"petstore_auth": [WRITE, READ] if writes else [READ]}]
+        return {**operation, "responses": responses}
+
+    def _success(self, result: str | None) -> Json:
+        if result is None and self._behaviour.says_done:
+            result = "ApiResponse"
+        done: Json = {"description": "Done"}
+        return done if result is None else done | {"content": _both(result)}
+
+    def _failure(self, code: int) -> Json:
+        failure: Json = {"description": _WORDS[code]}
+        if self._is_live and code in _PLAIN:
+            failure["content"] = {"text/plain": {"schema": {"type": "string"}}}
+        else:
+            failure["content"] = _both("ApiResponse")
+        if code == 429:
+            failure["headers"] = {"Retry-After": {"schema": {"type": "integer"}}}
+        return failure
+
+    def _array(self, name: str, description: str, items: Any) -> Json:
+        return {
+            "name": name,
+            "in": "query",
+            "description": description,
+            "required": self._behaviour.typed_errors,
+            "style": "form",
+            "explode": self._behaviour.first_value_only,
+            "schema": {"type": "array", "minItems": 1, "items": items(self._behaviour)},
+        }
+
+
+def _path_id(behaviour: Behaviour) -> Json:
+    return {
+        "name": "petId",
+        "in": "path",
+        "required": True,
+        "description": f"The pet's id; a text that is no int64 is answered {behaviour.bad_id}",
+        "schema": {"type": "integer", "format": "int64"} | schemas.INT64,
+    }
+
+
+def _body(schema: str) -> Json:
+    content = {JSON: _reference(schema), XML: _reference(f"{schema}Xml")}
+    return {"description": "One pet", "required": True, "content": content}
+
+
+def _both(schema: str) -> Json:
+    return {JSON: _reference(schema), XML: _reference(schema)}
+
+
+def _reference(schema: str) -> Json:
+    return {"schema": {"$ref": f"#/components/schemas/{schema}"}}
+
+
+def _schemes(origin: str) -> Mapping[str, Json]:
+    at = {"tokenUrl": origin + TOKEN, "scopes": SCOPES}
+    return {
+        "petstore_auth": {
+            "type": "oauth2",
+            "flows": {
+                "clientCredentials": at,
+                "authorizationCode": {
+                    **at,
+                    "authorizationUrl": origin + AUTHORIZE,
+                    "refreshUrl": origin + TOKEN,
+                },
+            },
+        },
+        "api_key": {"type": "apiKey", "name": "api_key", "in": "header"},
+    }

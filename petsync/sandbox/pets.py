@@ -1,0 +1,171 @@
+"""The operations on pets, but for uploadFile."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import ASGIApp
+
+from petsync.model import Pet
+from petsync.sandbox import answer, incoming, listing, parameters, records
+from petsync.sandbox.behaviour import Behaviour
+from petsync.sandbox.negotiate import FORM, JSON, media_type
+from petsync.sandbox.refusal import RefusedError
+from petsync.sandbox.service import Service
+from petsync.wire import json
+
+__all__ = [
+    "add_pet",
+    "delete_pet",
+    "find_pets_by_status",
+    "find_pets_by_tags",
+    "get_pet_by_id",
+    "named",
+    "not_found",
+    "update_pet",
+    "update_pet_with_form",
+]
+
+
+async def add_pet(service: Service, request: Request) -> ASGIApp:
+    """addPet: the pet as it is stored, with the id that it was given."""
+    media, pet = await _sent(service, request)
+    job = partial(_add, pet=pet, behaviour=service.behaviour)
+    return answer.one_pet(await service.storage.write(job), media, service.behaviour)
+
+
+async def update_pet(service: Service, request: Request) -> ASGIApp:
+    """updatePet: the pet as it is stored, which is wholly what was sent."""
+    media, pet = await _sent(service, request)
+    job = partial(_update, pet=pet, behaviour=service.behaviour)
+    return answer.one_pet(await service.storage.write(job), media, service.behaviour)
+
+
+async def delete_pet(service: Service, request: Request) -> ASGIApp:
+    """deletePet: no body."""
+    media = answer.accepted(request, service.behaviour)
+    try:
+        number = named(service, request)
+        if not await service.storage.write(partial(records.remove, number=number)):
+            raise not_found(number)
+    except RefusedError as refusal:
+        refusal.empty = not service.behaviour.typed_errors
+        raise
+    return answer.done(str(number), media[0], service.behaviour)
+
+
+async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
+    """getPetById: the pet."""
+    media = answer.accepted(request, service.behaviour)
+    number = named(service, request)
+    body = records.find(service.storage.reader, number)
+    if body is None:
+        raise not_found(number)
+    return answer.one_pet(body, media, service.behaviour)
+
+
+async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
+    """findPetsByStatus: the pets of any of the statuses, by id."""
+    behaviour = service.behaviour
+    media = answer.accepted(request, behaviour)
+    statuses = _array(request, "status", behaviour)
+    if behaviour.statuses is not None:
+        for status in statuses:
+            _check_status(status, behaviour)
+    return listing.pets(service.storage, records.by_status(statuses), media, behaviour.shape)
+
+
+async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
+    """findPetsByTags: the pets with any of the tags, by id."""
+    behaviour = service.behaviour
+    media = answer.accepted(request, behaviour)
+    tags = _array(request, "tags", behaviour)
+    if behaviour.typed_errors and "" in tags:
+        raise RefusedError(400, "a tag is empty")
+    selection = records.by_tags(tags, once_per_tag=behaviour.once_per_tag)
+    return listing.pets(service.storage, selection, media, behaviour.shape)
+
+
+async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
+    """updatePetWithForm: no body; what the form does not name stays as it is."""
+    behaviour = service.behaviour
+    media = answer.accepted(request, behaviour)
+    number = named(service, request)
+    fields = await _form(request, behaviour)
+    if behaviour.form_skips_empty:
+        fields = {name: text for name, text in fields.items() if text}
+    if "status" in fields:
+        _check_status(fields["status"], behaviour)
+    await service.storage.write(partial(_change, number=number, fields=fields))
+    return answer.done(str(number), media[0], behaviour)
+
+
+def named(service: Service, request: Request) -> int:
+    """The pet id in the path."""
+    return parameters.pet_id(request.path_params["petId"], refused_with=service.behaviour.bad_id)
+
+
+def not_found(number: int | None) -> RefusedError:
+    """For an id that no pet has."""
+    return RefusedError(404, f"there is no pet {number}")
+
+
+async def _sent(service: Service, request: Request) -> tuple[tuple[str, ...], Pet]:
+    """How to answer, and the pet; refused before it is stored if it cannot be answered with."""
+    media = answer.accepted(request, service.behaviour)
+    pet = await incoming.pet(request, service.behaviour)
+    if JSON not in media and not records.is_xml(pet, json.encode_pet(pet)):
+        raise answer.not_in_xml("the pet")
+    return media, pet
+
+
+async def _form(request: Request, behaviour: Behaviour) -> dict[str, str]:
+    body = await incoming.body(request)
+    if body and media_type(request.headers.get("content-type")) != FORM:
+        raise RefusedError(415, f"the form is sent as {FORM}")
+    single = () if behaviour.first_value_only else ("name", "status")
+    form = parameters.form(body, single=single)
+    return {name: form[name] for name in ("name", "status") if name in form}
+
+
+def _add(connection: sqlite3.Connection, pet: Pet, behaviour: Behaviour) -> bytes:
+    if pet.id is None:
+        number = records.next_id(connection, reuse=behaviour.reuses_ids)
+        pet = msgspec.structs.replace(pet, id=number)
+    elif not behaviour.post_replaces and records.find(connection, pet.id) is not None:
+        raise RefusedError(409, f"there is a pet {pet.id} already, and it was not changed")
+    return records.save(connection, pet)
+
+
+def _update(connection: sqlite3.Connection, pet: Pet, behaviour: Behaviour) -> bytes:
+    if pet.id is None and not behaviour.put_creates:
+        raise RefusedError(400, "the pet has no id")
+    if pet.id is not None and records.find(connection, pet.id) is not None:
+        return records.save(connection, pet)
+    if not behaviour.put_creates:
+        raise not_found(pet.id)
+    return _add(connection, pet, behaviour)
+
+
+def _change(connection: sqlite3.Connection, number: int, fields: dict[str, str]) -> None:
+    body = records.find(connection, number)
+    if body is None:
+        raise not_found(number)
+    records.save(connection, msgspec.structs.replace(json.decode_pet(body), **fields))
+
+
+def _array(request: Request, name: str, behaviour: Behaviour) -> list[str]:
+    query: bytes = request.scope["query_string"]
+    values = parameters.array(query, name, first_only=behaviour.first_value_only)
+    if not values and behaviour.typed_errors:
+        raise RefusedError(400, f"the parameter {name} is missing")
+    return values
+
+
+def _check_status(status: str, behaviour: Behaviour) -> None:
+    if behaviour.statuses is not None and status not in behaviour.statuses:
+        known = ", ".join(sorted(behaviour.statuses))
+        raise RefusedError(400, f"{status[:40]!r} is no status: there is {known}")

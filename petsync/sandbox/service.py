@@ -1,0 +1,39 @@
+"""What a running sandbox is made of, in one value that every handler is given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from petsync.sandbox.access import Guard
+from petsync.sandbox.behaviour import Behaviour
+from petsync.sandbox.clients import Credentials
+from petsync.sandbox.codes import Codes
+from petsync.sandbox.faults import Injector
+from petsync.sandbox.storage import Storage
+from petsync.sandbox.tokens import TokenBook
+
+__all__ = ["BASE", "Service"]
+
+BASE = "/v2"
+"""The path that every operation's address begins with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """`origin` is the scheme, host and port; `guard` is None where nothing is asked for."""
+
+    behaviour: Behaviour
+    storage: Storage
+    origin: str
+    credentials: Credentials
+    tokens: TokenBook
+    guard: Guard | None
+    faults: Injector
+    codes: Codes = field(default_factory=Codes)
+    requests: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def url(self) -> str:
+        """The base URL of the operations."""
+        return self.origin + BASE
