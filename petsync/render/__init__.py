@@ -1,1 +1,68 @@
-"""."""
+"""Plans, reports, sheets and snapshots as text, HTML, workbooks and JSON.
+
+Importing this package lets these values show themselves; what that takes is loaded when one does.
+"""
+
+from __future__ import annotations
+
+from petsync._show import as_html, as_text
+from petsync.apply.report import Report
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Snapshot
+from petsync.table.sheet import Sheet
+
+
+@as_text.register
+def _plan_text(value: Plan) -> str:
+    from petsync.render.text import plan_text
+
+    return plan_text(value)
+
+
+@as_text.register
+def _report_text(value: Report) -> str:
+    from petsync.render.text import report_text
+
+    return report_text(value)
+
+
+@as_text.register
+def _sheet_text(value: Sheet) -> str:
+    from petsync.render.text import findings_text
+
+    return findings_text(value)
+
+
+@as_text.register
+def _snapshot_text(value: Snapshot) -> str:
+    from petsync.render.text import snapshot_text
+
+    return snapshot_text(value)
+
+
+@as_html.register
+def _plan_html(value: Plan) -> str:
+    from petsync.render.html import plan_html
+
+    return plan_html(value)
+
+
+@as_html.register
+def _report_html(value: Report) -> str:
+    from petsync.render.html import report_html
+
+    return report_html(value)
+
+
+@as_html.register
+def _sheet_html(value: Sheet) -> str:
+    from petsync.render.html import sheet_html
+
+    return sheet_html(value)
+
+
+@as_html.register
+def _snapshot_html(value: Snapshot) -> str:
+    from petsync.render.html import snapshot_html
+
+    return snapshot_html(value)

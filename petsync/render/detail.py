@@ -1,0 +1,103 @@
+"""What is to change in a pet, field by field, in values that every format can show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from petsync.diff.change import Change
+from petsync.diff.fields import cell, normal
+from petsync.model import Pet, Tag
+from petsync.render.visible import quoted, shorten, visible
+from petsync.render.words import count, number
+from petsync.table.cells import format_tags
+from petsync.table.columns import Column
+
+__all__ = ["Detail", "details", "traits"]
+
+_SHOWN_ITEMS = 12
+_ITEM_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One field: from `before` to `after`, or, of a list, the items that are `gone` and `come`.
+
+    All visible text, at its full length.
+    """
+
+    column: Column
+    before: str = ""
+    after: str = ""
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
+
+
+def details(change: Change) -> Iterator[Detail]:
+    """The fields of the change, one after the other; none for a delete."""
+    if change.after is None:
+        return
+    for column in change.fields:
+        yield _detail(change.before or Pet(), change.after, column)
+
+
+def traits(pet: Pet) -> str:
+    """What a pet is in a few words: `available; Dogs; tags: calm, shy; 2 photos`."""
+    return "; ".join(_traits(pet))
+
+
+def _traits(pet: Pet) -> Iterator[str]:
+    if pet.status:
+        yield visible(pet.status)
+    if pet.category:
+        yield shorten(visible(pet.category.name or f"category {pet.category.id}"), _ITEM_WIDTH)
+    if pet.tags:
+        yield "tags: " + ", ".join(_some(_labels(pet.tags)))
+    if pet.photo_urls:
+        yield count(len(pet.photo_urls), "photo")
+
+
+def _detail(before: Pet, after: Pet, column: Column) -> Detail:
+    if column == "tags":
+        return _tags(before.tags, after.tags)
+    if column == "photo_urls":
+        return _photos(before.photo_urls, after.photo_urls)
+    return Detail(column, quoted(cell(before, column)), quoted(cell(after, column)))
+
+
+def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
+    old, new = ({(tag.id, normal(tag.name)): tag for tag in tags} for tags in (before, after))
+    gone = [tag for key, tag in old.items() if key not in new]
+    come = [tag for key, tag in new.items() if key not in old]
+    labels = _labels([*gone, *come])
+    return Detail("tags", gone=labels[: len(gone)], come=labels[len(gone) :])
+
+
+def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
+    gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    if not gone and not come:
+        return Detail("photo_urls", "one order", "another order of the same addresses")
+    return Detail("photo_urls", gone=tuple(map(quoted, gone)), come=tuple(map(quoted, come)))
+
+
+def _labels(tags: Iterable[Tag]) -> tuple[str, ...]:
+    """The tags by name; with their id where the name alone would not tell two apart."""
+    tags = list(tags)
+    uses = Counter(normal(tag.name) for tag in tags)
+    return tuple(
+        _spaced(visible(tag.name))
+        if tag.name and uses[normal(tag.name)] == 1
+        else visible(format_tags((tag,)))
+        for tag in tags
+    )
+
+
+def _spaced(name: str) -> str:
+    return f'"{name}"' if " " in name else name
+
+
+def _some(items: tuple[str, ...]) -> list[str]:
+    shown = [shorten(item, _ITEM_WIDTH) for item in items[:_SHOWN_ITEMS]]
+    more = len(items) - len(shown)
+    return [*shown, f"{number(more)} more"] if more else shown

@@ -1,0 +1,65 @@
+"""The few of the many: how many there are of each sort, and the first ones, in a single pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from petsync.apply.report import Report, Result
+from petsync.diff.change import Change
+from petsync.diff.plan import Plan
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = ["Listing", "changes_by_kind", "findings_by_rule", "first", "results_by_outcome"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Listing(Generic[T]):
+    """The first of `total` things."""
+
+    shown: list[T] = field(default_factory=list)
+    total: int = 0
+
+    @property
+    def more(self) -> int:
+        """How many are not shown."""
+        return self.total - len(self.shown)
+
+
+def first(things: Sequence[T], limit: int | None) -> Listing[T]:
+    """The first `limit` things; all where it is None."""
+    return Listing(list(things[:limit]), len(things))
+
+
+def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
+    """The changes of each kind: `add`, `update`, `delete`, all three always there."""
+    start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
+    return _grouped(plan.changes, lambda change: change.kind, limit, start)
+
+
+def results_by_outcome(report: Report, limit: int | None) -> Mapping[str, Listing[Result]]:
+    """The results of each outcome that occurs."""
+    return _grouped(report.results, lambda result: result.outcome, limit, {})
+
+
+def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
+    """The findings of each rule, errors before warnings, the most frequent rule first."""
+    groups = _grouped(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
+    return [groups[key] for key in sorted(groups, key=lambda k: (k[0], -groups[k].total, k[1]))]
+
+
+K = TypeVar("K")
+
+
+def _grouped(
+    things: Iterable[T], key: Callable[[T], K], limit: int | None, groups: dict[K, Listing[T]]
+) -> dict[K, Listing[T]]:
+    for thing in things:
+        group = groups.setdefault(key(thing), Listing())
+        group.total += 1
+        if limit is None or len(group.shown) < limit:
+            group.shown.append(thing)
+    return groups

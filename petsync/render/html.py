@@ -1,0 +1,13 @@
+"""Values as HTML: fragments for a notebook's cell, or for a `page`.
+
+Colours are the theme's; without them symbols, words, `<del>` and `<ins>` say the same. A part
+with more than `fold_over` rows is folded.
+"""
+
+from __future__ import annotations
+
+from petsync.render.plan_html import plan_html
+from petsync.render.report_html import report_html
+from petsync.render.sheet_html import sheet_html, snapshot_html
+
+__all__ = ["plan_html", "report_html", "sheet_html", "snapshot_html"]

@@ -1,0 +1,76 @@
+"""Lines of a terminal: the parts from which every text is put together.
+
+A line is a rich Text that fits the width: with its styles it goes to a terminal, without them it
+is the plain text. Nothing in it is interpreted as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from petsync.render.visible import shorten, visible, wrap
+from petsync.render.words import SYMBOL, Mark, number
+
+__all__ = ["BLANK", "STYLE", "facts", "heading", "item", "more", "paragraph", "spread"]
+
+BLANK = Text()
+STYLE: Mapping[Mark, str] = {
+    "add": "green",
+    "update": "yellow",
+    "delete": "red",
+    "conflict": "magenta",
+    "blocked": "red",
+    "note": "cyan",
+    "warning": "yellow",
+    "applied": "green",
+}
+_INDENT = "  "
+
+
+def heading(text: str, width: int) -> Iterator[Text]:
+    """A blank line, and the text in bold."""
+    yield BLANK
+    yield from paragraph(text, width, style="bold")
+
+
+def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
+    """The visible text, wrapped, every line of it indented."""
+    for line in wrap(text, width - indent):
+        yield Text(" " * indent + line, style)
+
+
+def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
+    """The visible text, wrapped, behind its coloured symbol."""
+    lead = f"{_INDENT}{SYMBOL[mark]} "
+    for n, line in enumerate(wrap(text, width - len(lead))):
+        yield Text.assemble((lead if n == 0 else " " * len(lead), STYLE[mark]), line)
+
+
+def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:
+    """Visible names and values in two columns, each value in one line."""
+    rows = list(rows)
+    column = max(cell_len(name) for name, _ in rows) + 4
+    for name, value in rows:
+        pad = " " * (column - 2 - cell_len(name))
+        yield Text.assemble((f"{_INDENT}{name}{pad}", "dim"), shorten(value, width - column))
+
+
+def spread(mark: Mark, identity: str, name: str, source: str, width: int) -> Text:
+    """Symbol, id and name at the left, the address at the right."""
+    left = f"{_INDENT}{SYMBOL[mark]} {identity}{_INDENT}"
+    right = shorten(visible(source), min(34, width // 3))
+    room = width - len(left) - cell_len(right) - 2
+    fitted = shorten(name, max(room, 8))
+    gap = " " * max(room - cell_len(fitted) + 2, 2)
+    line = Text.assemble((left, STYLE[mark]), (fitted, "bold"), gap, (right, "dim"))
+    line.rstrip()
+    return line
+
+
+def more(left_out: int) -> Iterator[Text]:
+    """How many were left out, if any were."""
+    if left_out:
+        yield Text(f"{_INDENT}... and {number(left_out)} more", "dim")

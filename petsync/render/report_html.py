@@ -1,0 +1,53 @@
+"""A report as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from petsync.apply.report import OUTCOMES, Report, Result
+from petsync.render import markup, words
+from petsync.render.digest import results_by_outcome
+from petsync.render.markup import cell, element
+
+__all__ = ["report_html"]
+
+
+def report_html(report: Report, *, limit: int | None = 20, fold_over: int = 10) -> str:
+    """The report with the first `limit` rows of each outcome that needs a person."""
+    return markup.fragment(_parts(report, limit, fold_over))
+
+
+def _parts(report: Report, limit: int | None, fold_over: int) -> Iterator[str]:
+    yield markup.summary(words.report_summary(report))
+    yield markup.facts([("run", report.run_id), *words.report_facts(report)])
+    if report.stopped:
+        yield markup.alert(words.STOPPED, report.stopped.splitlines())
+    yield _totals(report)
+    groups = results_by_outcome(report, limit)
+    for outcome in words.TO_LOOK_AT:
+        if outcome in groups:
+            title = words.results_title(outcome, groups[outcome].total)
+            columns = ("", "Where", "Change", "Pet", "What happened")
+            yield markup.listing(title, groups[outcome], columns, _result, fold_over=fold_over)
+
+
+def _totals(report: Report) -> str:
+    counts = report.counts
+    rows = [(outcome, counts[outcome]) for outcome in OUTCOMES]
+    lines = [_total(name, value) for name, value in (*rows, ("total", sum(counts.values())))]
+    return markup.table(("Outcome", "Rows"), lines, small=True)
+
+
+def _total(name: str, value: int) -> str:
+    number = element("td", words.number(value), class_="ps-number")
+    return element("tr", markup.row_head(name) + number)
+
+
+def _result(result: Result) -> str:
+    return markup.row(
+        words.OUTCOME_MARK[result.outcome],
+        cell(result.source, kind="ps-where"),
+        cell("" if result.kind == "none" else result.kind),
+        cell("" if result.pet_id is None else str(result.pet_id), kind="ps-number"),
+        cell(result.message),
+    )

@@ -1,0 +1,69 @@
+"""A report as lines: the totals, the rows that need a person, and the sum of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from petsync.apply.report import OUTCOMES, Outcome, Report, Result
+from petsync.render import lines, words
+from petsync.render.digest import Listing, results_by_outcome
+from petsync.render.visible import visible
+
+__all__ = ["report_lines"]
+
+
+def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
+    """The report with the first `limit` rows of each outcome that needs a person."""
+    groups = results_by_outcome(report, limit)
+    yield Text.assemble(("petsync run ", "bold"), (visible(report.run_id), "bold"))
+    yield from lines.facts(words.report_facts(report), width)
+    yield lines.BLANK
+    yield from _totals(report)
+    for outcome in words.TO_LOOK_AT:
+        if outcome in groups:
+            yield from _group(outcome, groups[outcome], width)
+    yield from _stop(report, width)
+    yield lines.BLANK
+    yield from lines.paragraph(words.report_summary(report), width, style="bold")
+
+
+def _totals(report: Report) -> Iterator[Text]:
+    counts = report.counts
+    totals = [
+        *((outcome, counts[outcome]) for outcome in OUTCOMES),
+        ("total", sum(counts.values())),
+    ]
+    column = max(len(words.number(value)) for _, value in totals)
+    for name, value in totals:
+        yield Text(f"  {name:<9}{words.number(value):>{column}}", _style(name, value))
+
+
+def _style(name: str, value: int) -> str:
+    if name == "total" or not value:
+        return "bold" if name == "total" else "dim"
+    return {"applied": "green", "skipped": ""}.get(name, "red")
+
+
+def _group(outcome: Outcome, listing: Listing[Result], width: int) -> Iterator[Text]:
+    yield from lines.heading(words.results_title(outcome, listing.total), width)
+    for result in listing.shown:
+        yield from lines.item(words.OUTCOME_MARK[outcome], visible(_said(result)), width)
+    yield from lines.more(listing.more)
+
+
+def _said(result: Result) -> str:
+    """`Pets!B18, update of pet 17: what became of it`."""
+    verb = "" if result.kind == "none" else result.kind
+    pet = "" if result.pet_id is None else f"pet {result.pet_id}"
+    about = " of ".join(part for part in (verb, pet) if part)
+    where = ", ".join(part for part in (result.source, about) if part)
+    return ": ".join(part for part in (where, result.message) if part)
+
+
+def _stop(report: Report, width: int) -> Iterator[Text]:
+    if report.stopped:
+        yield from lines.heading(words.STOPPED, width)
+        for line in report.stopped.splitlines():
+            yield from lines.paragraph(visible(line), width, indent=2)

@@ -1,0 +1,62 @@
+"""A sheet with its findings, and a snapshot, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from petsync.diff.snapshot import Snapshot
+from petsync.render import markup, words
+from petsync.render.digest import findings_by_rule
+from petsync.render.markup import cell, element
+from petsync.render.sheet_words import (
+    coverage,
+    problem_of,
+    rule_title,
+    sheet_facts,
+    sheet_summary,
+    snapshot_facts,
+    status_counts,
+)
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = ["sheet_html", "snapshot_html"]
+
+
+def sheet_html(sheet: Sheet, *, limit: int | None = 20, fold_over: int = 10) -> str:
+    """The sheet and its findings by rule, the first `limit` of each."""
+    return markup.fragment(_parts(sheet, limit, fold_over))
+
+
+def snapshot_html(snapshot: Snapshot) -> str:
+    """The snapshot's moment, its pets by status, and what it covers."""
+    rows = [_status(status, total) for status, total in status_counts(snapshot)]
+    return markup.fragment(
+        [
+            markup.summary(coverage(snapshot)),
+            markup.facts(snapshot_facts(snapshot)),
+            markup.table(("Status", "Pets"), rows, small=True),
+        ]
+    )
+
+
+def _parts(sheet: Sheet, limit: int | None, fold_over: int) -> Iterator[str]:
+    yield markup.summary(sheet_summary(sheet))
+    yield markup.facts(sheet_facts(sheet))
+    columns = ("", "Where", "Problem", "Suggestion")
+    for listing in findings_by_rule(sheet, limit):
+        title = rule_title(listing)
+        yield markup.listing(title, listing, columns, _finding, fold_over=fold_over)
+
+
+def _finding(finding: Finding) -> str:
+    return markup.row(
+        "blocked" if finding.severity == "error" else "warning",
+        cell(finding.address, kind="ps-where"),
+        cell(problem_of(finding)),
+        cell(finding.suggestion),
+    )
+
+
+def _status(status: str, total: int) -> str:
+    number = element("td", words.number(total), class_="ps-number")
+    return element("tr", markup.row_head(status) + number)

@@ -1,0 +1,83 @@
+"""What is said of a sheet, its findings and a snapshot, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from petsync.diff.snapshot import Snapshot
+from petsync.render.digest import Listing
+from petsync.render.visible import visible
+from petsync.render.words import count, moment, number
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = [
+    "coverage",
+    "problem_of",
+    "rule_title",
+    "sheet_facts",
+    "sheet_summary",
+    "snapshot_facts",
+    "status_counts",
+]
+
+_STATUSES = 12
+
+
+def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """The file, and its columns: those that petsync knows, and those that it only keeps."""
+    tab = f", tab {sheet.tab}" if sheet.tab else ""
+    yield "file", visible(f"{sheet.source}{tab}")
+    yield "columns", ", ".join(visible(str(name)) for name in sheet.frame.columns)
+    if len(sheet.others.columns):
+        yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
+
+
+def sheet_summary(sheet: Sheet) -> str:
+    """One sentence: how many rows can be used, and what was found."""
+    if not sheet.problems:
+        return f"Checked: {count(len(sheet), 'row')}, no findings."
+    warnings = len(sheet.problems) - sheet.errors
+    return (
+        f"Checked: {count(len(sheet), 'row')} can be used, {number(len(sheet.blocked))} blocked; "
+        f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
+    )
+
+
+def rule_title(listing: Listing[Finding]) -> str:
+    """`14 errors: unknown-status`."""
+    head = listing.shown[0]
+    return f"{count(listing.total, head.severity)}: {visible(head.rule)}"
+
+
+def problem_of(finding: Finding) -> str:
+    """The problem, behind the value that has it unless the problem quotes that itself."""
+    if not finding.value or finding.value in finding.problem:
+        return finding.problem
+    return f'"{finding.value}": {finding.problem}'
+
+
+def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """The store and the moment."""
+    yield "store", visible(snapshot.source)
+    yield "taken", moment(snapshot.taken_at)
+
+
+def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """The pets by visible status, the most frequent first, few enough to look at."""
+    counts = snapshot.frame["status"].value_counts(dropna=False)
+    pairs = [(_status(status), int(total)) for status, total in counts.items()]
+    rest = sum(total for _, total in pairs[_STATUSES:])
+    return [*pairs[:_STATUSES], *([("(other statuses)", rest)] if rest else [])]
+
+
+def coverage(snapshot: Snapshot) -> str:
+    """What the snapshot is the union of, and so what its silence does not prove."""
+    asked = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
+    return (
+        f"{count(len(snapshot), 'pet')}. Covers the statuses {asked}; a pet of another status "
+        "may exist without being here."
+    )
+
+
+def _status(status: object) -> str:
+    return (visible(status) or "(empty)") if isinstance(status, str) else "(no status)"

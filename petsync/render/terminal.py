@@ -1,0 +1,63 @@
+"""Values on a terminal: the lines of the plain text, coloured where the console has colours."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+from rich.text import Text
+
+from petsync.apply.report import Report
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Snapshot
+from petsync.render.plan_lines import plan_lines
+from petsync.render.report_lines import report_lines
+from petsync.render.sheet_lines import findings_lines, snapshot_lines
+from petsync.table.sheet import Sheet
+
+__all__ = ["show_findings", "show_plan", "show_report", "show_snapshot", "terminal_svg"]
+
+_NARROW, _WIDE = 60, 100
+
+
+def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
+    """Print the plan with the first `limit` rows of each sort."""
+    _show(plan_lines(plan, limit=limit, width=_width(console)), console)
+
+
+def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
+    """Print the report with the first `limit` rows of each outcome that needs a person."""
+    _show(report_lines(report, limit=limit, width=_width(console)), console)
+
+
+def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
+    """Print the sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    _show(findings_lines(sheet, limit=limit, width=_width(console)), console)
+
+
+def show_snapshot(snapshot: Snapshot, console: Console) -> None:
+    """Print the snapshot's moment, its pets by status, and what it covers."""
+    _show(snapshot_lines(snapshot, width=_width(console)), console)
+
+
+def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
+    """A picture, as SVG without any address in it, of what `show` prints on its console."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    console = Console(
+        file=io.StringIO(), record=True, width=width, force_terminal=True, color_system="truecolor"
+    )
+    show(console)
+    plain = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return console.export_svg(title=title, code_format=plain)
+
+
+def _width(console: Console) -> int:
+    return min(max(console.width, _NARROW), _WIDE)
+
+
+def _show(lines: Iterable[Text], console: Console) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True)

@@ -1,0 +1,41 @@
+"""Values as plain text: stable, without colour, at most 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from petsync.apply.report import Report
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Snapshot
+from petsync.render.plan_lines import plan_lines
+from petsync.render.report_lines import report_lines
+from petsync.render.sheet_lines import findings_lines, snapshot_lines
+from petsync.table.sheet import Sheet
+
+__all__ = ["findings_text", "plan_text", "report_text", "snapshot_text"]
+
+
+def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
+    """The plan with the first `limit` rows of each sort (all where it is None)."""
+    return _joined(plan_lines(plan, limit=limit, width=width))
+
+
+def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
+    """The report with the first `limit` rows of each outcome that needs a person."""
+    return _joined(report_lines(report, limit=limit, width=width))
+
+
+def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
+    """The sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    return _joined(findings_lines(sheet, limit=limit, width=width))
+
+
+def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:
+    """The snapshot's moment, its pets by status, and what it covers."""
+    return _joined(snapshot_lines(snapshot, width=width))
+
+
+def _joined(lines: Iterable[Text]) -> str:
+    return "\n".join(line.plain.rstrip() for line in lines)

@@ -1,0 +1,201 @@
+"""How things are said: numbers, moments, and the sentence that sums a plan or a report up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from petsync.apply.report import OUTCOMES, Outcome, Report
+from petsync.diff.change import Add, Change, Delete
+from petsync.diff.plan import Plan
+from petsync.model import Pet
+from petsync.render.visible import visible
+
+__all__ = [
+    "HEADING",
+    "KEPT",
+    "KINDS",
+    "OUTCOME_MARK",
+    "REFUSED",
+    "STOPPED",
+    "SYMBOL",
+    "TO_LOOK_AT",
+    "WHERE_TO_SEE_ALL",
+    "Kind",
+    "Mark",
+    "blocked_title",
+    "conflicts_title",
+    "count",
+    "duration",
+    "moment",
+    "name_of",
+    "number",
+    "pet_of",
+    "plan_facts",
+    "plan_summary",
+    "report_facts",
+    "report_summary",
+    "results_title",
+    "sentences",
+    "source_of",
+]
+
+Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
+
+Kind = Literal["add", "update", "delete"]
+KINDS: tuple[Kind, ...] = ("add", "update", "delete")
+SYMBOL: Mapping[Mark, str] = {
+    "add": "+",
+    "update": "~",
+    "delete": "-",
+    "conflict": "!",
+    "blocked": "x",
+    "note": "*",
+    "warning": "!",
+    "applied": "+",
+}
+HEADING: Mapping[Kind, str] = {"add": "Add", "update": "Change", "delete": "Delete"}
+_TITLE: Mapping[Outcome, str] = {
+    "applied": "applied",
+    "failed": "failed",
+    "unknown": "unknown: no answer came, and the store did not settle whether it happened",
+    "conflict": "in conflict: nothing was sent for these rows",
+    "skipped": "skipped: nothing was sent for these changes",
+}
+OUTCOME_MARK: Mapping[Outcome, Mark] = {
+    "applied": "applied",
+    "skipped": "note",
+    "conflict": "conflict",
+    "failed": "blocked",
+    "unknown": "conflict",
+}
+TO_LOOK_AT: tuple[Outcome, ...] = ("failed", "unknown", "conflict", "skipped")
+"""The outcomes of which a person wants to see the rows, the worst first."""
+STOPPED = "Why it stopped"
+REFUSED = "The guard refuses this plan: nothing will be sent"
+KEPT = "Guard: the plan keeps every limit."
+WHERE_TO_SEE_ALL = "All of them: --format html or xlsx, or plan.to_frame()."
+
+
+def number(value: int) -> str:
+    """`1,200`."""
+    return f"{value:,}"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 pet`, `1,200 pets`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def moment(when: str | datetime) -> str:
+    """`2026-11-20 09:30:12 UTC`; a text that is no ISO 8601 as it is."""
+    try:
+        given = when if isinstance(when, datetime) else datetime.fromisoformat(when)
+    except ValueError:
+        return visible(str(when))
+    utc = given.astimezone(UTC) if given.tzinfo else given
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: float) -> str:
+    """`0.8 s`, `2 min 05 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{number(minutes)} min {rest:02d} s"
+
+
+def pet_of(change: Change) -> Pet:
+    """The pet as people know it: as it is now, or, if it is not there yet, as it will be."""
+    return change.after if isinstance(change, Add) else change.before
+
+
+def name_of(pet: Pet) -> str:
+    """The pet's name, visible."""
+    return visible(pet.name) if pet.name else "(no name)"
+
+
+def sentences(*parts: str) -> str:
+    """The parts that say anything, each with a full stop, behind each other."""
+    said = (part.strip() for part in parts)
+    return " ".join(part if part[-1] in ".!?" else f"{part}." for part in said if part)
+
+
+def source_of(change: Change) -> str:
+    """The change's address in the sheet, or that it has none."""
+    missing = isinstance(change, Delete) and change.why == "missing"
+    return change.source or ("not in the sheet" if missing else "")
+
+
+def conflicts_title(total: int) -> str:
+    """The heading of `total` conflicts."""
+    return f"{count(total, 'conflict')}: nothing is sent for these rows"
+
+
+def blocked_title(total: int) -> str:
+    """The heading of `total` blocked rows."""
+    return f"{count(total, 'row')} blocked by errors in the sheet"
+
+
+def results_title(outcome: Outcome, total: int) -> str:
+    """The heading of `total` results of one outcome."""
+    return f"{number(total)} {_TITLE[outcome]}"
+
+
+def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What was compared, and when."""
+    yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
+    yield "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
+    yield "made", moment(plan.created)
+
+
+def report_facts(report: Report) -> Iterator[tuple[str, str]]:
+    """What was brought into agreement, and when."""
+    yield "store", visible(report.plan.store)
+    yield "sheet", visible(report.plan.source)
+    yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
+
+
+def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
+    """One sentence; `counts` says how many changes of each kind there are."""
+    if plan.in_sync:
+        return _in_sync(plan)
+    rest = ", ".join(
+        [
+            *([count(len(plan.conflicts), "conflict")] if plan.conflicts else []),
+            *([f"{count(len(plan.blocked), 'row')} blocked"] if plan.blocked else []),
+            *_settled(plan),
+        ]
+    )
+    return (
+        f"Plan: {number(counts['add'])} to add, {number(counts['update'])} to change, "
+        f"{number(counts['delete'])} to delete; {rest}."
+    )
+
+
+def report_summary(report: Report) -> str:
+    """One sentence: how the run ended, and how many rows had each outcome."""
+    counts = report.counts
+    said = _list(f"{number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied")
+    if report.stopped:
+        return f"Stopped early: {said}. Plan again to see what is left."
+    return f"{'Done with problems' if report.exit_code else 'Done'}: {said}."
+
+
+def _in_sync(plan: Plan) -> str:
+    if not plan.rows:
+        return "Nothing to do: the sheet has no rows."
+    if plan.ignored:
+        return f"In sync: {', '.join(_settled(plan))}."
+    rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
+    return f"In sync: {rows} with the store."
+
+
+def _settled(plan: Plan) -> list[str]:
+    ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
+    return [f"{number(plan.unchanged)} in agreement", *ignored]
+
+
+def _list(items: Iterable[str]) -> str:
+    return ", ".join(items)
