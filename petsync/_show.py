@@ -15,10 +15,10 @@ __all__ = ["as_html", "as_text"]
 @singledispatch
 def as_html(value: object) -> str:
     """The value as an HTML fragment, escaped."""
-    return f"<pre>{escape(repr(value))}</pre>"
+    return f"<pre>{escape(as_text(value))}</pre>"
 
 
 @singledispatch
 def as_text(value: object) -> str:
     """The value as plain text of at most 80 columns, without colour."""
-    return repr(value)
+    return f"<petsync.{type(value).__name__}>"

@@ -15,13 +15,15 @@ xml_texts = texts.filter(lambda text: not _NOT_IN_XML.search(text))
 ids = st.one_of(
     st.integers(MIN_ID, MAX_ID), st.sampled_from([0, 1, 2**53, 2**53 + 1, MAX_ID - 1, MAX_ID])
 )
+any_ids = st.none() | ids
 extras = st.none() | st.dictionaries(
     st.sampled_from(["color", "weightKg", "vet", "größe"]),
     st.none() | st.booleans() | ids | texts | st.lists(texts, max_size=2),
     min_size=1,
     max_size=2,
 )
-xml_extras = st.none() | st.dictionaries(
+xml_any_ids = st.none() | ids
+extras = st.none() | st.dictionaries(
     st.sampled_from(["color", "weightKg", "vet"]), xml_texts, min_size=1, max_size=2
 )
 
@@ -43,7 +45,7 @@ def tags(
 def pets(
     text: st.SearchStrategy[str] = texts,
     extra: st.SearchStrategy[object] = extras,
-    pet_ids: st.SearchStrategy[int | None] = st.none() | ids,
+    pet_ids: st.SearchStrategy[int | None] = any_ids,
 ) -> st.SearchStrategy[Pet]:
     """Pets of every kind that the service could send."""
     return st.builds(

@@ -157,7 +157,7 @@ class Decisions:
             return self._conflict(
                 row, problem, "Write `update`, or leave the action blank.", pet.id
             )
-        if after.status is None and "status" in fields:
+        if not normal(after.status) and "status" in fields:
             problem = "would have no status, and no query of the service could find it"
             return self._conflict(row, problem, self._a_status(), pet.id)
         self._mind(row)
@@ -170,7 +170,7 @@ class Decisions:
             return self._conflict(
                 row, "would be a new pet without a name", "Give it a name, or the id of its pet."
             )
-        if after.status is None:
+        if not normal(after.status):
             return self._conflict(
                 row,
                 "would be a new pet without a status, which no query of the service could find",

@@ -1,0 +1,180 @@
+"""Named fakes and builders that several tests share: sheets, snapshots, and a store in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from petsync.diff.compare import compare, unproved
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.errors import NotFoundError, TransportError
+from petsync.model import Pet
+from petsync.profile import STANDARD
+from petsync.table.frame import frame_from_pets, integers, texts
+from petsync.table.sheet import Finding, Sheet
+
+URL = "http://127.0.0.1:1/v2"
+NO_LIMITS = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
+
+
+def snapshot_of(pets: Iterable[Pet], *, url: str = URL) -> Snapshot:
+    """A snapshot of these pets, sorted by id."""
+    frame = frame_from_pets(sorted(pets, key=lambda pet: pet.id or 0))
+    taken = datetime(2026, 11, 20, tzinfo=UTC)
+    return Snapshot(frame=frame, coverage=Coverage(STANDARD.statuses), source=url, taken_at=taken)
+
+
+def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Sheet:
+    """A sheet that says everything of these pets, its rows numbered from 2."""
+    frame = frame_from_pets(pets).drop(columns="extra", errors="ignore")
+    frame["action"] = action
+    frame.index = pd.RangeIndex(2, 2 + len(frame), name="row")
+    return _sheet(frame, **more)
+
+
+def sheet_saying(*rows: Mapping[str, Any], **more: Any) -> Sheet:
+    """A sheet of rows that say only what they name."""
+    numbers = range(2, 2 + len(rows))
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(key for row in rows for key in row if key != "action"):
+        values = [row.get(name) for row in rows]
+        if name in ("id", "category_id"):
+            columns[name] = integers(values)
+        elif name in ("tags", "photo_urls"):
+            columns[name] = pd.Series(values, dtype=object).to_numpy()
+        else:
+            columns[name] = texts(values)
+    columns["action"] = texts([row.get("action", "merge") for row in rows])
+    return _sheet(pd.DataFrame(columns, index=pd.Index(numbers, name="row")), **more)
+
+
+def _sheet(frame: pd.DataFrame, **more: Any) -> Sheet:
+    letters = dict(zip(frame.columns, "ABCDEFGH", strict=False))
+    others = pd.DataFrame(index=frame.index)
+    values = {"source": "test.xlsx", "tab": "Pets", "columns": letters, "others": others}
+    return Sheet(frame=frame, **{**values, **more})
+
+
+def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> Finding:
+    """A finding that blocks its row."""
+    return Finding(
+        address=f"Pets!C{row}",
+        row=row,
+        column=column,
+        severity="error",
+        rule=rule,
+        value="?",
+        problem="it is wrong",
+    )
+
+
+def plan_of(
+    pets: Iterable[Pet],
+    sheet: Sheet,
+    *,
+    elsewhere: Mapping[int, Pet] | None = None,
+    delete_missing: bool = False,
+    match_on: tuple[Any, ...] = (),
+    guard: Guard = NO_LIMITS,
+    **more: Any,
+) -> Plan:
+    """The plan for a store of these pets; `elsewhere` are pets that only getPetById knows."""
+    snapshot = snapshot_of(pets)
+    found = {i: (elsewhere or {}).get(i) for i in unproved(sheet.frame, snapshot.frame)}
+    return compare(
+        snapshot,
+        sheet,
+        found=found,
+        created="2026-11-20T00:00:00+00:00",
+        options=PlanOptions(delete_missing=delete_missing, match_on=match_on),
+        guard=guard,
+        **more,
+    )
+
+
+class MemoryTarget:
+    """A store in memory that keeps the service's rules, counts requests, and can be told to fail.
+
+    `failures` maps an operation to the errors that its next calls raise; an error with
+    `may_have_happened` is raised after the change is made if `commits` is set.
+    """
+
+    def __init__(self, pets: Iterable[Pet] = ()) -> None:
+        self.pets = {pet.id: pet for pet in pets}
+        self.calls: list[str] = []
+        self.failures: dict[str, list[Exception]] = {}
+        self.commits = True
+        self.delay = 0.0
+        self.running = self.most = 0
+
+    async def get(self, pet_id: int) -> Pet | None:
+        """The pet or None."""
+        await self._begin("get")
+        return self.pets.get(pet_id)
+
+    async def add(self, pet: Pet) -> Pet:
+        """Assigns the next id to a pet without one."""
+        await self._begin("add")
+        number = max((i for i in self.pets if i is not None), default=0) + 1
+        stored = pet if pet.id is not None else msgspec.structs.replace(pet, id=number)
+        self._commit("add", lambda: self.pets.__setitem__(stored.id, stored))
+        return stored
+
+    async def replace(self, pet: Pet) -> Pet:
+        """Replaces a pet that is there."""
+        await self._begin("replace")
+        self._known(pet.id)
+        self._commit("replace", lambda: self.pets.__setitem__(pet.id, pet))
+        return pet
+
+    async def rename(self, pet_id: int, *, name: str | None, status: str | None) -> None:
+        """Sets what is given."""
+        await self._begin("rename")
+        given = {k: v for k, v in (("name", name), ("status", status)) if v is not None}
+        new = msgspec.structs.replace(self._known(pet_id), **given)
+        self._commit("rename", lambda: self.pets.__setitem__(pet_id, new))
+
+    async def delete(self, pet_id: int) -> None:
+        """Removes a pet that is there."""
+        await self._begin("delete")
+        self._known(pet_id)
+        self._commit("delete", lambda: self.pets.pop(pet_id))
+
+    async def all(self) -> list[Pet]:
+        """Every pet."""
+        await self._begin("all")
+        return list(self.pets.values())
+
+    def _known(self, pet_id: int | None) -> Pet:
+        if pet_id not in self.pets:
+            raise NotFoundError("no such pet", pet_id=pet_id, status=404)
+        return self.pets[pet_id]
+
+    async def _begin(self, operation: str) -> None:
+        self.calls.append(operation)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(self.delay)
+        self.running -= 1
+        if operation in ("get", "all") and self.failures.get(operation):
+            raise self.failures[operation].pop(0)
+
+    def _commit(self, operation: str, change: Any) -> None:
+        waiting = self.failures.get(operation)
+        error = waiting.pop(0) if waiting else None
+        if error is None or (getattr(error, "may_have_happened", False) and self.commits):
+            change()
+        if error is not None:
+            raise error
+
+
+def lost() -> TransportError:
+    """A request whose answer never came."""
+    return TransportError("no answer", may_have_happened=True)

@@ -1,0 +1,325 @@
+"""Snapshot and sheet compared into a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shop import NO_LIMITS, error_at, plan_of, sheet_of, sheet_saying
+from strategies import ids, pets, texts
+
+from petsync.diff.change import Add, Delete, Update
+from petsync.diff.guard import Guard
+from petsync.diff.plan import Plan
+from petsync.errors import GuardError, PlanError
+from petsync.model import Category, Pet, Tag
+from petsync.profile import LIVE
+
+DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
+SHY, OLD = Tag(1, "shy"), Tag(2, "old")
+REX = Pet(id=1, name="Rex", status="available", category=DOGS, tags=(SHY,), photo_urls=("u",))
+TOM = Pet(id=2, name="Tom", status="sold", category=CATS, tags=(OLD, SHY))
+PETS = [REX, TOM]
+
+shop_pets = st.lists(
+    pets(extra=st.none(), pet_ids=ids).map(
+        lambda pet: msgspec.structs.replace(
+            pet, status=pet.status or "available", name=pet.name or "nameless"
+        )
+    ),
+    max_size=5,
+    unique_by=lambda pet: pet.id,
+)
+
+
+def applied(plan: Plan, store: Sequence[Pet]) -> list[Pet]:
+    """What a perfect run of the plan leaves."""
+    left = {pet.id: pet for pet in store}
+    for change in plan.changes:
+        if isinstance(change, Delete):
+            del left[change.before.id]
+        else:
+            left[change.after.id] = change.after
+    return sorted(left.values(), key=lambda pet: pet.id or 0)
+
+
+@given(shop_pets)
+def test_a_store_is_in_sync_with_its_own_table(store: list[Pet]) -> None:
+    """diff(a, a) is empty, whatever the pets hold."""
+    plan = plan_of(store, sheet_of(store), delete_missing=True)
+    assert plan.in_sync
+    assert plan.unchanged == len(store)
+
+
+@given(shop_pets, shop_pets)
+def test_applying_the_difference_makes_the_store_say_what_the_sheet_says(
+    store: list[Pet], wanted: list[Pet]
+) -> None:
+    """apply(diff(a, b), a) == b, with missing pets deleted; and then there is nothing left."""
+    plan = plan_of(store, sheet_of(wanted), delete_missing=True)
+    after = applied(plan, store)
+    again = plan_of(after, sheet_of(wanted), delete_missing=True)
+    assert again.changes == ()
+    if not plan.conflicts:
+        assert {pet.id for pet in after} == {pet.id for pet in wanted}
+
+
+@given(shop_pets, shop_pets)
+def test_without_delete_missing_nothing_is_ever_deleted(
+    store: list[Pet], wanted: list[Pet]
+) -> None:
+    """A pet that the sheet does not name stays."""
+    assert plan_of(store, sheet_of(wanted)).deletes == ()
+
+
+@given(shop_pets, shop_pets)
+def test_a_plan_survives_its_file(store: list[Pet], wanted: list[Pet]) -> None:
+    """A plan's JSON round-trip is exact, its fingerprint too."""
+    plan = plan_of(store, sheet_of(wanted), delete_missing=True)
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    assert again.fingerprint == plan.fingerprint
+
+
+@given(shop_pets, shop_pets)
+def test_the_same_input_gives_the_same_plan(store: list[Pet], wanted: list[Pet]) -> None:
+    """Order and fingerprint depend on nothing but the input."""
+    one, other = (plan_of(store, sheet_of(wanted)) for _ in range(2))
+    assert one.fingerprint == other.fingerprint
+
+
+@given(texts)
+def test_a_changed_name_is_one_field(name: str) -> None:
+    """Only what differs is in the change, and the rest of the pet is as it was."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": name + "!"}))
+    (change,) = plan.changes
+    assert isinstance(change, Update)
+    assert change.fields == ("name",)
+    assert change.after == msgspec.structs.replace(REX, name=name + "!")
+    assert (change.row, change.source) == (2, "Pets!B2")
+
+
+def test_rows_in_are_all_accounted_for() -> None:
+    """Every row is a change, a conflict, blocked, ignored or unchanged."""
+    sheet = sheet_saying(
+        {"id": 1, "status": "sold"},
+        {"id": 2, "status": "sold"},
+        {"id": 3, "action": "update", "status": "sold"},
+        {"name": "New", "status": "sold"},
+        {"id": 9, "action": "ignore"},
+        blocked=(7,),
+        problems=(error_at(7),),
+    )
+    plan = plan_of(PETS, sheet)
+    said = len(plan.changes) + len(plan.conflicts) + len(plan.blocked)
+    assert plan.rows == 6 == said + plan.unchanged + plan.ignored
+    assert plan.blocked[0].problem == "Pets!C7: it is wrong"
+
+
+def test_a_blank_cell_says_nothing_and_an_empty_value_clears() -> None:
+    """None leaves a field alone; an empty text or list empties it."""
+    silent = {"id": 1, "name": None, "status": None, "category": None, "tags": None}
+    assert plan_of(PETS, sheet_saying(silent)).in_sync
+    clearing = {"id": 1, "category": "", "tags": [], "photo_urls": []}
+    (change,) = plan_of(PETS, sheet_saying(clearing)).changes
+    assert change.fields == ("category", "category_id", "tags", "photo_urls")
+    assert change.after == Pet(id=1, name="Rex", status="available")
+
+
+def test_names_are_compared_trimmed_and_in_nfc_and_statuses_without_case() -> None:
+    """Spelling that means the same is no change, and is not sent."""
+    zoe = Pet(id=5, name="Zoë ", status="SOLD")
+    rows = sheet_saying({"id": 5, "name": "Zoe\u0308", "status": "sold"})
+    assert plan_of([zoe], rows).in_sync
+
+
+def test_a_tag_without_id_is_the_tag_of_that_name() -> None:
+    """Its id is the pet's, else the store's, else none; tags are a set."""
+    rows = {"id": 1, "tags": [Tag(None, "old"), Tag(None, "shy"), Tag(None, "new")]}
+    (change,) = plan_of(PETS, sheet_saying(rows)).changes
+    assert change.after.tags == (SHY, OLD, Tag(None, "new"))
+    reordered = sheet_saying({"id": 2, "tags": [Tag(None, "shy"), Tag(2)]})
+    assert plan_of(PETS, reordered).in_sync
+
+
+def test_photo_urls_are_an_ordered_list() -> None:
+    """Another order is a change."""
+    pet = Pet(id=1, name="Rex", status="sold", photo_urls=("a", "b"))
+    (change,) = plan_of([pet], sheet_saying({"id": 1, "photo_urls": ["b", "a"]})).changes
+    assert change.fields == ("photo_urls",)
+
+
+@pytest.mark.parametrize(
+    ("said", "category"),
+    [
+        ({"category": "Cats"}, CATS),
+        ({"category": "cats "}, Category(None, "cats ")),
+        ({"category": "Birds"}, Category(None, "Birds")),
+        ({"category": "Birds", "category_id": 7}, Category(7, "Birds")),
+        ({"category_id": 2}, CATS),
+        ({"category_id": 9}, Category(9)),
+        ({"category": "Cats", "category_id": 1}, CATS),
+        ({"category": "Hounds", "category_id": 1}, Category(1, "Hounds")),
+        ({"category": "", "category_id": 1}, None),
+    ],
+)
+def test_a_category_is_completed_from_the_store(
+    said: dict[str, object], category: Category | None
+) -> None:
+    """A name or an id alone is completed; where both contradict the store, the name is meant."""
+    (change,) = plan_of(PETS, sheet_saying({"id": 1, **said})).changes
+    assert change.after == msgspec.structs.replace(REX, category=category)
+    after = [change.after, TOM]
+    assert plan_of(after, sheet_saying({"id": 1, **said})).in_sync
+
+
+def test_a_category_that_contradicts_its_id_is_pointed_out() -> None:
+    """People change the name and leave the id beside it."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "category": "Cats", "category_id": 1}))
+    assert any("Pets!C2" in note and "category_id" in note for note in plan.notes)
+
+
+def test_an_id_outside_the_snapshot_is_looked_up_before_it_is_an_add() -> None:
+    """A pet with a status that was not asked for is an update, not a second pet."""
+    hidden = Pet(id=77, name="Ghost", status="lost")
+    row = sheet_saying({"id": 77, "name": "Casper", "status": "sold"})
+    (update,) = plan_of(PETS, row, elsewhere={77: hidden}).changes
+    assert isinstance(update, Update)
+    (add,) = plan_of(PETS, row).changes
+    assert isinstance(add, Add)
+    assert add.after.id == 77
+
+
+def test_actions_are_held_to_what_they_say() -> None:
+    """add must not exist, update must exist, delete of what is gone is done already."""
+    plan = plan_of(
+        PETS,
+        sheet_saying(
+            {"id": 1, "action": "add", "name": "Max"},
+            {"id": 5, "action": "update", "name": "Max"},
+            {"action": "delete", "name": "Max"},
+            {"id": 6, "action": "delete"},
+            {"id": 2, "action": "delete", "name": "other"},
+        ),
+    )
+    assert [conflict.row for conflict in plan.conflicts] == [2, 3, 4]
+    assert plan.changes == (Delete(row=6, source="Pets!A6", before=TOM),)
+    assert plan.unchanged == 1
+
+
+def test_an_add_that_is_there_just_so_is_done_already() -> None:
+    """Planning an applied sheet again is no conflict."""
+    assert plan_of(PETS, sheet_of([REX], action="add")).in_sync
+
+
+def test_a_new_pet_needs_a_name_and_a_status() -> None:
+    """Without a status no query could ever find it again; `live` needs no name."""
+    rows = sheet_saying({"status": "sold"}, {"name": "Max"})
+    plan = plan_of(PETS, rows)
+    assert [conflict.row for conflict in plan.conflicts] == [2, 3]
+    assert "available, pending, sold" in plan.conflicts[1].suggestion
+    assert len(plan_of(PETS, rows, profile=LIVE).adds) == 1
+
+
+def test_a_pet_never_loses_its_status() -> None:
+    """Clearing it would take the pet out of every query."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "status": ""}))
+    assert plan.changes == ()
+    assert "no status" in plan.conflicts[0].problem
+
+
+def test_a_sheet_without_ids_adds_its_pets_once() -> None:
+    """A row that says just what an unclaimed pet says is that pet; each pet counts once."""
+    new = {"name": "Goldie", "status": "available", "tags": [Tag(None, "shy")]}
+    sheet = sheet_saying(new, new)
+    plan = plan_of(PETS, sheet)
+    assert len(plan.adds) == 2
+    goldies = [msgspec.structs.replace(add.after, id=n) for n, add in enumerate(plan.adds, 50)]
+    again = plan_of([*PETS, *goldies], sheet)
+    assert again.in_sync
+    assert "Pets!A2 = pet 50" in again.notes[0]
+    assert len(plan_of([*PETS, goldies[0]], sheet).adds) == 1
+
+
+def test_a_pet_that_another_row_claims_is_not_taken() -> None:
+    """In a whole catalogue, a second Rex without id is a second Rex."""
+    rex = {"name": "Rex", "status": "available"}
+    assert len(plan_of(PETS, sheet_saying({"id": 1}, rex)).adds) == 1
+    assert len(plan_of(PETS, sheet_saying(rex)).adds) == 0
+    assert len(plan_of(PETS, sheet_saying({**rex, "action": "add"})).adds) == 1
+
+
+def test_rows_are_matched_on_the_columns_that_are_asked_for() -> None:
+    """One match is an update, several are a conflict, none is an add, two rows on one pet too."""
+    twins = [*PETS, Pet(id=3, name="Tom", status="sold")]
+    sheet = sheet_saying(
+        {"name": " rex".title(), "status": "sold"},
+        {"name": "Rex", "status": "pending"},
+        {"name": "Tom", "status": "pending"},
+        {"name": "Max", "status": "pending"},
+    )
+    plan = plan_of(twins, sheet, match_on=("name",))
+    assert [(type(c), c.row) for c in plan.changes] == [(Add, 5), (Update, 2)]
+    assert [conflict.row for conflict in plan.conflicts] == [3, 4]
+    assert "2, 3" in plan.conflicts[1].problem
+
+
+def test_blocked_and_ignored_rows_protect_their_pets() -> None:
+    """A row with a mistake never makes its pet look missing."""
+    sheet = sheet_saying({"id": 1, "action": "ignore"}, blocked=(3,), blocked_ids=frozenset({2}))
+    assert plan_of(PETS, sheet, delete_missing=True).changes == ()
+
+
+def test_an_id_that_cannot_be_read_holds_back_the_deletes_of_missing_pets() -> None:
+    """That row may mean any of them."""
+    sheet = sheet_saying({"id": 1}, blocked=(3,), problems=(error_at(3, "id", "id-damaged"),))
+    plan = plan_of(PETS, sheet, delete_missing=True)
+    assert plan.deletes == ()
+    assert "Pets!C3" in plan.notes[0]
+
+
+def test_a_probable_rename_is_pointed_out() -> None:
+    """A pet that goes while its like comes has more likely lost its id."""
+    sheet = sheet_saying({"id": 2}, {"name": "Rexy", "status": "sold", "photo_urls": ["u"]})
+    plan = plan_of(PETS, sheet, delete_missing=True)
+    assert [change.kind for change in plan.changes] == ["add", "delete"]
+    assert "Pet 1 (Rex)" in plan.notes[0]
+
+
+def test_the_guard_judges_every_kind_and_never_lets_everything_go() -> None:
+    """Defaults: deletes 10 %, updates 30 %, adds free; everything only by name."""
+    store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 101)]
+    eleven = sheet_of(store[11:])
+    with pytest.raises(GuardError, match="11 deletes are more than --max-delete 10 %"):
+        plan_of(store, eleven, delete_missing=True, guard=Guard()).require_ok()
+    assert plan_of(store, sheet_of(store[10:]), delete_missing=True, guard=Guard()).verdict.ok
+    renamed = [msgspec.structs.replace(pet, name="x") for pet in store[:31]]
+    assert "31 updates" in plan_of(store, sheet_of(renamed), guard=Guard()).verdict.refusals[0]
+    assert not plan_of(store, sheet_of([]), guard=Guard()).verdict.ok
+    everything = plan_of(
+        store, sheet_of(store, action="delete"), guard=Guard(max_delete=NO_LIMITS.max_delete)
+    )
+    assert "every one of the 100 pets" in everything.verdict.refusals[0]
+
+
+def test_a_plan_that_was_changed_by_hand_is_refused() -> None:
+    """The fingerprint covers every byte that matters."""
+    body = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})).to_json()
+    with pytest.raises(PlanError, match="changed after it was made"):
+        Plan.from_json(body.replace(b"Max", b"Moo"))
+    with pytest.raises(PlanError, match=r"x\.json is no plan"):
+        Plan.from_json(b"{}", "x.json")
+
+
+def test_the_frame_of_a_plan_has_a_row_for_each_changed_field() -> None:
+    """to_frame shows before and after as cells do."""
+    plan = plan_of(
+        PETS, sheet_saying({"id": 1, "name": "Max", "tags": []}, {"id": 2, "action": "delete"})
+    )
+    frame = plan.to_frame()
+    assert frame["column"].tolist() == ["name", "tags", ""]
+    assert frame["before"].tolist() == ["Rex", "1:shy", ""]
+    assert frame["kind"].tolist() == ["update", "update", "delete"]

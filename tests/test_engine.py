@@ -1,0 +1,397 @@
+"""Plans carried out against a store in memory: every row accounted for, nothing sent blindly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
+from test_compare import PETS, REX, TOM, shop_pets
+
+from petsync.apply import engine, journal
+from petsync.apply.engine import ApplyOptions, Progress
+from petsync.apply.report import Report
+from petsync.diff.plan import Plan
+from petsync.errors import (
+    AuthError,
+    DuplicateError,
+    InvalidInputError,
+    PetsyncError,
+    ServiceError,
+    StalePlanError,
+    TransportError,
+)
+from petsync.model import Pet
+
+NEW = Pet(name="Goldie", status="available")
+
+
+def carry_out(
+    plan: Plan, target: MemoryTarget, state: Path, *, on_progress: Any = None, **options: Any
+) -> Report:
+    """The report of a run."""
+
+    async def work() -> Report:
+        record = journal.begin(state, "run", "now", plan)
+        try:
+            return await engine.run(
+                plan,
+                target,
+                record,
+                run_id="run",
+                started="now",
+                options=ApplyOptions(**options),
+                on_progress=on_progress,
+            )
+        finally:
+            await record.close()
+
+    return asyncio.run(work())
+
+
+def outcomes(report: Report) -> list[str]:
+    """The outcomes in the plan's order."""
+    return [result.outcome for result in report.results]
+
+
+@settings(max_examples=25, deadline=None)
+@given(store=shop_pets, wanted=shop_pets)
+def test_a_run_makes_the_store_say_what_the_sheet_says(
+    store: list[Pet], wanted: list[Pet], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The law of the whole: after the run the second plan is empty, and no row is unaccounted."""
+    target = MemoryTarget(store)
+    plan = plan_of(store, sheet_of(wanted), delete_missing=True)
+    report = carry_out(plan, target, tmp_path_factory.mktemp("state"))
+    assert set(outcomes(report)) <= {"applied", "conflict"}
+    assert report.counts["conflict"] == len(plan.conflicts)
+    assert sum(report.counts.values()) == plan.rows + len(plan.deletes)
+    after = list(target.pets.values())
+    assert plan_of(after, sheet_of(wanted), delete_missing=True).changes == ()
+    if not plan.conflicts:
+        assert set(target.pets) == {pet.id for pet in wanted}
+
+
+def test_the_smallest_call_is_used(tmp_path: Path) -> None:
+    """Name and status alone go by the form; anything else replaces the whole pet."""
+    rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
+    target = MemoryTarget(PETS)
+    carry_out(plan_of(PETS, rows), target, tmp_path, concurrency=1)
+    assert target.calls == ["get", "rename", "get", "replace"]
+
+
+def test_adds_come_first_and_deletes_last(tmp_path: Path) -> None:
+    """No delete begins before every add and update has ended."""
+    sheet = sheet_saying(
+        {"id": 2, "action": "delete"}, {"id": 1, "name": "Max"}, {"name": "G", "status": "sold"}
+    )
+    target = MemoryTarget(PETS)
+    report = carry_out(plan_of(PETS, sheet), target, tmp_path)
+    changing = [call for call in target.calls if call not in ("get", "all")]
+    assert changing == ["add", "rename", "delete"]
+    assert [r.assigned_id for r in report.results] == [3, None, None]
+
+
+def test_what_others_changed_meanwhile_is_never_overwritten(tmp_path: Path) -> None:
+    """A change to the same field is a conflict; to another field, both stand."""
+    rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, rows)
+    target.pets[1] = msgspec.structs.replace(REX, name="Fido")
+    target.pets[2] = msgspec.structs.replace(TOM, name="Thomas", extra={"chip": 1})
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["conflict", "applied"]
+    assert "name" in report.results[0].message
+    assert target.pets[1].name == "Fido"
+    assert target.pets[2] == msgspec.structs.replace(TOM, name="Thomas", tags=(), extra={"chip": 1})
+
+
+def test_a_pet_that_changed_is_not_deleted(tmp_path: Path) -> None:
+    """Whatever changed, it is not the pet that the plan showed."""
+    plan = plan_of(PETS, sheet_of(PETS, action="delete"))
+    target = MemoryTarget([msgspec.structs.replace(REX, photo_urls=("other",))])
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["conflict", "skipped"]
+    assert list(target.pets) == [1]
+
+
+def test_a_change_that_somebody_made_already_is_skipped(tmp_path: Path) -> None:
+    """What is so already is not sent."""
+    plan = plan_of(
+        PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 9, "name": "N", "status": "sold"})
+    )
+    target = MemoryTarget(
+        [msgspec.structs.replace(REX, name="Max"), Pet(id=9, name="N", status="sold")]
+    )
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["skipped", "skipped"]
+    assert set(target.calls) == {"get"}
+
+
+def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
+    """On services that replace silently, an add could destroy a pet."""
+    plan = plan_of([], sheet_saying({"id": 9, "name": "New", "status": "sold"}))
+    other = Pet(id=9, name="Somebody else's", status="sold")
+    target = MemoryTarget([other])
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["conflict"]
+    assert target.pets == {9: other}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed: bool) -> None:
+    """It is never sent twice; the store tells whether it happened, and with which id."""
+    target = MemoryTarget([REX, Pet(id=5, name="Goldie", status="available")])
+    target.failures["add"], target.commits = [lost()], committed
+    sheet = sheet_of([NEW, NEW], action="add")
+    report = carry_out(plan_of(list(target.pets.values()), sheet), target, tmp_path, concurrency=1)
+    assert target.calls.count("add") == 2
+    assert outcomes(report) == (["applied", "applied"] if committed else ["failed", "applied"])
+    assert len(target.pets) == (4 if committed else 3)
+    given_ids = {r.assigned_id for r in report.results if r.outcome == "applied"}
+    assert given_ids == set(target.pets) - {1, 5}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("operation", ["rename", "replace", "delete"])
+def test_a_change_without_answer_is_settled_by_reading(
+    tmp_path: Path, committed: bool, operation: str
+) -> None:
+    """The pet itself says whether the request was carried out."""
+    row = {
+        "rename": {"id": 1, "name": "Max"},
+        "replace": {"id": 1, "tags": []},
+        "delete": {"id": 1, "action": "delete"},
+    }[operation]
+    target = MemoryTarget(PETS)
+    target.failures[operation], target.commits = [lost()], committed
+    report = carry_out(plan_of(PETS, sheet_saying(row)), target, tmp_path)
+    assert outcomes(report) == ["applied" if committed else "failed"]
+    assert target.calls.count(operation) == 1
+
+
+def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
+    """If even asking fails, a person is told so, and nothing is claimed."""
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    target.failures["rename"] = [lost()]
+
+    async def get(pet_id: int) -> Pet | None:
+        if "rename" in target.calls:
+            raise lost()
+        return await MemoryTarget.get(target, pet_id)
+
+    target.get = get  # type: ignore[method-assign]
+    report = carry_out(plan, target, tmp_path)
+    assert outcomes(report) == ["unknown"]
+    assert report.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (InvalidInputError("refused"), "failed"),
+        (DuplicateError("there"), "conflict"),
+        (TransportError("no route", may_have_happened=False), "failed"),
+        (ServiceError("down", status=503, may_have_happened=True), "failed"),
+    ],
+)
+def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, outcome: str) -> None:
+    """The others proceed."""
+    target = MemoryTarget(PETS)
+    target.failures["add"], target.commits = [error], False
+    sheet = sheet_saying(
+        {"id": 8, "name": "a", "status": "sold"}, {"id": 9, "name": "b", "status": "sold"}
+    )
+    report = carry_out(plan_of(PETS, sheet), target, tmp_path, concurrency=1)
+    assert outcomes(report) == [outcome, "applied"]
+
+
+def test_deletes_are_held_back_when_something_failed(tmp_path: Path) -> None:
+    """After a failure nobody knows yet, nothing is taken away."""
+    target = MemoryTarget(PETS)
+    target.failures["rename"] = [InvalidInputError("refused")]
+    sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
+    report = carry_out(plan_of(PETS, sheet), target, tmp_path)
+    assert outcomes(report) == ["failed", "skipped"]
+    assert "held back" in report.results[1].message
+    target.failures["rename"] = [InvalidInputError("refused")]
+    lenient = plan_of(PETS, sheet, match_on=("name",))
+    report = carry_out(lenient, target, tmp_path / "other", failures_before_deletes=1)
+    assert outcomes(report) == ["failed", "applied"]
+
+
+def test_a_refused_token_stops_the_run(tmp_path: Path) -> None:
+    """The rest is not begun, and the report says why."""
+    target = MemoryTarget(PETS)
+    target.failures["rename"] = [AuthError("token expired", status=401)]
+    sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
+    report = carry_out(plan_of(PETS, sheet), target, tmp_path, concurrency=1)
+    assert outcomes(report) == ["failed", "skipped"]
+    assert report.stopped == "token expired"
+    assert report.exit_code == 7
+
+
+def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
+    """What is under way is finished and journalled; the rest is not begun."""
+    store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 101)]
+    wanted = [msgspec.structs.replace(pet, name="x") for pet in store]
+    target = MemoryTarget(store)
+    target.delay = 0.01
+    plan = plan_of(store, sheet_of(wanted))
+
+    async def work() -> Report:
+        record = journal.begin(tmp_path, "run", "now", plan)
+        task = asyncio.create_task(
+            engine.run(
+                plan,
+                target,
+                record,
+                run_id="run",
+                started="now",
+                options=ApplyOptions(concurrency=4),
+                on_progress=lambda progress: progress.done == 20 and task.cancel(),
+            )
+        )
+        try:
+            return await task
+        finally:
+            await record.close()
+
+    report = asyncio.run(work())
+    applied = [r for r in report.results if r.outcome == "applied"]
+    assert 20 <= len(applied) <= 24
+    assert {r.pet_id for r in applied} == {i for i, p in target.pets.items() if p.name == "x"}
+    assert report.stopped == "interrupted"
+    assert sum(report.counts.values()) == 100
+
+
+def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) -> None:
+    """A person who presses twice means now."""
+    target = MemoryTarget(PETS)
+    target.delay = 30
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+
+    async def work() -> Report:
+        record = journal.begin(tmp_path, "run", "now", plan)
+        options = ApplyOptions()
+        task = asyncio.create_task(
+            engine.run(plan, target, record, run_id="run", started="now", options=options)
+        )
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            task.cancel()
+        try:
+            return await asyncio.wait_for(task, 5)
+        finally:
+            await record.close()
+
+    assert outcomes(asyncio.run(work())) == ["skipped"]
+
+
+def test_so_many_changes_run_at_a_time_and_no_more(tmp_path: Path) -> None:
+    """Concurrency is bounded."""
+    store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 41)]
+    target = MemoryTarget(store)
+    target.delay = 0.001
+    plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
+    carry_out(plan, target, tmp_path, concurrency=5)
+    assert target.most == 5
+
+
+def test_progress_counts_every_change(tmp_path: Path) -> None:
+    """A progress bar can trust it."""
+    seen: list[Progress] = []
+    sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
+    carry_out(plan_of(PETS, sheet), MemoryTarget(PETS), tmp_path, on_progress=seen.append)
+    assert [(p.done, p.total) for p in seen] == [(1, 2), (2, 2)]
+
+
+def test_conflicts_and_blocked_rows_are_in_the_report(tmp_path: Path) -> None:
+    """Rows in = applied + skipped + conflict + failed + unknown."""
+    sheet = sheet_saying(
+        {"id": 1}, {"id": 9, "action": "update"}, blocked=(8,), problems=(error_at(8),)
+    )
+    report = carry_out(plan_of(PETS, sheet), MemoryTarget(PETS), tmp_path)
+    assert report.counts == {"applied": 0, "skipped": 1, "conflict": 1, "failed": 1, "unknown": 0}
+    assert report.to_frame()["row"].tolist() == [3, 8]
+    assert report.exit_code == 3
+
+
+def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
+    """A service that answers 200 and does nothing is found out."""
+
+    class Forgetful(MemoryTarget):
+        async def replace(self, pet: Pet) -> Pet:
+            return pet
+
+    plan = plan_of(PETS, sheet_saying({"id": 1, "tags": []}, {"id": 2, "name": "Max"}))
+    report = carry_out(plan, Forgetful(PETS), tmp_path, verify=True)
+    assert outcomes(report) == ["failed", "applied"]
+    assert report.results[0].message == "sent, but read back it differs in tags"
+
+
+def test_a_plan_is_used_once(tmp_path: Path) -> None:
+    """Applying a plan twice is refused before anything is sent."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    carry_out(plan, MemoryTarget(PETS), tmp_path)
+    target = MemoryTarget(PETS)
+    with pytest.raises(StalePlanError, match="in run run"):
+        carry_out(plan, target, tmp_path)
+    assert target.calls == []
+
+
+def test_every_intent_is_on_disk_before_its_request(tmp_path: Path) -> None:
+    """Killed at any moment, the journal names every change that may have been sent."""
+    path = tmp_path / "runs" / "run.jsonl"
+
+    class Watching(MemoryTarget):
+        def _commit(self, operation: str, change: Any) -> None:
+            lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+            on_disk = {line["number"] for line in lines if line["type"] == "intent"}
+            assert len(on_disk) > sum(call in ("rename", "replace") for call in self.done)
+            self.done.append(operation)
+            super()._commit(operation, change)
+
+    target = Watching(PETS)
+    target.done = []  # type: ignore[attr-defined]
+    rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
+    carry_out(plan_of(PETS, rows), target, tmp_path)
+    kinds = [msgspec.json.decode(line)["type"] for line in path.read_bytes().splitlines()]
+    assert sorted(kinds) == ["intent", "intent", "plan", "result", "result"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_journal_that_cannot_be_written_stops_before_anything_is_sent(tmp_path: Path) -> None:
+    """Nothing is sent without a record of it."""
+    (tmp_path / "file").write_text("in the way")
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    with pytest.raises(PetsyncError, match="cannot be written"):
+        carry_out(plan, target, tmp_path / "file")
+    assert target.calls == []
+
+
+def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
+    """The first journal line that cannot be written is the end of the run, not of the record."""
+    store: Sequence[Pet] = PETS
+    plan = plan_of(store, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
+    target = MemoryTarget(store)
+
+    async def work() -> Report:
+        with Path("/dev/full").open("ab", buffering=0) as full:
+            record = journal.Journal(Path("/dev/full"), full.fileno())
+            options = ApplyOptions(concurrency=1)
+            return await engine.run(
+                plan, target, record, run_id="r", started="now", options=options
+            )
+
+    report = asyncio.run(work())
+    assert "cannot be written" in report.stopped
+    assert set(target.calls) == {"get"}
+    assert outcomes(report) == ["failed", "skipped"]

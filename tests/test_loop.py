@@ -1,0 +1,125 @@
+"""The bridge from synchronous callers to the asynchronous core."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from petsync._loop import LoopThread, blocking
+
+
+@pytest.fixture
+def loop() -> object:
+    """A bridge that is closed after the test."""
+    bridge = LoopThread("test-bridge")
+    yield bridge
+    bridge.close()
+
+
+def test_results_and_errors_come_through(loop: LoopThread) -> None:
+    """What the coroutine returns or raises is the caller's."""
+
+    async def good() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    async def bad() -> int:
+        raise LookupError("lost")
+
+    assert loop.run(good()) == 7
+    with pytest.raises(LookupError, match="lost"):
+        loop.run(bad())
+
+
+def test_it_works_inside_a_running_loop(loop: LoopThread) -> None:
+    """Jupyter's own loop is no obstacle."""
+
+    async def inner() -> str:
+        return threading.current_thread().name
+
+    async def outer() -> str:
+        return loop.run(inner())
+
+    assert asyncio.run(outer()) == "test-bridge"
+
+
+def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
+    """Ctrl-C cancels the task, and what its clean-up returns is what the caller gets."""
+    cleaned: list[str] = []
+
+    async def work() -> str:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.1)
+            cleaned.append("yes")
+            return "stopped in order"
+        return "never"
+
+    _interrupt_after(0.2)
+    assert loop.run(work()) == "stopped in order"
+    assert cleaned == ["yes"]
+
+
+def test_an_interrupt_without_clean_up_is_a_keyboard_interrupt(loop: LoopThread) -> None:
+    """A task that just ends leaves the caller with what they pressed."""
+    _interrupt_after(0.2)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(asyncio.sleep(30))
+
+
+def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
+    """A clean-up that hangs does not hold the caller."""
+
+    async def stubborn() -> None:
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(30)
+
+    _interrupt_after(0.2)
+    _interrupt_after(0.5)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(stubborn())
+    assert time.monotonic() - begun < 10
+
+
+def test_closing_ends_the_thread_and_it_can_be_used_again(loop: LoopThread) -> None:
+    """No thread is left behind."""
+    loop.run(asyncio.sleep(0))
+    loop.close()
+    assert not [t for t in threading.enumerate() if t.name == "test-bridge"]
+    loop.run(asyncio.sleep(0))
+
+
+class _Aio:
+    async def double(self, number: int, *, plus: int = 0) -> int:
+        """Twice the number."""
+        return 2 * number + plus
+
+
+class _Facade:
+    def __init__(self, bridge: LoopThread) -> None:
+        self.aio, self._loop = _Aio(), bridge
+
+    double = blocking(_Aio.double)
+
+
+def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> None:
+    """help(store.plan) says what help(store.aio.plan) says."""
+    facade = _Facade(loop)
+    assert facade.double(4, plus=1) == 9
+    assert facade.double.__doc__ == "Twice the number."
+    assert facade.double.__name__ == "double"
+    assert "plus" in inspect.signature(facade.double).parameters
+
+
+def _interrupt_after(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
