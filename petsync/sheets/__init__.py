@@ -1,1 +1,7 @@
-"""."""
+"""Spreadsheets in and out: CSV and Excel, with every problem at its address."""
+
+from petsync.sheets.read import read_sheet
+from petsync.sheets.results import write_results
+from petsync.sheets.write import write_sheet
+
+__all__ = ["read_sheet", "write_results", "write_sheet"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +11,19 @@ import pandas as pd
 
 from petsync._show import as_html, as_text
 
-__all__ = ["Finding", "Sheet"]
+__all__ = ["Finding", "Sheet", "cell_address"]
+
+_PLAIN_TAB = re.compile(r"\w+")
+
+
+def cell_address(tab: str, place: str, row: int) -> str:
+    """A cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`, or for CSV (where
+    `tab` is "") `line 12, column 3`.
+    """
+    if not tab:
+        return f"line {row}, column {place}" if place else f"line {row}"
+    name = tab if _PLAIN_TAB.fullmatch(tab) else "'" + tab.replace("'", "''") + "'"
+    return f"{name}!{place or 'A'}{row}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +53,11 @@ class Sheet:
     nothing; an empty text or an empty list says "make it empty".
     `others`: the file's further columns as text, indexed alike.
     `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
-    such rows name, which a plan neither changes nor deletes.
-    `columns`: for each column of `frame` (and `action`) the letter (XLSX) or number (CSV) of the
-    column in the file. `tab` is the worksheet's name, "" for CSV.
+    such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
+    be trusted has an error finding in the column `id`: any pet may be meant.
+    `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
+    column in the file; `header_row`: the row of the headers. `tab` is the worksheet's name, ""
+    for CSV; `digest` the SHA-256 of the file's bytes, in hexadecimal.
     """
 
     source: str
@@ -53,6 +68,7 @@ class Sheet:
     blocked: tuple[int, ...] = ()
     blocked_ids: frozenset[int] = frozenset()
     columns: Mapping[str, str] = field(default_factory=dict)
+    header_row: int = 1
     digest: str = ""
 
     @property
@@ -69,10 +85,7 @@ class Sheet:
 
     def address(self, row: int, column: str = "id") -> str:
         """Where a cell stands in the file: `Pets!C12`, or `line 12, column 3`."""
-        place = self.columns.get(column, "")
-        if self.tab:
-            return f"{self.tab}!{place or 'A'}{row}"
-        return f"line {row}, column {place}" if place else f"line {row}"
+        return cell_address(self.tab, self.columns.get(column, ""), row)
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -1,0 +1,202 @@
+"""A workbook's parts: the ZIP container with its limits, the tabs, and one tab packed anew.
+
+The parts are unpacked here, measured and looked at, and only what is needed to read one tab is
+handed on. So no reader ever unpacks more than was measured, whatever a file's headers claim.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from petsync.errors import SheetError
+from petsync.sheets.markup import MarkupError, elements
+from petsync.sheets.source import Source
+
+__all__ = ["Package", "Tab"]
+
+MAX_UNPACKED = 1 << 30
+"""The most bytes that a workbook may have unpacked."""
+MAX_RATIO = 250
+"""How many times its size a workbook of more than `FREE` bytes may have unpacked."""
+FREE = 1 << 26
+
+_DAMAGED = "Save the workbook again, or take it from a backup."
+_OTHER = "Open it in Excel or LibreOffice and save it as .xlsx."
+# U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
+# them. The escape of an underscore is matched too, so that what follows it stays as it is.
+_NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_ROOT = "_rels/.rels"
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One worksheet: its name, whether a person sees it, and the part it is in."""
+
+    name: str
+    visible: bool
+    part: str
+
+
+class Package:
+    """The parts of one workbook. Raises SheetError wherever the file is not one."""
+
+    def __init__(self, source: Source) -> None:
+        self.path = source.path
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(source.data))
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise self._damaged(str(error)) from None
+        self._check_size(len(source.data))
+        self._parts = {info.filename.lstrip("/").casefold(): info for info in self._zip.infolist()}
+        self.workbook = self._workbook()
+        self._related = self._relations(self.workbook)
+        self.tabs: Sequence[Tab] = self._tabs()
+
+    def part(self, name: str) -> bytes:
+        """The bytes of one part."""
+        info = self._parts.get(name.casefold())
+        if info is None:
+            raise self._damaged(f"the part {name} is missing")
+        if info.flag_bits & 1:
+            raise SheetError(f"{self.path}: the file is encrypted", hint="Save it without that.")
+        try:
+            return self._zip.read(info)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise self._damaged(f"{name}: {error}") from None
+        except (RuntimeError, ValueError, MemoryError) as error:
+            raise self._damaged(f"{name}: {error}") from None
+
+    def text_part(self, name: str) -> bytes:
+        """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
+        data = self.part(name)
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] or b"<!DOCTYPE" in data:
+            raise self._damaged(f"{name} is XML of a kind that no spreadsheet program writes")
+        if b"_xFFF" in data or b"_xfff" in data:
+            data = _NONCHARACTER.sub(_character, data)
+        return data
+
+    def tab(self, name: str) -> Tab:
+        """The tab of that name; case does not count if no tab has exactly that name."""
+        exact = [tab for tab in self.tabs if tab.name == name]
+        alike = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
+        if not exact + alike:
+            listed = ", ".join(repr(tab.name) for tab in self.tabs)
+            raise SheetError(f"{self.path}: there is no sheet {name!r}", hint=f"It has {listed}.")
+        return (exact + alike)[0]
+
+    def alone(self, sheet: bytes) -> io.BytesIO:
+        """A workbook of one worksheet with these bytes, and this one's styles and texts."""
+        packed = io.BytesIO()
+        parts = {
+            target: self.text_part(part)
+            for kind, target in (("styles", "xl/styles.xml"), ("sharedStrings", "xl/texts.xml"))
+            for part in self._of_kind(kind)
+        }
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+            for name, text in _frame(self._since_1904(), parts).items():
+                archive.writestr(name, text)
+            for name, data in parts.items():
+                archive.writestr(name, data)
+            archive.writestr("xl/sheet.xml", sheet)
+        packed.seek(0)
+        return packed
+
+    def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
+        """The elements of a small part. Raises SheetError where it is not well-formed."""
+        try:
+            return elements(self.text_part(name))
+        except MarkupError as error:
+            raise self._damaged(f"{name}: {error}") from None
+
+    def _check_size(self, packed: int) -> None:
+        size = sum(info.file_size for info in self._zip.infolist())
+        if size > MAX_UNPACKED or (size > FREE and size > packed * MAX_RATIO):
+            raise SheetError(
+                f"{self.path}: unpacked the workbook has {size / 1e6:,.0f} MB, "
+                f"{size // max(packed, 1)} times its size; it is not opened",
+                hint="If it is genuine, save the sheet as CSV (UTF-8) and read that.",
+            )
+
+    def _workbook(self) -> str:
+        for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
+            if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
+                name = _resolve("", attributes.get("Target", ""))
+                if name.endswith(".bin"):
+                    raise SheetError(f"{self.path}: this is a binary workbook", hint=_OTHER)
+                return name
+        raise SheetError(f"{self.path}: this is a ZIP file, not an Excel workbook", hint=_OTHER)
+
+    def _relations(self, part: str) -> dict[str, tuple[str, str]]:
+        folder, name = posixpath.split(part)
+        relations = posixpath.join(folder, "_rels", f"{name}.rels")
+        return {
+            attributes["Id"]: (
+                attributes.get("Type", "").rpartition("/")[2],
+                _resolve(folder, attributes.get("Target", "")),
+            )
+            for local, attributes in self.elements(relations)
+            if local == "Relationship" and "Id" in attributes
+        }
+
+    def _tabs(self) -> list[Tab]:
+        tabs = []
+        for local, attributes in self.elements(self.workbook):
+            kind, part = self._related.get(attributes.get("id", ""), ("", ""))
+            if local == "sheet" and kind == "worksheet":
+                visible = attributes.get("state", "visible") == "visible"
+                tabs.append(Tab(attributes.get("name", ""), visible, part))
+        if not tabs:
+            raise SheetError(f"{self.path}: there is no worksheet in this file", hint=_OTHER)
+        return tabs
+
+    def _of_kind(self, kind: str) -> list[str]:
+        parts = [part for what, part in self._related.values() if what == kind]
+        return [part for part in parts if part.casefold() in self._parts][:1]
+
+    def _since_1904(self) -> bool:
+        found = [
+            attributes for name, attributes in self.elements(self.workbook) if name == "workbookPr"
+        ]
+        return any(each.get("date1904") in ("1", "true") for each in found)
+
+    def _damaged(self, why: str) -> SheetError:
+        return SheetError(f"{self.path}: the workbook is damaged: {why}", hint=_DAMAGED)
+
+
+def _character(match: re.Match[bytes]) -> bytes:
+    code = match[0][2:6].upper()
+    return match[0] if code == b"005F" else chr(int(code, 16)).encode()
+
+
+def _resolve(folder: str, target: str) -> str:
+    if target.startswith("/"):
+        return target.lstrip("/")
+    return posixpath.normpath(posixpath.join(folder, target)) if target else ""
+
+
+def _frame(since_1904: bool, parts: Mapping[str, bytes]) -> dict[str, str]:
+    kinds = {"xl/styles.xml": "styles", "xl/texts.xml": "sharedStrings"}
+    targets = {"xl/sheet.xml": "worksheet", **{part: kinds[part] for part in parts}}
+    links = "".join(
+        f'<Relationship Id="r{n}" Type="{_RELATIONS}/{kind}" Target="{part[3:]}"/>'
+        for n, (part, kind) in enumerate(targets.items())
+    )
+    root = f'<Relationship Id="r" Type="{_RELATIONS}/officeDocument" Target="xl/workbook.xml"/>'
+    return {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"/>',
+        _ROOT: f'<Relationships xmlns="{_PACKAGE}/relationships">{root}</Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATIONS}">'
+        f'<workbookPr date1904="{int(since_1904)}"/>'
+        '<sheets><sheet name="sheet" sheetId="1" r:id="r0"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">{links}'
+        "</Relationships>",
+    }

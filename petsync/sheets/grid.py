@@ -1,0 +1,118 @@
+"""A sheet as it stands in its file: a header and columns of cells, before anything is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.table.cells import BLANKS
+
+__all__ = ["Bools", "Cells", "Fault", "Grid", "Kind", "letter"]
+
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class Kind(IntEnum):
+    """What a cell holds. In a CSV file everything is text."""
+
+    TEXT = 0
+    NUMBER = 1
+    BOOLEAN = 2
+    DATE = 3
+    ERROR = 4
+    UNCALCULATED = 5
+
+
+class Fault(NamedTuple):
+    """A row that could not be taken apart: the rule it breaks, its text, and what is wrong."""
+
+    rule: str
+    value: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column: `text` is an Arrow array of large_string without nulls, as each cell is shown
+    ("" where it is blank); `kinds` holds a `Kind` for each, or is None where all are text.
+    """
+
+    text: Any
+    kinds: np.ndarray[Any, np.dtype[np.int8]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def trimmed(self) -> Any:
+        """The text without the whitespace around it, as an Arrow array."""
+        return pc.utf8_trim(self.text, characters=BLANKS)
+
+    def blank(self) -> Bools:
+        """Where the cell says nothing."""
+        empty: Bools = pc.equal(self.trimmed(), "").to_numpy(zero_copy_only=False)
+        return empty if self.kinds is None else empty & (self.kinds == Kind.TEXT)
+
+    def take(self, positions: np.ndarray[Any, Any]) -> Cells:
+        """The cells at `positions`, in that order."""
+        kinds = None if self.kinds is None else self.kinds[positions]
+        return Cells(self.text.take(pa.array(positions)), kinds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A header, and below it the rows that are not wholly blank.
+
+    `rows` are their numbers in the file, `columns` one `Cells` for each item of `header`;
+    `places` name the columns (letters, or numbers for CSV). `faults` are rows that could not be
+    taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet.
+    """
+
+    tab: str
+    header: Sequence[str]
+    header_row: int
+    rows: np.ndarray[Any, np.dtype[np.int64]]
+    columns: Sequence[Cells]
+    places: Sequence[str]
+    faults: Mapping[int, Fault] = field(default_factory=dict)
+    merged: Sequence[str] = ()
+    hidden: Sequence[int] = ()
+
+    def without_blank_rows(self) -> Grid:
+        """The same without the rows in which no cell says anything."""
+        blank = np.ones(len(self.rows), dtype=bool)
+        for column in self.columns:
+            blank &= column.blank()
+        blank[list(self.faults)] = False
+        if not blank.any():
+            return self
+        kept = np.flatnonzero(~blank)
+        moved = dict(zip(kept.tolist(), range(len(kept)), strict=True))
+        return Grid(
+            tab=self.tab,
+            header=self.header,
+            header_row=self.header_row,
+            rows=self.rows[kept],
+            columns=[column.take(kept) for column in self.columns],
+            places=self.places,
+            faults={moved[at]: fault for at, fault in self.faults.items()},
+            merged=self.merged,
+            hidden=self.hidden,
+        )
+
+
+def letter(column: int) -> str:
+    """A column's letters in A1 notation; the first column is 0."""
+    return "".join(reversed(list(_letters(column))))
+
+
+def _letters(column: int) -> Iterator[str]:
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        yield chr(ord("A") + rest)

@@ -1,0 +1,100 @@
+"""The columns of numbers, `id` and `category_id`: exact, or a finding; nothing is rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.sheets.column import NBSP, Column, positions
+from petsync.sheets.grid import Bools, Kind
+from petsync.table.cells import CellError, parse_id, trim
+
+__all__ = ["Numbers", "numbers"]
+
+Numbers = pd.arrays.IntegerArray
+_PLAIN = r"^(?:0|-?[1-9][0-9]{0,17})$"
+_IMPRECISE = 10**15
+_RULES = {
+    Kind.BOOLEAN: "id-not-a-cell",
+    Kind.DATE: "id-not-a-cell",
+    Kind.ERROR: "error-cell",
+    Kind.UNCALCULATED: "formula-without-value",
+}
+_OTHERWISE = {
+    ("category_id", "id-not-a-number"): "Write the category's number, or leave the cell blank."
+}
+
+
+def numbers(column: Column) -> Numbers:
+    """The column as Int64, missing where it says nothing that can be used."""
+    trimmed = column.cells.trimmed()
+    plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.says
+    values = pc.cast(pc.if_else(pa.array(plain), trimmed, "0"), pa.int64())
+    exact = np.array(values.to_numpy(zero_copy_only=False))
+    known = plain & ~_imprecise(column, exact)
+    for at in positions(~plain & (column.says | _unusual(column))):
+        number = _judge(column, at)
+        if number is not None:
+            exact[at], known[at] = number, True
+    _note_spaces(column, trimmed)
+    return Numbers(exact, ~known)
+
+
+def _unusual(column: Column) -> Bools:
+    kinds = column.cells.kinds
+    return np.zeros(len(column.says), dtype=bool) if kinds is None else kinds > Kind.NUMBER
+
+
+def _imprecise(column: Column, exact: Any) -> Bools:
+    """Where a number cell is too large to be sure of its last digits; these are noted."""
+    nothing = np.zeros(len(exact), dtype=bool)
+    if column.cells.kinds is None:
+        return nothing
+    large: Bools = (column.cells.kinds == Kind.NUMBER) & (np.abs(exact) >= _IMPRECISE)
+    for at in positions(large & column.says):
+        column.note(at, "id-imprecise")
+    return large
+
+
+def _judge(column: Column, at: int) -> int | None:
+    text = trim(column.cells.text[at].as_py())
+    kind = Kind.TEXT if column.cells.kinds is None else Kind(column.cells.kinds[at])
+    if kind in _RULES:
+        column.note(at, _RULES[kind])
+        return None
+    try:
+        number = parse_id(text)
+    except CellError as error:
+        rule = "id-imprecise" if kind is Kind.NUMBER and _is_large(text) else error.rule
+        column.note(at, rule, suggestion=_meant(text) or _OTHERWISE.get((column.name, rule), ""))
+        return None
+    if kind is Kind.NUMBER and abs(number) >= _IMPRECISE:
+        column.note(at, "id-imprecise")
+        return None
+    if text != str(number):
+        rule = "id-decimal" if "." in text else "id-respelled"
+        column.note(at, rule, suggestion=f"It is read as {number}; write {number}.")
+    return number
+
+
+def _is_large(text: str) -> bool:
+    return text.lstrip("-").isdigit()
+
+
+def _meant(text: str) -> str:
+    """What a number with separators in it may be, as a suggestion."""
+    digits = text.translate(dict.fromkeys(map(ord, ",'’_ \u00a0\u202f#")))
+    plausible = digits != text and digits.isascii() and digits.isdigit()
+    return f"It may be {digits}; write the number without separators." if plausible else ""
+
+
+def _note_spaces(column: Column, trimmed: Any) -> None:
+    spaced = pc.not_equal(column.cells.text, trimmed)
+    if pc.any(spaced).as_py():
+        for at in positions(np.asarray(spaced) & column.says):
+            if NBSP in column.cells.text[at].as_py():
+                column.note(at, "no-break-space")

@@ -1,0 +1,171 @@
+"""The XML of a workbook's parts, walked by expat with the place of each cell in the bytes.
+
+A DTD is refused: no spreadsheet program writes one, and entities are how XML bombs are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from xml.parsers import expat
+
+__all__ = ["CellMark", "MarkupError", "RowMark", "Walk", "column_number", "elements"]
+
+_REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})")
+
+
+class MarkupError(ValueError):
+    """A part that is not well-formed, or that has a DTD."""
+
+
+@dataclass(slots=True)
+class CellMark:
+    """One `c` element: its column (from 0), type, style, whether it has a formula and a value,
+    and the bytes from `start` to `end` that it stands in.
+    """
+
+    column: int
+    start: int
+    kind: str
+    style: str
+    formula: bool = False
+    value: str = ""
+    end: int = 0
+
+
+@dataclass(slots=True)
+class RowMark:
+    """One `row` element: its number (from 1), its cells, whether it is hidden, and where its
+    end tag stands; where it has none (`<row/>`), `close` is where it ends and `closed` is False.
+    """
+
+    number: int
+    cells: list[CellMark]
+    hidden: bool
+    close: int = 0
+    closed: bool = True
+
+
+class Walk:
+    """Walks a worksheet part and hands each row to `on_row` when it ends.
+
+    Afterwards `merged` holds the merged ranges, `prefix` the namespace prefix of the elements.
+    """
+
+    def __init__(self, on_row: Callable[[RowMark], None]) -> None:
+        self.merged: list[str] = []
+        self.prefix = ""
+        self._on_row = on_row
+        self._row: RowMark | None = None
+        self._number = 0
+        self._text: list[str] | None = None
+        self._data = b""
+        self._parser = _parser(self._start)
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+
+    def run(self, data: bytes) -> None:
+        """Walk the part. Raises MarkupError where it is not well-formed."""
+        self._data = data
+        _parse(self._parser, data)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        local = name.rpartition(":")[2]
+        if local == "c" and self._row is not None:
+            self._start_cell(self._row, attributes)
+        elif local in ("v", "t"):
+            self._text = []
+        elif local == "f":
+            self._mark_formula()
+        elif local == "row":
+            self.prefix = name[: -len(local)]
+            self._start_row(attributes)
+        elif local == "mergeCell":
+            self.merged.append(attributes.get("ref", ""))
+
+    def _start_row(self, attributes: Mapping[str, str]) -> None:
+        given = attributes.get("r", "").strip()
+        self._number = int(given) if given.isdecimal() else self._number + 1
+        hidden = attributes.get("hidden", "") in ("1", "true")
+        self._row = RowMark(self._number, [], hidden)
+
+    def _start_cell(self, row: RowMark, attributes: Mapping[str, str]) -> None:
+        after = row.cells[-1].column + 1 if row.cells else 0
+        place = _REFERENCE.fullmatch(attributes.get("r", "").strip())
+        column = column_number(place[1]) if place else after
+        kind, style = attributes.get("t", ""), attributes.get("s", "")
+        row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
+
+    def _mark_formula(self) -> None:
+        if self._row is not None and self._row.cells:
+            self._row.cells[-1].formula = True
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _end(self, name: str) -> None:
+        local = name.rpartition(":")[2]
+        row = self._row
+        if row is None:
+            return
+        if local == "row":
+            row.close = self._parser.CurrentByteIndex
+            row.closed = self._at_end_tag(name)
+            self._on_row(row)
+            self._row = None
+        elif local == "c" and row.cells:
+            at = self._parser.CurrentByteIndex
+            row.cells[-1].end = self._data.index(b">", at) + 1 if self._at_end_tag(name) else at
+        elif local in ("v", "t") and self._text is not None and row.cells:
+            row.cells[-1].value += "".join(self._text)
+            self._text = None
+
+    def _at_end_tag(self, name: str) -> bool:
+        """Whether the element ends with a tag; for `<c/>` expat stands behind the element."""
+        tag, at = b"</" + name.encode(), self._parser.CurrentByteIndex
+        after = self._data[at + len(tag) : at + len(tag) + 1]
+        return self._data.startswith(tag, at) and after in b"> \t\r\n"
+
+
+def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
+    """The elements of a small part in order: local name, and attributes by local name.
+
+    Raises MarkupError where the part is not well-formed.
+    """
+    found: list[tuple[str, dict[str, str]]] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
+        found.append((name.rpartition(":")[2], local))
+
+    _parse(_parser(start), data)
+    return found
+
+
+def _parser(start: Callable[[str, dict[str, str]], None]) -> expat.XMLParserType:
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = _refuse
+    return parser
+
+
+def _refuse(*_: object) -> None:
+    raise MarkupError("it has a document type declaration")
+
+
+def _parse(parser: expat.XMLParserType, data: bytes) -> None:
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise MarkupError(str(error)) from None
+
+
+def column_number(letters: str) -> int:
+    """The column (from 0) that letters in A1 notation name."""
+    number = 0
+    for character in letters.upper():
+        number = number * 26 + ord(character) - ord("A") + 1
+    return number - 1

@@ -1,0 +1,79 @@
+"""The problems of one sheet while it is read, gathered by row, none hidden by another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from petsync.sheets.grid import Bools, Grid
+from petsync.sheets.rules import RULES
+from petsync.table.sheet import Finding, cell_address
+
+__all__ = ["Note", "Notes"]
+
+_SHOWN = 200
+
+
+class Note(NamedTuple):
+    """One problem of one cell; without a suggestion, the rule's cure is suggested."""
+
+    rule: str
+    value: str
+    problem: str = ""
+    suggestion: str = ""
+
+
+class Notes:
+    """Gathers notes. A row is a position in the grid; -1 is the header."""
+
+    def __init__(self, grid: Grid, columns: Mapping[str, int]) -> None:
+        self._grid = grid
+        self._columns = columns
+        self._notes: list[tuple[int, str, Note]] = []
+
+    def add(self, at: int, column: str, *notes: Note) -> None:
+        """Note problems of the cell of `column` in the row at position `at`."""
+        self._notes.extend((at, column, note) for note in notes)
+
+    def add_all(self, positions: Iterable[int], column: str, *notes: Note) -> None:
+        """Note the same problems for several rows."""
+        for at in positions:
+            self.add(at, column, *notes)
+
+    def blocked(self) -> Bools:
+        """Which rows have an error."""
+        blocked = np.zeros(len(self._grid.rows), dtype=bool)
+        blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True
+        return blocked
+
+    def forget(self, rows: Bools) -> None:
+        """Drop what was noted of these rows, which ask to be ignored."""
+        if rows.any():
+            self._notes = [each for each in self._notes if each[0] < 0 or not rows[each[0]]]
+
+    def findings(self) -> tuple[Finding, ...]:
+        """All of them, in the order of the file."""
+        ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
+        return tuple(self._finding(*each) for each in ordered)
+
+    def _finding(self, at: int, column: str, note: Note) -> Finding:
+        rule = RULES[note.rule]
+        row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
+        position = self._columns.get(column)
+        place = "" if position is None else self._grid.places[position]
+        return Finding(
+            address=cell_address(self._grid.tab, place, row),
+            row=row,
+            column=column,
+            severity=rule.severity,
+            rule=rule.code,
+            value=note.value[:_SHOWN],
+            problem=note.problem or rule.meaning,
+            suggestion=note.suggestion or rule.cure,
+        )
+
+
+def _is_error(note: Note) -> bool:
+    return RULES[note.rule].severity == "error"

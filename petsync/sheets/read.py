@@ -1,0 +1,184 @@
+"""read_sheet: a spreadsheet becomes what it says, with every problem at its address."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from petsync.sheets import csv, lists, words
+from petsync.sheets.column import open_column, positions
+from petsync.sheets.duplicates import collapse
+from petsync.sheets.grid import Bools, Grid
+from petsync.sheets.headers import ACTION, Headers, Mapper
+from petsync.sheets.ids import Numbers, numbers
+from petsync.sheets.notes import Note, Notes
+from petsync.sheets.ranges import note_worksheet
+from petsync.sheets.source import Source, load
+from petsync.table.cells import trim
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import integers, texts
+from petsync.table.sheet import Sheet
+
+__all__ = ["read_grid", "read_sheet"]
+
+STATUSES = ("available", "pending", "sold")
+CLEAR = "[clear]"
+
+
+def read_sheet(
+    path: str | Path,
+    *,
+    tab: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    statuses: Sequence[str] = STATUSES,
+    known_statuses: Collection[str] = (),
+    clear: str = CLEAR,
+) -> Sheet:
+    """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
+
+    `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
+    gives our column for each header of the file's own. A status is one of `statuses`, or one of
+    `known_statuses` as it is spelt there. A cell with the text `clear` empties its field.
+
+    The rows' problems, all of them, are the sheet's findings; SheetError is raised where the
+    file as a whole cannot be read, and names the way out.
+    """
+    source = load(Path(path))
+    grid = read_grid(source, tab, mapping)
+    headers = Mapper.of(str(source.path), mapping).match(grid.header, grid.places)
+    reading = _Reading(grid, headers, Notes(grid, headers.ours), clear)
+    reading.judge(statuses, known_statuses)
+    return reading.sheet(source)
+
+
+def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None) -> Grid:
+    """The file's grid, before anything in it is judged."""
+    mapper = Mapper.of(str(source.path), mapping)
+    if source.kind == "text":
+        return csv.read(source, mapper)
+    # calamine is loaded when a workbook is read.
+    from petsync.sheets import xlsx
+
+    return xlsx.read(source, mapper, tab)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One sheet on its way from cells to values."""
+
+    grid: Grid
+    headers: Headers
+    notes: Notes
+    clear: str
+    values: dict[str, Any] = field(default_factory=dict)
+    cleared: dict[str, Bools] = field(default_factory=dict)
+    blank: dict[str, Bools] = field(default_factory=dict)
+    repeats: Bools = field(default_factory=lambda: np.zeros(0, dtype=bool))
+
+    def judge(self, usual: Sequence[str], known: Collection[str]) -> None:
+        """Judge every cell, then what only whole rows and the whole sheet show."""
+        judges = {
+            "id": numbers,
+            "name": words.names,
+            "status": lambda column: words.statuses(column, usual, known),
+            "category": words.words,
+            "category_id": numbers,
+            "tags": lists.tags,
+            "photo_urls": lists.photos,
+            ACTION: words.actions,
+        }
+        for name in self.headers.ours:
+            self._open(name, judges[name])
+        self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
+        for at, fault in self.grid.faults.items():
+            # On the id, because it may be another row's: nothing is known to be missing then.
+            self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
+        self._judge_rows()
+        note_worksheet(self.grid, self.headers, self.notes)
+
+    def sheet(self, source: Source) -> Sheet:
+        """The result."""
+        blocked = self.notes.blocked()
+        keep = np.flatnonzero(~blocked & ~self.repeats)
+        index = pd.Index(self.grid.rows[keep], name="row")
+        named = np.asarray(~self._ids().isna())
+        return Sheet(
+            source=str(source.path),
+            tab=self.grid.tab,
+            frame=self._frame().iloc[keep].set_axis(index),
+            others=self._others().iloc[keep].set_axis(index),
+            problems=self.notes.findings(),
+            blocked=tuple(self.grid.rows[blocked].tolist()),
+            blocked_ids=frozenset(self._ids()[blocked & named].tolist()),
+            columns={
+                name: self.grid.places[at]
+                for name, at in {**self.headers.others, **self.headers.ours}.items()
+            },
+            header_row=self.grid.header_row,
+            digest=source.digest,
+        )
+
+    def _open(self, name: str, judge: Any) -> None:
+        cells = self.grid.columns[self.headers.ours[name]]
+        is_number = name in ("id", "category_id")
+        self.blank[name] = cells.blank()
+        column = open_column(name, cells, self.clear, self.notes, special=not is_number)
+        self.cleared[name] = column.clear.copy()
+        self.values[name] = judge(column)
+
+    def _judge_rows(self) -> None:
+        ignored = np.asarray(self.values[ACTION] == "ignore")
+        if "id" in self.cleared:
+            note = Note("clear-refused", self.clear, "An id cannot be emptied.")
+            self.notes.add_all(positions(self.cleared["id"]), "id", note)
+        self._note_categories()
+        self._note_nameless()
+        self.notes.forget(ignored)
+        place = self.grid.places[self.headers.ours["id"]] if "id" in self.headers.ours else ""
+        ours = list(self.headers.ours.values())
+        self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, place, self.notes)
+
+    def _note_categories(self) -> None:
+        clear_id = self._mask(self.cleared, "category_id")
+        clear_name = self._mask(self.cleared, "category")
+        given_id = ~self._mask(self.blank, "category_id", missing=True) & ~clear_id
+        both = (clear_id & ~clear_name) | (clear_name & given_id)
+        self.notes.add_all(
+            positions(both), "category_id", Note("category-contradiction", self.clear)
+        )
+
+    def _note_nameless(self) -> None:
+        added = self._mask(self.blank, "id", missing=True) | np.asarray(
+            self.values[ACTION] == "add"
+        )
+        nameless = self._mask(self.blank, "name", missing=True)
+        whole = np.ones(len(nameless), dtype=bool)
+        whole[list(self.grid.faults)] = False
+        self.notes.add_all(positions(added & nameless & whole), "name", Note("name-missing", ""))
+
+    def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
+        return masks.get(name, np.full(len(self.grid.rows), missing))
+
+    def _ids(self) -> Numbers:
+        ids: Numbers = self.values.get("id", integers([None] * len(self.grid.rows)))
+        return ids
+
+    def _frame(self) -> pd.DataFrame:
+        names = [name for name in COLUMNS if name in self.values]
+        columns = {name: self.values[name] for name in (*names, ACTION)}
+        for name in ("tags", "photo_urls"):
+            if name in columns:
+                columns[name] = pd.Series(columns[name], dtype=object)
+        return pd.DataFrame(columns, copy=False)
+
+    def _others(self) -> pd.DataFrame:
+        columns = {
+            trim(name): pd.array(self.grid.columns[at].text, dtype=pd.StringDtype(na_value=np.nan))
+            for name, at in self.headers.others.items()
+        }
+        return pd.DataFrame(columns, index=range(len(self.grid.rows)), copy=False)

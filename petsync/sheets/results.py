@@ -1,0 +1,112 @@
+"""write_results: a copy of the user's own sheet that tells what became of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from petsync.errors import SheetError
+from petsync.sheets import atomic, csv
+from petsync.sheets.headers import RESULTS, Mapper
+from petsync.sheets.source import Source, load
+from petsync.sheets.write import csv_bytes
+from petsync.table.sheet import Sheet
+
+__all__ = ["write_results"]
+
+Edits = Mapping[int, Mapping[str, str]]
+"""New texts by row and by the name of the column."""
+
+
+def write_results(sheet: Sheet, results: pd.DataFrame, path: str | Path) -> None:
+    """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
+
+    `results` is indexed by row number and has the columns `outcome`, `message` and
+    `assigned_id`; the sheet's blocked rows are told by their findings. An assigned id also goes
+    into a blank id cell, and an `add` that was applied becomes `merge`, so that the copy can be
+    read and applied again. Of a workbook all else stays as it is; of a CSV file the delimiter.
+
+    Raises SheetError where the file has changed since it was read, or cannot be written.
+    """
+    path, source = Path(path), load(Path(sheet.source))
+    if source.digest != sheet.digest:
+        raise SheetError(
+            f"{source.path}: the file has changed since it was read",
+            hint="What became of each row is in the report.",
+        )
+    if path.resolve() == source.path.resolve():
+        raise SheetError(f"{path}: this is the sheet itself", hint="Give the copy another name.")
+    edits = _edits(sheet, results)
+    if source.kind == "text":
+        atomic.replace(path, _text(source, sheet, edits))
+        return
+    # openpyxl is loaded when a workbook is written.
+    from petsync.sheets.patch import patched
+
+    atomic.replace(path, patched(source, sheet, edits, new_columns(sheet.columns, edits)))
+
+
+def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
+    edits = {row: {"outcome": "blocked", "row": str(row)} for row in sheet.blocked}
+    for row, edit in edits.items():
+        found = (each for each in sheet.problems if each.row == row and each.severity == "error")
+        edit["message"] = "; ".join(each.problem for each in found)
+    adds = set(sheet.frame.index[sheet.frame["action"] == "add"])
+    for result in results.itertuples():
+        row = int(str(result.Index))
+        edit = {"outcome": _shown(result, "outcome"), "message": _shown(result, "message")}
+        assigned = _shown(result, "assigned_id")
+        if assigned:
+            edit |= {"assigned_id": assigned, "id": assigned}
+        if row in adds and edit["outcome"] == "applied":
+            edit["action"] = "merge"
+        edits[row] = {**edit, "row": str(row)}
+    return edits
+
+
+def new_columns(places: Collection[str], edits: Edits) -> list[str]:
+    """The columns that the copy has and the sheet has not; the id too where one was assigned,
+    or else the copy would add the pets again.
+    """
+    wanted = ("id", *RESULTS) if any("id" in edit for edit in edits.values()) else RESULTS
+    return [name for name in wanted if name not in places]
+
+
+def _shown(result: object, name: str) -> str:
+    value = getattr(result, name, None)
+    if value is None or value is pd.NA or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) else str(value)
+
+
+def _text(source: Source, sheet: Sheet, edits: Edits) -> bytes:
+    dialect = csv.sniff(source, Mapper.of(str(source.path), None))
+    places = {name: int(place) - 1 for name, place in sheet.columns.items()}
+    records = list(csv.records(source, dialect))
+    width = max(len(record.cells or ()) for record in records)
+    new = new_columns(places, edits)
+    places.update({name: width + n for n, name in enumerate(new)})
+    rows = []
+    for record in records:
+        cells = _padded(source, record, max(places.values()) + 1)
+        if record.line == sheet.header_row:
+            for name in new:
+                cells[places[name]] = name
+        for name, text in edits.get(record.line, {}).items():
+            if name in places and (name != "id" or not cells[places[name]].strip()):
+                cells[places[name]] = text if name == "id" else csv.guarded(text)
+        rows.append(cells if record.cells != [] else [])
+    mark = source.data.startswith(b"\xef\xbb\xbf")
+    head = source.data.partition(b"\n")[0] + b"\n" if dialect.skipped else b""
+    return head + csv_bytes(rows, dialect.delimiter, mark=mark and not head)
+
+
+def _padded(source: Source, record: csv.Record, width: int) -> list[str]:
+    """The record's cells; one that cannot be taken apart is kept as the text of its first."""
+    cells = record.cells
+    if cells is None:
+        lines = source.data.decode("utf-8-sig").splitlines()
+        cells = lines[record.line - 1 : record.line]
+    return [*cells, *[""] * (width - len(cells))]

@@ -1,0 +1,102 @@
+"""What a worksheet has that calamine does not tell: error cells (it reads them as blank),
+formulas without a value, hidden rows, merged cells, and cells that are absurdly far away.
+
+A sheet that has none of it is only searched for their marks; the others are walked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from petsync.errors import SheetError
+from petsync.sheets.grid import Kind, letter
+from petsync.sheets.markup import CellMark, MarkupError, RowMark, Walk
+
+__all__ = ["Survey", "survey"]
+
+MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
+MAX_AREA = 30_000_000
+"""The most cells of the rectangle around all that have a value: calamine holds it whole."""
+
+_FEW = 100_000
+_FAR = re.compile(rb"""["'](?:[A-Za-z]{2,}[0-9]+|[A-Za-z]*[0-9]{7,})["']""")
+_FAR_FOR_FEW = re.compile(rb"""["'](?:[A-Za-z]{2,}[0-9]+|[A-Za-z]*[0-9]{6,})["']""")
+_FORMULA = re.compile(rb"[<:]f[\s>/]")
+_NO_REFERENCE = re.compile(rb"<c(?: (?!r=)|[^ o])")
+
+
+@dataclass(slots=True)
+class Survey:
+    """`special` holds, by row (from 1) and column (from 0), the cells whose value calamine does
+    not give; `hidden` the hidden rows, `merged` the merged ranges.
+    """
+
+    special: dict[tuple[int, int], tuple[Kind, str]] = field(default_factory=dict)
+    hidden: list[int] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    last_row: int = 0
+    last_column: int = 0
+
+    def take(self, row: RowMark) -> None:
+        """Note what a row has."""
+        if row.hidden:
+            self.hidden.append(row.number)
+        for cell in row.cells:
+            special = _special(cell)
+            if special is not None:
+                self.special[row.number, cell.column] = special
+            if special is not None or cell.value:
+                self.last_row = max(self.last_row, row.number)
+                self.last_column = max(self.last_column, cell.column)
+
+
+def survey(data: bytes, where: str) -> Survey:
+    """The survey of one worksheet part. Raises SheetError where it is malformed or too wide."""
+    found = Survey()
+    if not _needs_walk(data):
+        return found
+    walk = Walk(found.take)
+    try:
+        walk.run(data)
+    except MarkupError as error:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: {error}",
+            hint="Save the workbook again, or take it from a backup.",
+        ) from None
+    found.merged = walk.merged
+    _check_extent(found, where)
+    return found
+
+
+def _needs_walk(data: bytes) -> bool:
+    far = _FAR if data.count(b"<c ") > _FEW else _FAR_FOR_FEW
+    return (
+        b"<sheetData" not in data
+        or any(mark in data for mark in (b'"e"', b"'e'", b"hidden=", b"mergeCell"))
+        or any(mark in data and _FORMULA.search(data) for mark in (b"<f", b":f"))
+        or _NO_REFERENCE.search(data) is not None
+        or far.search(data) is not None
+    )
+
+
+def _special(cell: CellMark) -> tuple[Kind, str] | None:
+    if cell.kind == "e":
+        return Kind.ERROR, cell.value
+    if cell.formula and not cell.value and cell.kind != "str":
+        return Kind.UNCALCULATED, ""
+    return None
+
+
+def _check_extent(found: Survey, where: str) -> None:
+    if found.last_row > MAX_ROW or found.last_column >= MAX_COLUMN:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
+            hint="Save the workbook again, or take it from a backup.",
+        )
+    if (found.last_row + 1) * (found.last_column + 1) > MAX_AREA:
+        raise SheetError(
+            f"{where}: the sheet has values as far as column {letter(found.last_column)} and as "
+            f"far as row {found.last_row:,}, too far for a table of pets",
+            hint="Delete the stray cells, or copy the table into a sheet of its own.",
+        )

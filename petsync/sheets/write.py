@@ -1,0 +1,128 @@
+"""write_sheet: a table becomes a workbook, a CSV, JSON or Parquet file, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from petsync.errors import SheetError
+from petsync.sheets import atomic
+from petsync.sheets.csv import guarded
+from petsync.sheets.read import CLEAR
+from petsync.sheets.text import OUT, cell_texts
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import EXTRA, pets_from_frame
+from petsync.table.sheet import Sheet
+from petsync.wire.json import encode_pets
+
+__all__ = ["csv_bytes", "write_sheet"]
+
+_NUMBERS = ("id", "category_id")
+_TAG = pa.struct([("id", pa.int64()), ("name", pa.string())])
+_TYPES = {
+    "id": pa.int64(),
+    "category_id": pa.int64(),
+    "tags": pa.list_(_TAG),
+    "photo_urls": pa.list_(pa.string()),
+}
+
+
+def write_sheet(data: Any, path: str | Path, *, tab: str = "Pets", clear: str = CLEAR) -> None:
+    """Write a table of the canonical columns, or anything with such a `frame`, to `path`.
+
+    The suffix says how: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service has
+    it) or `.parquet`. Sheets have all canonical columns and `action`. What is missing or empty
+    is a blank cell; of a Sheet, which means to empty a field by "" or [], these are the `clear`
+    marker. The file appears whole or not at all. Raises SheetError where it cannot be written.
+    """
+    path = Path(path)
+    writers: dict[str, Callable[[], bytes]] = {
+        ".xlsx": lambda: _workbook(data, tab, clear),
+        ".csv": lambda: _text(data, clear, ","),
+        ".tsv": lambda: _text(data, clear, "\t"),
+        ".json": lambda: encode_pets(pets_from_frame(_frame(data))),
+        ".parquet": lambda: _parquet(_frame(data)),
+    }
+    writer = writers.get(path.suffix.casefold())
+    if writer is None:
+        raise SheetError(
+            f"{path}: {path.suffix or 'a file without a suffix'} is not a kind that is written",
+            hint=f"These are: {', '.join(writers)}.",
+        )
+    try:
+        atomic.replace(path, writer())
+    except UnicodeEncodeError as error:
+        raise SheetError(
+            f"{path}: a text has the character {error.object[error.start]!r}, half of a "
+            "surrogate pair, which no file can hold",
+            hint="Correct that text.",
+        ) from None
+
+
+def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:
+    """The rows as UTF-8 CSV (RFC 4180), with the mark by which Excel knows that it is UTF-8."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
+    return stream.getvalue().encode("utf-8-sig" if mark else "utf-8")
+
+
+def _frame(data: Any) -> pd.DataFrame:
+    frame = data if isinstance(data, pd.DataFrame) else getattr(data, "frame", None)
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"a DataFrame, a Snapshot or a Sheet is written, not {type(data)}")
+    return frame
+
+
+def _workbook(data: Any, tab: str, clear: str) -> bytes:
+    # openpyxl is loaded when a workbook is written.
+    from petsync.sheets.workbook import workbook_bytes
+
+    columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear))
+    return workbook_bytes(OUT, columns, tab)
+
+
+def _text(data: Any, clear: str, delimiter: str) -> bytes:
+    columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear), separator=" | ")
+    safe = [
+        column if name in _NUMBERS else list(map(guarded, column))
+        for name, column in zip(OUT, columns, strict=True)
+    ]
+    rows = [list(row) for row in zip(*safe, strict=True)]
+    return csv_bytes([list(OUT), *rows], delimiter)
+
+
+def _empty(data: Any, clear: str) -> str:
+    return clear if isinstance(data, Sheet) else ""
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    columns: dict[str, Any] = {
+        name: pa.array(_plain(frame[name]), _TYPES.get(name, pa.large_string()))
+        for name in COLUMNS
+        if name in frame
+    }
+    if EXTRA in frame:
+        extra = [value and msgspec.json.encode(value).decode() for value in frame[EXTRA]]
+        columns[EXTRA] = pa.array(extra, pa.large_string())
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    if column.name == "tags":
+        return [
+            [{"id": tag.id, "name": tag.name} for tag in tags] if isinstance(tags, list) else None
+            for tags in column
+        ]
+    missing = column.isna().tolist()
+    values = column.tolist()
+    return [None if gone else value for value, gone in zip(values, missing, strict=True)]

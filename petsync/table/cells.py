@@ -1,0 +1,213 @@
+"""The grammar of cells: a text in a spreadsheet, and the value it stands for.
+
+Tags are separated by `;`, photo addresses by a line break or a `|` with space around it. An item
+that contains its separator, a double quote or outer whitespace is double-quoted as in CSV. What
+is formatted parses back to the same value, whatever characters it is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from petsync.model import MAX_ID, MIN_ID, Tag
+
+__all__ = [
+    "BLANKS",
+    "CellError",
+    "format_photo_urls",
+    "format_tags",
+    "normal_status",
+    "parse_id",
+    "parse_photo_urls",
+    "parse_tags",
+    "trim",
+]
+
+_INVISIBLE = "\u200b\u2060\ufeff"
+BLANKS = _INVISIBLE + "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+"""What is trimmed around ids, statuses, tags and addresses: whitespace of every kind, NBSP too,
+and the invisible marks that programs leave at the edges of text."""
+
+_TAG_END = re.compile(";")
+_URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")
+_QUOTED = re.compile(r'"((?:[^"]++|"")*+)"')
+_BLANK = re.compile(f"[{re.escape(BLANKS)}]*")
+_PREFIX = re.compile(r"(-?[0-9]+)?:")
+_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
+_FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
+_SCIENTIFIC = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]*)?E[+-]?[0-9]+", re.IGNORECASE)
+
+
+class CellError(ValueError):
+    """A text that is not of its column's grammar: `problem`, the `position` of the character
+    (from 0) and the stable code of the `rule` that it breaks.
+    """
+
+    def __init__(self, problem: str, *, position: int = 0, rule: str = "cell-unreadable") -> None:
+        super().__init__(f"{problem} (at character {position + 1})")
+        self.problem = problem
+        self.position = position
+        self.rule = rule
+
+
+def trim(text: str) -> str:
+    """The text without the whitespace around it."""
+    return text.strip(BLANKS)
+
+
+def normal_status(text: str) -> str:
+    """A status as it is compared: trimmed and case-folded."""
+    return trim(text).casefold()
+
+
+def parse_id(text: str) -> int:
+    """The int64 that a trimmed text names: digits, or digits and `.0`.
+
+    Raises CellError with the rule `id-scientific`, `id-fraction`, `id-not-a-number` or
+    `id-out-of-range`.
+    """
+    text = trim(text)
+    whole = _WHOLE.fullmatch(text)
+    if whole is None:
+        raise _no_id(text)
+    digits = whole[1].lstrip("+-0") or "0"
+    number = int(digits) if len(digits) <= 19 else MAX_ID + 1
+    number = -number if whole[1].startswith("-") else number
+    if not MIN_ID <= number <= MAX_ID:
+        raise CellError(
+            f"{text[:40]} is outside the range of ids (64 bits)", rule="id-out-of-range"
+        )
+    return number
+
+
+def _no_id(text: str) -> CellError:
+    if _SCIENTIFIC.fullmatch(text):
+        return CellError("the id is in scientific notation", rule="id-scientific")
+    if _FRACTION.fullmatch(text):
+        return CellError("the id has a fraction", rule="id-fraction")
+    return CellError("the id is not a whole number", rule="id-not-a-number")
+
+
+def format_tags(tags: Iterable[Tag]) -> str:
+    """The tags as one cell: each `name`, `id:name`, or `5:` where a tag has an id alone.
+
+    A name that starts with a colon, or with digits and a colon, gets a colon before it; an empty
+    name is `""`. A tag's `extra` fields are not part of a cell.
+    """
+    return "; ".join(map(_format_tag, tags))
+
+
+def parse_tags(text: str) -> tuple[Tag, ...]:
+    """The tags that a cell names, in their order, duplicates too; empty items are passed over.
+
+    Raises CellError where a quote is not closed, text follows a closing quote, or a tag's id is
+    outside int64.
+    """
+    if '"' not in text and ":" not in text:
+        return tuple(Tag(None, item) for part in text.split(";") if (item := trim(part)))
+    return tuple(_itemised_tags(text))
+
+
+def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = "\n") -> str:
+    """The addresses as one cell, with `separator` between them; an empty one is `""`."""
+    return separator.join(_quote(url) if _needs_quotes(url, _URL_END) else url for url in urls)
+
+
+def parse_photo_urls(text: str) -> tuple[str, ...]:
+    """The addresses that a cell names, in their order; empty items are passed over.
+
+    Raises CellError where a quote is not closed or text follows a closing quote.
+    """
+    if '"' not in text:
+        return tuple(item for part in _URL_END.split(text) if (item := trim(part)))
+    return tuple(item.content for item in _items(text, _URL_END))
+
+
+def _format_tag(tag: Tag) -> str:
+    number = "" if tag.id is None else str(tag.id)
+    if not tag.name:
+        empty = "" if tag.name is None else '""'
+        return f"{number}:{empty}" if number or tag.name is None else empty
+    item = tag.name
+    if number or _PREFIX.match(tag.name):
+        item = f"{number}:{tag.name}"
+    return _quote(item) if _needs_quotes(tag.name, _TAG_END) else item
+
+
+def _needs_quotes(item: str, end: re.Pattern[str]) -> bool:
+    return not item or '"' in item or item != trim(item) or end.search(item) is not None
+
+
+def _quote(item: str) -> str:
+    return '"' + item.replace('"', '""') + '"'
+
+
+def _itemised_tags(text: str) -> Iterator[Tag]:
+    for item in _items(text, _TAG_END, lead=_PREFIX):
+        if item.lead is None:
+            yield _tag(item.content, item.position, quoted=item.quoted)
+        else:
+            yield Tag(_tag_id(item.lead[1], item.position), item.content)
+
+
+def _tag(content: str, position: int, *, quoted: bool = False) -> Tag:
+    prefix = _PREFIX.match(content)
+    if prefix is None:
+        return Tag(None, content)
+    name = content[prefix.end() :]
+    return Tag(_tag_id(prefix[1], position), (name if quoted else trim(name)) or None)
+
+
+def _tag_id(digits: str | None, position: int) -> int | None:
+    if not digits:
+        return None
+    try:
+        return parse_id(digits)
+    except CellError as error:
+        raise CellError(error.problem, position=position) from None
+
+
+class _Item(NamedTuple):
+    content: str
+    position: int
+    quoted: bool = False
+    lead: re.Match[str] | None = None
+
+
+def _items(
+    text: str, end: re.Pattern[str], *, lead: re.Pattern[str] | None = None
+) -> Iterator[_Item]:
+    """The items of a text; `lead` may stand before an item's quote."""
+    position = 0
+    while (start := _skip(text, position)) < len(text):
+        before = lead and lead.match(text, start)
+        opening = _skip(text, before.end()) if before else start
+        if not text.startswith('"', opening):
+            before, opening = None, start
+        quoted = _quoted_at(text, opening)
+        after = quoted.end() if quoted else start
+        stop = end.search(text, after)
+        rest = trim(text[after : stop.start() if stop else len(text)])
+        if quoted and rest:
+            raise CellError("text follows a closing quote", position=after)
+        if quoted:
+            yield _Item(quoted[1].replace('""', '"'), start, quoted=True, lead=before)
+        elif rest:
+            yield _Item(rest, start)
+        position = stop.end() if stop else len(text)
+
+
+def _skip(text: str, position: int) -> int:
+    blank = _BLANK.match(text, position)
+    return blank.end() if blank else position
+
+
+def _quoted_at(text: str, start: int) -> re.Match[str] | None:
+    if not text.startswith('"', start):
+        return None
+    match = _QUOTED.match(text, start)
+    if match is None:
+        raise CellError("a quote is opened and never closed", position=start)
+    return match
