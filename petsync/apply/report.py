@@ -75,7 +75,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             for r in self.results
         ]
         integers = dict.fromkeys(("row", "id", "assigned_id"), "Int64")
-        return pd.DataFrame(rows, columns=names).astype(integers)
+        # As objects first: beside a missing one, pandas would round an id to a float.
+        frame = pd.DataFrame(rows, columns=names, dtype=object)
+        return frame.astype(integers).infer_objects()
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -91,10 +91,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""
-        return pd.DataFrame(
+        # As objects first: beside a missing one, pandas would round an id to a float.
+        frame = pd.DataFrame(
             [row for change in self.changes for row in _field_rows(change)],
             columns=["source", "kind", "id", "name", "column", "before", "after"],
-        ).astype({"id": "Int64"})
+            dtype=object,
+        )
+        return frame.astype({"id": "Int64"}).infer_objects()
 
     def to_json(self) -> bytes:
         """The plan as a file holds it: one JSON object with its fingerprint."""
