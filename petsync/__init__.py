@@ -6,3 +6,166 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from petsync.apply.planfile import load_plan, save_plan
+    from petsync.apply.report import Report, Result
+    from petsync.client import auth
+    from petsync.client.retry import RetryPolicy
+    from petsync.diff.change import Add, Change, Conflict, Delete, Update
+    from petsync.diff.guard import Guard, Limit, Verdict
+    from petsync.diff.plan import Plan
+    from petsync.diff.snapshot import Coverage, Snapshot
+    from petsync.errors import (
+        ApiError,
+        AuthError,
+        ConflictError,
+        DuplicateError,
+        GuardError,
+        InterruptedRunError,
+        InvalidInputError,
+        LockedError,
+        NotFoundError,
+        PetsyncError,
+        PlanError,
+        RateLimitedError,
+        RedirectError,
+        ResponseError,
+        ServiceError,
+        SettingsError,
+        SheetError,
+        StalePlanError,
+        TransportError,
+    )
+    from petsync.model import ApiResponse, Category, Pet, Tag
+    from petsync.profile import LIVE, STANDARD, ServiceProfile
+    from petsync.samples import sample_data
+    from petsync.sheets import read_sheet, write_results, write_sheet
+    from petsync.store import AsyncStore, Store, connect, demo
+    from petsync.table.frame import frame_from_pets, pets_from_frame
+    from petsync.table.sheet import Finding, Sheet
+
+__all__ = [
+    "LIVE",
+    "STANDARD",
+    "Add",
+    "ApiError",
+    "ApiResponse",
+    "AsyncStore",
+    "AuthError",
+    "Category",
+    "Change",
+    "Conflict",
+    "ConflictError",
+    "Coverage",
+    "Delete",
+    "DuplicateError",
+    "Finding",
+    "Guard",
+    "GuardError",
+    "InterruptedRunError",
+    "InvalidInputError",
+    "Limit",
+    "LockedError",
+    "NotFoundError",
+    "Pet",
+    "PetsyncError",
+    "Plan",
+    "PlanError",
+    "RateLimitedError",
+    "RedirectError",
+    "Report",
+    "ResponseError",
+    "Result",
+    "RetryPolicy",
+    "ServiceError",
+    "ServiceProfile",
+    "SettingsError",
+    "Sheet",
+    "SheetError",
+    "Snapshot",
+    "StalePlanError",
+    "Store",
+    "Tag",
+    "TransportError",
+    "Update",
+    "Verdict",
+    "auth",
+    "connect",
+    "demo",
+    "frame_from_pets",
+    "load_plan",
+    "pets_from_frame",
+    "read_sheet",
+    "sample_data",
+    "save_plan",
+    "write_results",
+    "write_sheet",
+]
+
+# Each name's module, imported when the name is first used: `petsync --help` and a script that
+# only catches errors do not wait for pandas. tests/test_public_names.py holds the three lists
+# together.
+_HOMES = {
+    "petsync.apply.planfile": ("load_plan", "save_plan"),
+    "petsync.apply.report": ("Report", "Result"),
+    "petsync.client": ("auth",),
+    "petsync.client.retry": ("RetryPolicy",),
+    "petsync.diff.change": ("Add", "Change", "Conflict", "Delete", "Update"),
+    "petsync.diff.guard": ("Guard", "Limit", "Verdict"),
+    "petsync.diff.plan": ("Plan",),
+    "petsync.diff.snapshot": ("Coverage", "Snapshot"),
+    "petsync.errors": (
+        "ApiError",
+        "AuthError",
+        "ConflictError",
+        "DuplicateError",
+        "GuardError",
+        "InterruptedRunError",
+        "InvalidInputError",
+        "LockedError",
+        "NotFoundError",
+        "PetsyncError",
+        "PlanError",
+        "RateLimitedError",
+        "RedirectError",
+        "ResponseError",
+        "ServiceError",
+        "SettingsError",
+        "SheetError",
+        "StalePlanError",
+        "TransportError",
+    ),
+    "petsync.model": ("ApiResponse", "Category", "Pet", "Tag"),
+    "petsync.profile": ("LIVE", "STANDARD", "ServiceProfile"),
+    "petsync.samples": ("sample_data",),
+    "petsync.sheets": ("read_sheet", "write_results", "write_sheet"),
+    "petsync.store": ("AsyncStore", "Store", "connect", "demo"),
+    "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
+    "petsync.table.sheet": ("Finding", "Sheet"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_LIGHT = frozenset({"errors", "model", "profile", "samples", "client"})
+
+
+if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
+
+    def __getattr__(name):
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if home.split(".")[1] not in _LIGHT:
+            # Plans, reports, sheets and snapshots show themselves through it.
+            import_module("petsync.render")
+        if name == "auth":
+            value = import_module(f"{home}.{name}")
+        else:
+            value = getattr(import_module(home), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,78 @@
+"""The public names of the package."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import petsync as ps
+
+_SOURCE = ast.parse(Path(ps.__file__).read_text("utf-8"))
+_HEAVY = ("pandas", "openpyxl", "starlette", "uvicorn", "httpx", "aiohttp", "rich", "ipywidgets")
+
+
+def _typed_names() -> list[str]:
+    guard = next(node for node in _SOURCE.body if isinstance(node, ast.If))
+    imports = [node for node in guard.body if isinstance(node, ast.ImportFrom)]
+    return [alias.name for node in imports for alias in node.names]
+
+
+def _python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ps.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    """A name in __all__ is there, and is the thing of that name."""
+    value = getattr(ps, name)
+    if hasattr(value, "__name__"):
+        assert value.__name__.rpartition(".")[2] == name
+
+
+def test_typed_and_public_names_are_the_same() -> None:
+    """What a type checker sees is what __all__ lists, in its order, each name once."""
+    assert sorted(_typed_names()) == sorted(ps.__all__)
+    assert len(set(ps.__all__)) == len(ps.__all__)
+
+
+def test_every_error_is_public() -> None:
+    """The whole tree of petsync.errors can be caught through the package."""
+    from petsync import errors
+
+    assert set(errors.__all__) <= set(ps.__all__)
+
+
+def test_names_are_listed_before_they_are_used() -> None:
+    """Completion offers every public name in a fresh interpreter."""
+    listed = _python("import petsync; print(*dir(petsync))").split()
+    assert set(ps.__all__) <= set(listed)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    """A misspelt name fails as on any module."""
+    with pytest.raises(AttributeError, match="'petsync' has no attribute 'conect'"):
+        ps.conect  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("statement", ["import petsync", "from petsync import PetsyncError, Pet"])
+def test_import_is_cheap(statement: str) -> None:
+    """Neither the package nor its errors and resources load pandas, a server or a client."""
+    loaded = _python(f"{statement}\nimport sys\nprint(*sys.modules)").split()
+    assert not [name for name in _HEAVY if name in loaded]
+
+
+def test_values_show_themselves_without_a_store() -> None:
+    """A value made without connect() still has its text, not Python's default."""
+    shown = _python(
+        "import petsync as ps, pandas as pd\n"
+        "f = pd.DataFrame({'name': ['Rex']})\n"
+        "print(ps.Plan(created='2026-11-20T00:00:00+00:00', store='x', profile='standard',"
+        " source='a.csv'))"
+    )
+    assert shown.strip()
+    assert "Plan(" not in shown
