@@ -22,8 +22,7 @@ extras = st.none() | st.dictionaries(
     min_size=1,
     max_size=2,
 )
-xml_any_ids = st.none() | ids
-extras = st.none() | st.dictionaries(
+xml_extras = st.none() | st.dictionaries(
     st.sampled_from(["color", "weightKg", "vet"]), xml_texts, min_size=1, max_size=2
 )
 

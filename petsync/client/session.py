@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-import aiohttp
 import httpx
-import httpx_aiohttp
 
 from petsync.client.auth import Credentials
-from petsync.client.origin import checked_base, is_loopback, redirect_target
+from petsync.client.origin import checked_base, redirect_target
 from petsync.client.pace import Pace
 from petsync.client.retry import RetryPolicy
+from petsync.client.transport import ERRORS, aiohttp_transport, never_sent
 from petsync.errors import ApiError, NotFoundError, ResponseError, TransportError
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire.failure import error_for
@@ -29,7 +29,6 @@ __all__ = ["Session"]
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-_CONNECTIONS = 64
 _REDIRECTS = 5
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
 _AGENT = "petsync/0.1"
@@ -56,9 +55,10 @@ class Session:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
         self.pace = Pace()
-        self._credentials, self._retry = credentials, retry
+        self.credentials = credentials
+        self._retry, self._allow_http = retry, allow_http
         self._timeout = {"connect": min(timeout, 10.0), "read": timeout, "pool": None}
-        self._make_transport = transport or self._aiohttp
+        self._make_transport = transport or (lambda: aiohttp_transport(self.base_url))
         self._transport: httpx.AsyncBaseTransport | None = None
 
     async def send(self, call: Call[T]) -> T:
@@ -77,6 +77,27 @@ class Session:
                 return call.read(Response(204, {}, b""))
             raise
 
+    async def answer(self, request: Request) -> Response:
+        """What the service answers, whatever its status, with every secret in it masked.
+
+        One attempt. Raises TransportError, and RedirectError for a redirect to another origin.
+        """
+        return self._masked(await self._answer(request))
+
+    def narrowed(self, *, token: bool = False, key: bool = False) -> Session:
+        """Another session with the service that has no more than these of the credentials, and
+        does not retry.
+        """
+        mine = self.credentials
+        return Session(
+            self.base_url,
+            credentials=Credentials(mine.token if token else None, mine.key if key else None),
+            profile=self.profile,
+            retry=RetryPolicy(attempts=1),
+            timeout=self._timeout["read"] or 30.0,
+            allow_http=self._allow_http,
+        )
+
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
         transport, self._transport = self._transport, None
@@ -85,13 +106,9 @@ class Session:
 
     async def _attempt(self, call: Call[T]) -> T:
         request = call.request
-        await self.pace.wait()
-        response = await self._exchange(request, self.base_url + request.target, _REDIRECTS)
+        response = await self._answer(request)
         if not 200 <= response.status < 300:
-            masked = Response(
-                response.status, response.headers, self._credentials.masked(response.body)
-            )
-            raise error_for(masked, request, datetime.now(UTC))
+            raise error_for(self._masked(response), request, datetime.now(UTC))
         try:
             return call.read(response)
         except ResponseError as error:
@@ -101,10 +118,17 @@ class Session:
             error.may_have_happened = True
             raise
 
+    async def _answer(self, request: Request) -> Response:
+        await self.pace.wait()
+        return await self._exchange(request, self.base_url + request.target, _REDIRECTS)
+
+    def _masked(self, response: Response) -> Response:
+        return replace(response, body=self.credentials.masked(response.body))
+
     async def _exchange(self, request: Request, url: str, redirects: int) -> Response:
         try:
             response = await self._once(request, url)
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError) as error:
+        except ERRORS as error:
             raise self._transport_error(request, error) from None
         if 300 <= response.status < 400 and response.status != 304:
             target = redirect_target(request, response, url)
@@ -136,16 +160,14 @@ class Session:
 
     def _headers(self, request: Request) -> dict[str, str]:
         headers = {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
-        if self._credentials.token is not None:
-            headers["authorization"] = f"Bearer {self._credentials.token.reveal()}"
-        if self._credentials.key is not None and request.operation in _KEY_OPERATIONS:
-            headers.setdefault(self.profile.api_key_header, self._credentials.key.reveal())
+        if self.credentials.token is not None:
+            headers["authorization"] = f"Bearer {self.credentials.token.reveal()}"
+        if self.credentials.key is not None and request.operation in _KEY_OPERATIONS:
+            headers.setdefault(self.profile.api_key_header, self.credentials.key.reveal())
         return headers
 
     def _transport_error(self, request: Request, error: Exception) -> TransportError:
-        # The transport calls a lost connection a ConnectTimeout; only a ConnectError is a
-        # connection that never was.
-        unsent = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol)
+        unsent = never_sent(error)
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         what = "cannot be reached" if unsent else "gave no whole answer"
         reason = str(error) or type(error).__name__
@@ -156,16 +178,3 @@ class Session:
             may_have_happened=not unsent,
             hint="Is the address right, and the service up?" if unsent else "",
         )
-
-    def _aiohttp(self) -> httpx.AsyncBaseTransport:
-        """A transport without cookies, that asks the environment for a proxy unless the service
-        is on this machine.
-        """
-        local = is_loopback(httpx.URL(self.base_url).host)
-        transport = httpx_aiohttp.AiohttpTransport()
-        transport.client = lambda: aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=transport.ssl_context),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=not local,
-        )
-        return transport

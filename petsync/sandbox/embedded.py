@@ -115,6 +115,11 @@ class Sandbox:
         return self._here.service.url
 
     @property
+    def profile(self) -> str:
+        """The name of the profile that it imitates."""
+        return self._options.profile
+
+    @property
     def client_id(self) -> str:
         """The id of the client that may ask for tokens with its secret."""
         return self._credentials.client_id

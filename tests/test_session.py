@@ -1,0 +1,358 @@
+"""The session: what is sent where, what is tried again, and what an error shows."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import pickle
+import time
+import traceback
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from scripted import ScriptedServer, answer
+
+from petsync.client import auth
+from petsync.client.api import AsyncApi
+from petsync.client.retry import RetryPolicy
+from petsync.client.session import Session
+from petsync.errors import (
+    ApiError,
+    AuthError,
+    InvalidInputError,
+    NotFoundError,
+    RateLimitedError,
+    RedirectError,
+    ResponseError,
+    ServiceError,
+    SettingsError,
+    TransportError,
+)
+from petsync.model import Pet
+from petsync.profile import LIVE, STANDARD
+from petsync.settings import Secret
+
+TOKEN = "s3cr3t-token-0123456789"
+KEY = "k3y-9876543210"
+SECRET = auth.bearer(TOKEN, api_key=KEY)
+PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")
+OK = answer(200)
+QUICK = RetryPolicy(first=0.001, longest=0.002)
+Act = Callable[[AsyncApi], Coroutine[Any, Any, Any]]
+
+
+def get(api: AsyncApi) -> Coroutine[Any, Any, Any]:
+    """GetPetById, which may be repeated."""
+    return api.get_pet_by_id(7)
+
+
+def add(api: AsyncApi) -> Coroutine[Any, Any, Any]:
+    """AddPet, which may not."""
+    return api.add_pet(Pet(name="Rex"))
+
+
+def do(act: Act, url: str, **options: Any) -> Any:
+    """What the call returns or raises, from a session that is closed again."""
+
+    async def work() -> Any:
+        session = Session(url, **{"credentials": SECRET, "retry": QUICK, **options})
+        try:
+            return await act(AsyncApi(session))
+        finally:
+            await session.close()
+
+    return asyncio.run(work())
+
+
+def failure(act: Act, url: str, **options: Any) -> ApiError:
+    """The error that the call raises."""
+    with pytest.raises(ApiError) as caught:
+        do(act, url, **options)
+    return caught.value
+
+
+def test_token_and_key_travel_in_their_headers() -> None:
+    """The token with everything, the key with getPetById and deletePet."""
+    with ScriptedServer(PET) as server:
+        do(get, server.url)
+        do(add, server.url)
+    first, second = (request.lower() for request in server.requests)
+    assert f"authorization: bearer {TOKEN}\r\n" in first
+    assert f"api_key: {KEY}\r\n" in first
+    assert f"authorization: bearer {TOKEN}\r\n" in second
+    assert KEY not in second
+    assert "cookie" not in first
+
+
+def test_a_key_that_is_given_stands_before_the_configured_one() -> None:
+    """deletePet's own parameter counts."""
+    with ScriptedServer(OK) as server:
+        do(lambda api: api.delete_pet(7, api_key="other"), server.url)
+    assert "api_key: other\r\n" in server.requests[0].lower()
+
+
+def test_a_cookie_is_not_kept() -> None:
+    """A service cannot make two requests into a session."""
+    first = answer(404, set_cookie="a=b; Path=/")
+    with ScriptedServer(first, PET) as server:
+
+        async def twice(api: AsyncApi) -> Pet:
+            with pytest.raises(NotFoundError):
+                await api.get_pet_by_id(7)
+            return await api.get_pet_by_id(7)
+
+        do(twice, server.url)
+    assert "cookie" not in server.requests[1].lower()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_origin_never_gets_the_token(status: int) -> None:
+    """The other server sees no request at all, and the error says where it pointed."""
+    with ScriptedServer(PET) as other:
+        there = answer(status, location=other.url + "/pet/7")
+        with ScriptedServer(there) as server:
+            error = failure(get, server.url)
+    assert isinstance(error, RedirectError)
+    assert other.url.removesuffix("/v2") in str(error)
+    assert other.requests == []
+
+
+def test_a_redirect_on_the_same_origin_is_followed() -> None:
+    """A service may move its paths."""
+    with ScriptedServer(answer(307, location="/v2/moved/7"), PET) as server:
+        assert do(get, server.url).id == 7
+    assert server.requests[1].startswith("GET /v2/moved/7 ")
+
+
+def test_a_redirect_that_would_turn_a_post_into_a_get_is_refused() -> None:
+    """A changed request is not what was asked."""
+    with ScriptedServer(answer(302, location="/v2/pet")) as server:
+        assert isinstance(failure(add, server.url), RedirectError)
+    assert len(server.requests) == 1
+
+
+def test_a_circle_of_redirects_ends() -> None:
+    """After a few, it is an error."""
+    with ScriptedServer(answer(307, location="/v2/pet/7")) as server:
+        assert isinstance(failure(get, server.url), ApiError)
+    assert len(server.requests) < 10
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://shop.example/v2", "http://10.0.0.1/v2", "http://127.0.0.1.evil.example/v2"],
+)
+def test_a_token_over_plain_http_is_refused_unless_allowed_by_name(url: str) -> None:
+    """Loopback is free; every other host has to be named."""
+    with pytest.raises(SettingsError, match="unencrypted"):
+        Session(url, credentials=SECRET)
+    host = url.split("/")[2]
+    assert Session(url, credentials=SECRET, allow_http=[host]).base_url == url
+    assert Session(url).base_url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "shop.example/v2",
+        "ftp://shop.example",
+        "https://user:pw@shop.example/v2",
+        "https://shop.example/v2?a=b",
+        "https://[::1/v2",
+        "https://shop.example:port/v2",
+    ],
+)
+def test_an_address_that_is_no_base_url_is_refused(url: str) -> None:
+    """At once, and without showing a password."""
+    with pytest.raises(SettingsError) as caught:
+        Session(url)
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("act", [get, add])
+def test_429_is_tried_again_for_everything(act: Act) -> None:
+    """It was surely not carried out."""
+    with ScriptedServer(answer(429, retry_after="0"), PET) as server:
+        assert do(act, server.url).id == 7
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("trouble", [answer(500), answer(503), None, PET[:-5]])
+def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe(trouble: bytes | None) -> None:
+    """5xx, a closed connection, half a body: a GET is repeated, an add is not."""
+    with ScriptedServer(trouble, PET) as server:
+        assert do(get, server.url).id == 7
+        assert len(server.requests) == 2
+    with ScriptedServer(trouble, PET) as server:
+        error = failure(add, server.url)
+        assert len(server.requests) == 1
+    assert error.may_have_happened
+    assert error.operation == "addPet"
+
+
+@pytest.mark.parametrize(
+    ("act", "times"),
+    [
+        (lambda api: api.update_pet(Pet(id=7, name="x")), 2),
+        (lambda api: api.update_pet_with_form(7, name="x"), 2),
+        (lambda api: api.delete_pet(7), 2),
+        (lambda api: api.find_pets_by_status("sold"), 2),
+        (lambda api: api.find_pets_by_tags("a"), 2),
+        (lambda api: api.upload_file(7, b"x"), 1),
+        (add, 1),
+    ],
+)
+def test_which_operations_are_repeated(act: Act, times: int) -> None:
+    """All but addPet and uploadFile leave the store the same the second time."""
+    with ScriptedServer(answer(503)) as server:
+        error = failure(act, server.url, retry=RetryPolicy(attempts=2, first=0.001))
+    assert isinstance(error, ServiceError)
+    assert len(server.requests) == times
+
+
+def test_a_delete_whose_first_answer_was_lost_may_find_the_pet_gone() -> None:
+    """A 404 to the repetition is what success looks like; to the first try it is an error."""
+    with ScriptedServer(None, answer(404)) as server:
+        assert do(lambda api: api.delete_pet(7), server.url) is None
+    with ScriptedServer(answer(404)) as server:
+        assert isinstance(failure(lambda api: api.delete_pet(7), server.url), NotFoundError)
+
+
+def test_retry_after_is_waited_for() -> None:
+    """The service's wish stands before petsync's own back-off."""
+    with ScriptedServer(answer(503, retry_after="1"), PET) as server:
+        begun = time.monotonic()
+        do(get, server.url)
+    assert time.monotonic() - begun >= 1.0
+
+
+def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None:
+    """Both caps hold, and the last error is what the caller sees."""
+    with ScriptedServer(answer(429)) as server:
+        error = failure(get, server.url, retry=replace(QUICK, attempts=3))
+        assert len(server.requests) == 3
+    assert isinstance(error, RateLimitedError)
+    with ScriptedServer(answer(429, retry_after="3600")) as server:
+        begun = time.monotonic()
+        assert failure(get, server.url).status == 429
+        assert len(server.requests) == 1
+    assert time.monotonic() - begun < 5
+
+
+def test_no_service_is_a_transport_error_that_says_nothing_was_sent() -> None:
+    """A closed port is safe to try again, even for an add."""
+    with ScriptedServer(PET) as server:
+        url = server.url
+    error = failure(add, url)
+    assert isinstance(error, TransportError)
+    assert isinstance(error, ConnectionError)
+    assert not error.may_have_happened
+    assert url in str(error)
+
+
+def test_silence_is_a_timeout() -> None:
+    """A service that never answers holds nobody longer than the timeout."""
+
+    def silent() -> bytes | None:
+        time.sleep(1.5)
+        return None
+
+    with ScriptedServer(silent) as server:
+        policy = RetryPolicy(attempts=1)
+        error = failure(add, server.url, timeout=0.3, retry=policy)
+    assert isinstance(error, TransportError)
+    assert error.may_have_happened
+
+
+def test_nonsense_instead_of_http_is_a_transport_error() -> None:
+    """No library's exception escapes."""
+    with ScriptedServer(b"SSH-2.0-OpenSSH_9\r\n\r\n") as server:
+        assert isinstance(failure(add, server.url), TransportError)
+
+
+def test_an_answer_that_is_no_pet_is_a_response_error() -> None:
+    """With operation, pet id and status; an add may have happened all the same."""
+    body = answer(200, b'{"id":[]}', content_type="application/json")
+    with ScriptedServer(body) as server:
+        error = failure(add, server.url)
+    assert isinstance(error, ResponseError)
+    assert str(error).startswith("addPet: the pet")
+    assert (error.status, error.may_have_happened) == (200, True)
+
+
+def test_a_compressed_answer_is_read() -> None:
+    """gzip is asked for and understood; a broken one is a transport error."""
+    body = gzip.compress(b'{"id":7}')
+    zipped = answer(200, body, content_encoding="gzip", content_type="application/json")
+    broken = answer(200, b"\x00nonsense", content_encoding="gzip")
+    with ScriptedServer(zipped) as server:
+        assert do(get, server.url).id == 7
+    with ScriptedServer(broken) as server:
+        assert isinstance(failure(add, server.url), TransportError)
+
+
+def test_secrets_stay_out_of_everything_that_shows(caplog: pytest.LogCaptureFixture) -> None:
+    """Not in repr, message, traceback or log, even where the service echoes them."""
+    echo = answer(401, f"bad token {TOKEN} or key {KEY}".encode(), content_type="text/plain")
+    caplog.set_level(logging.DEBUG)
+    with ScriptedServer(echo) as server:
+        error = failure(get, server.url)
+    assert isinstance(error, AuthError)
+    assert "bad token *** or key ***" in str(error)
+    shown = [
+        repr(SECRET),
+        str(SECRET),
+        f"{Secret(TOKEN)!s} {Secret(TOKEN)!r}",
+        "".join(traceback.format_exception(error)),
+        caplog.text,
+        repr(vars(error)),
+    ]
+    assert not any(TOKEN in text or KEY in text for text in shown)
+    with pytest.raises(TypeError):
+        pickle.dumps(Secret(TOKEN))
+
+
+@pytest.mark.parametrize("token", ["", "  ", "a\r\nX: y", "tökén", "a b"])
+def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(token: str) -> None:
+    """Line breaks from a copied token never become headers."""
+    with pytest.raises(SettingsError) as caught:
+        auth.bearer(token)
+    assert not token.strip() or token.strip() not in str(caught.value)
+
+
+def test_the_live_profile_asks_for_each_value_alone() -> None:
+    """Where only the first of repeated parameters counts, three statuses are three requests."""
+    pets = answer(200, b'[{"id":1},{"id":2},{}]', content_type="application/json")
+    with ScriptedServer(pets) as server:
+        find: Act = lambda api: api.find_pets_by_status(["a", "b"])  # noqa: E731
+        found = do(find, server.url, profile=LIVE)
+        assert [pet.id for pet in found] == [1, 2, None, None]
+        assert len(server.requests) == 2
+        assert [pet.id for pet in do(find, server.url, profile=STANDARD)] == [1, 2, None]
+
+
+def test_a_missing_image_is_named_before_anything_is_sent() -> None:
+    """uploadFile takes a path; a wrong one is said so."""
+    with ScriptedServer(OK) as server:
+        act: Act = lambda api: api.upload_file(7, "no/such.png")  # noqa: E731
+        error = failure(act, server.url)
+    assert isinstance(error, InvalidInputError)
+    assert "no/such.png" in str(error)
+    assert server.requests == []
+
+
+def test_a_rate_spreads_requests() -> None:
+    """With 50 a second, six requests take at least a tenth of one."""
+    with ScriptedServer(PET) as server:
+
+        async def paced(api: AsyncApi) -> None:
+            api.session.pace.rate = 50
+            await asyncio.gather(*(api.get_pet_by_id(7) for _ in range(6)))
+
+        begun = time.monotonic()
+        do(paced, server.url)
+    assert time.monotonic() - begun >= 0.1
