@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from petsync.sandbox.refusal import RefusedError
 from petsync.sandbox.tokens import TokenBook
 
-__all__ = ["READ", "SCOPES", "WRITE", "Guard", "Need", "same"]
+__all__ = ["READ", "SCOPES", "WRITE", "Guard", "Need", "refuse_foreign_pages", "same"]
 
 WRITE = "write:pets"
 READ = "read:pets"
@@ -63,6 +63,16 @@ class Guard:
             raise _challenge(
                 403, f"the access token lacks a scope: {scopes}", "insufficient_scope", scopes
             )
+
+
+def refuse_foreign_pages(headers: Headers, origin: str) -> None:
+    """Return if the request does not come from a page of another origin. Raises RefusedError.
+
+    Where no token is asked for, a form on any web page could otherwise change the store.
+    """
+    given = headers.get("origin")
+    if given not in (None, origin, f"http://{headers.get('host')}"):
+        raise RefusedError(403, "pages of other origins may change nothing here")
 
 
 def same(given: str, kept: str) -> bool:

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.sandbox import answer, breakage, images, openapi, pets
-from petsync.sandbox.access import READ, WRITE, Need
+from petsync.sandbox.access import READ, WRITE, Need, refuse_foreign_pages
 from petsync.sandbox.behaviour import Behaviour
 from petsync.sandbox.consent import Consent
 from petsync.sandbox.faults import Hit
@@ -112,6 +112,8 @@ class _Operation:
         self._refuse(hit)
         if self.service.guard is not None:
             self.service.guard.admit(request.headers, self.need)
+        elif request.method != "GET":
+            refuse_foreign_pages(request.headers, self.service.origin)
         try:
             return await self.handler(self.service, request)
         except sqlite3.Error as error:

@@ -5,8 +5,8 @@ Source: RFC 6749, RFC 7009, RFC 8414.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -142,7 +142,7 @@ class OAuth:
         if family is not None:
             await self._service.tokens.end_family(family)
 
-    _grants = {  # noqa: RUF012  never changed
+    _grants: ClassVar[Mapping[str, Callable[..., Awaitable[Issued]]]] = {
         "client_credentials": _by_client,
         "authorization_code": _by_code,
         "refresh_token": _by_refresh,

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 _WORDS = {
     400: "Invalid input",
     401: "No valid token",
-    403: "The token lacks a scope",
+    403: "The token lacks a scope, or a page of another origin asks",
     404: "No such pet",
     405: "No such method",
     406: "Neither JSON nor XML is welcome, or XML cannot carry the pet",
@@ -184,7 +184,7 @@ class _Paths:
         writes: bool = True,
         **more: Any,
     ) -> Json:
-        all_codes = {*codes, 405, 406, 429, 500, 503, *((401, 403) if self._is_guarded else ())}
+        all_codes = {*codes, 403, 405, 406, 429, 500, 503, *((401,) if self._is_guarded else ())}
         responses = {"200": self._success(result)}
         responses |= {str(code): self._failure(code) for code in sorted(all_codes)}
         operation = {"operationId": name, "tags": ["pet"], "summary": summary, **more}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -143,9 +144,9 @@ class _Server(uvicorn.Server):
                 signal.signal(name, handler)
 
 
-def _config(app: object) -> uvicorn.Config:
+def _config(app: Callable[..., Any]) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=_Protocol,
         ws="none",
         lifespan="off",

@@ -1,0 +1,163 @@
+"""Faults on demand, repeatable by their seed."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petsync.errors import SettingsError
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.sandbox.faults import Faults, parse
+
+REX = {"id": 1, "name": "Rex", "photoUrls": []}
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ("429", "429"),
+        ("429=", "429="),
+        ("429=2", "429=2"),
+        ("torn=-0.1", "torn=-0.1"),
+        ("torn=nan", "torn=nan"),
+        ("latency=soon", "latency=soon"),
+        ("seed=1.5", "seed=1.5"),
+        ("chaos=1", "chaos=1"),
+        ("too_many=1", "too_many=1"),
+        ("only=addCat", "addCat"),
+        ("seed=1,429=0.1,seed=2", "seed=2"),
+        ("429=0.6,503=0.6", "together"),
+    ],
+)
+def test_errors_name_the_item(spec, named):
+    """A specification that cannot be used says which item it is."""
+    with pytest.raises(SettingsError) as caught:
+        parse(spec)
+    assert named in str(caught.value)
+    assert caught.value.hint
+
+
+def test_specification():
+    """Every item is read; spaces and an empty specification are fine."""
+    assert parse("") == Faults()
+    assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.2,torn=0.3,"
+                 "retry_after=7,seed=8,first=9,only=addPet+getPetById") == Faults(
+        latency=0.05, too_many=0.02, unavailable=0.03, drop_before=0.1, drop_after=0.2, torn=0.3,
+        retry_after=7, seed=8, first=9, only=frozenset({"addPet", "getPetById"}),
+    )  # fmt: skip
+
+
+@given(st.integers(0, 2**32), st.integers(1, 2**32))
+def test_the_seed_decides(seed, number):
+    """The same seed and number always give the same fault, within its limits."""
+    faults = Faults(seed=seed, latency=2.0, too_many=0.3, torn=0.3)
+    hit = faults.hit(number)
+    assert hit == Faults(seed=seed, latency=2.0, too_many=0.3, torn=0.3).hit(number)
+    assert 1.0 <= hit.wait <= 3.0
+    assert hit.kind in (None, "too_many", "torn")
+
+
+def test_shares_are_kept():
+    """Over many requests each fault comes as often as it was asked for."""
+    faults = parse("429=0.2,drop_after=0.1,seed=3")
+    kinds = [faults.hit(number).kind for number in range(1, 5001)]
+    assert 900 < kinds.count("too_many") < 1100
+    assert 420 < kinds.count("drop_after") < 580
+    assert kinds.count(None) > 3300
+
+
+def statuses(spec: str, count: int = 30) -> list[int | str]:
+    """What becomes of requests for a pet, one after the other."""
+    found: list[int | str] = []
+    with Sandbox(auth=False, pets=[Pet(id=1, name="x")], faults=spec) as sandbox:
+        for _ in range(count):
+            try:
+                found.append(httpx.get(f"{sandbox.url}/pet/1").status_code)
+            except httpx.TransportError as error:
+                found.append("torn" if "body" in str(error) else "dropped")
+    return found
+
+
+def test_a_run_repeats_itself():
+    """Two sandboxes with the same specification fail at the same requests, in the same way."""
+    spec = "429=0.2,503=0.2,drop_before=0.2,torn=0.2,seed=5"
+    first = statuses(spec)
+    assert statuses(spec) == first
+    assert set(first) == {200, 429, 503, "dropped", "torn"}
+    assert statuses(spec.replace("seed=5", "seed=6")) != first
+
+
+@pytest.fixture(scope="module")
+def broken():
+    with Sandbox(auth=False) as sandbox:
+        yield sandbox
+
+
+def test_too_many(broken):
+    """429 says how long to wait, and nothing was done."""
+    broken.reset()
+    broken.break_with("429=1,retry_after=3")
+    answer = httpx.post(f"{broken.url}/pet", json=REX)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+    assert answer.json()["type"] == "too_many_requests"
+    assert broken.pets() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_done", "words"),
+    [
+        ("drop_before", False, "without sending a response"),
+        ("drop_after", True, "without sending a response"),
+        ("torn", True, "incomplete message body|complete message body"),
+    ],
+)
+def test_broken_connections(broken, kind, is_done, words):
+    """A connection that ends before, after or amid: the pet is stored in the last two cases."""
+    broken.reset()
+    broken.break_with(f"{kind}=1")
+    with pytest.raises(httpx.RemoteProtocolError, match=words):
+        httpx.post(f"{broken.url}/pet", json=REX)
+    assert [pet.id for pet in broken.pets()] == ([1] if is_done else [])
+
+
+def test_torn_long_list(broken):
+    """A list that is sent in pieces can be torn too."""
+    broken.reset(Pet(id=n, name="x", status="sold") for n in range(3000))
+    broken.break_with("torn=1")
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(f"{broken.url}/pet/findByStatus?status=sold")
+
+
+def test_latency(broken):
+    """A request waits about as long as it was asked to."""
+    broken.break_with("latency=0.2")
+    start = time.monotonic()
+    httpx.get(f"{broken.url}/pet/9")
+    assert 0.1 <= time.monotonic() - start < 3
+
+
+def test_only_some_operations(broken):
+    """`only` spares the other operations, `first` every request after so many."""
+    broken.reset([Pet(id=1, name="x")])
+    broken.break_with("503=1,only=getPetById,first=2")
+    codes = [httpx.get(f"{broken.url}/pet/{path}").status_code
+             for path in ("1", "findByTags?tags=a", "1", "1")]  # fmt: skip
+    assert codes == [503, 200, 503, 200]
+    broken.break_with(None)
+    assert httpx.get(f"{broken.url}/pet/1").status_code == 200
+
+
+def test_requests_are_counted(broken):
+    """Every request is counted by its operation, broken ones too, and reset starts anew."""
+    broken.reset()
+    broken.break_with("503=1,first=1")
+    for _ in range(2):
+        httpx.post(f"{broken.url}/pet", json=REX)
+    assert broken.requests == {"addPet": 2}
+    broken.reset()
+    assert broken.requests == {}

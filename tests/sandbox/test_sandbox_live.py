@@ -1,0 +1,143 @@
+"""The live profile, row by row: where it differs from the standard."""
+
+from __future__ import annotations
+
+import pytest
+
+from petsync.model import Pet, Tag
+from petsync.wire import xml
+
+JSON = {"content-type": "application/json"}
+XML = {"content-type": "application/xml", "accept": "application/xml"}
+TOP = 2**63 - 1
+
+
+def test_update_creates(live_api):
+    """updatePet with an unknown id makes the pet; without an id one is assigned."""
+    assert live_api.put("/pet", json={"id": 7, "name": "Rex"}).status_code == 200
+    assert live_api.get("/pet/7").json() == {"id": 7, "name": "Rex", "photoUrls": [], "tags": []}
+    assert live_api.put("/pet", json={"name": "Max"}).json()["id"] == 8
+
+
+def test_add_replaces(live_api):
+    """addPet with a known id silently replaces the pet."""
+    live_api.post("/pet", json={"id": 7, "name": "Rex", "status": "sold"})
+    assert live_api.post("/pet", json={"id": 7, "name": "Max"}).status_code == 200
+    assert live_api.get("/pet/7").json() == {"id": 7, "name": "Max", "photoUrls": [], "tags": []}
+
+
+def test_assigned_ids_are_used_again(live_api):
+    """An assigned id is the highest present one plus one, and never beyond int64."""
+    live_api.post("/pet", json={"id": 40})
+    assert live_api.post("/pet", json={}).json()["id"] == 41
+    live_api.delete("/pet/41")
+    assert live_api.post("/pet", json={}).json()["id"] == 41
+    live_api.post("/pet", json={"id": TOP})
+    assert live_api.post("/pet", json={}).json()["id"] == 1
+
+
+def test_done_is_said(live_api):
+    """deletePet and updatePetWithForm answer with an ApiResponse that names the id."""
+    live_api.post("/pet", json={"id": 7})
+    expected = {"code": 200, "type": "unknown", "message": "7"}
+    assert live_api.post("/pet/7", data={"name": "x"}).json() == expected
+    assert live_api.delete("/pet/7").json() == expected
+
+
+@pytest.mark.parametrize("text", ["7", "abc"])
+def test_unknown_pet(live_api, text):
+    """An unknown id and a text that is none are 404; deletePet says so without a body."""
+    assert live_api.get(f"/pet/{text}").status_code == 404
+    assert live_api.post(f"/pet/{text}", data={"name": "x"}).status_code == 404
+    answer = live_api.delete(f"/pet/{text}")
+    assert (answer.status_code, answer.content) == (404, b"")
+
+
+def test_any_status(live_api):
+    """Any text is a status, and an unknown one finds nothing."""
+    live_api.post("/pet", json={"id": 1, "status": "lost"})
+    assert [pet["id"] for pet in live_api.get("/pet/findByStatus?status=lost").json()] == [1]
+    for query in ("?status=nothing", "?status=", ""):
+        answer = live_api.get(f"/pet/findByStatus{query}")
+        assert (answer.status_code, answer.json()) == (200, [])
+
+
+def test_only_the_first_parameter_counts(live_api, live):
+    """Of repeated parameters the first one counts, of which every comma-separated value does."""
+    live.reset(Pet(id=n, status=s, tags=(Tag(n, s),)) for n, s in enumerate(("a", "b", "c"), 1))
+    for path in ("findByStatus?status=", "findByTags?tags="):
+        name = path.partition("?")[2]
+        found = live_api.get(f"/pet/{path}a,b&{name}c").json()
+        assert [pet["id"] for pet in found] == [1, 2]
+
+
+def test_tags_repeat_pets(live_api, live):
+    """findPetsByTags lists a pet once for each of its tags that matches."""
+    live.reset([Pet(id=1, tags=(Tag(1, "a"), Tag(2, "b"))), Pet(id=2, tags=(Tag(1, "a"),))])
+    found = live_api.get("/pet/findByTags?tags=a,b").json()
+    assert [pet["id"] for pet in found] == [1, 1, 2]
+    assert live_api.get("/pet/findByTags").json() == []
+
+
+def test_form_passes_over_empty_values(live_api):
+    """updatePetWithForm leaves what is given as empty text; of repeated fields the first counts."""
+    live_api.post("/pet", json={"id": 1, "name": "Rex", "status": "sold"})
+    body = "name=&status=odd&status=sold"
+    live_api.post(
+        "/pet/1", content=body, headers={"content-type": "application/x-www-form-urlencoded"}
+    )
+    found = live_api.get("/pet/1").json()
+    assert (found["name"], found["status"]) == ("Rex", "odd")
+
+
+def test_upload_needs_no_pet(live_api):
+    """uploadFile stores an image for an id that no pet has, and changes no pet."""
+    live_api.post("/pet", json={"id": 1})
+    for number in (1, 99):
+        answer = live_api.post(f"/pet/{number}/uploadImage", files={"file": b"GIF89a"})
+        assert answer.status_code == 200
+    assert live_api.get("/pet/1").json()["photoUrls"] == []
+    assert live_api.get("/pet/99").status_code == 404
+
+
+def test_text_that_is_a_number_is_an_id(live_api):
+    """An id sent as text is taken as the number."""
+    assert live_api.post("/pet", json={"id": "12"}).json()["id"] == 12
+
+
+def test_broken_text_and_wrong_types(live_api):
+    """Broken JSON or XML is 400; what is well formed and no pet is 500."""
+    cases = [(JSON, "{", 400), (JSON, "[]", 500), (JSON, '{"id": "x"}', 500)]
+    cases += [(XML, "<Pet>", 400), (XML, "<Pet><id>x</id></Pet>", 500)]
+    for headers, body, status in cases:
+        assert live_api.post("/pet", content=body, headers=headers).status_code == status
+
+
+def test_errors_of_the_transport_are_plain_text(live_api):
+    """405, 413 and 415 are plain text."""
+    answers = {
+        405: live_api.patch("/pet"),
+        413: live_api.post("/pet", content=b" " * (1024 * 1024 + 1), headers=JSON),
+        415: live_api.post("/pet", content="x", headers={"content-type": "text/plain"}),
+    }
+    for status, answer in answers.items():
+        assert answer.status_code == status
+        assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_unwelcome_representations_do_not_matter(live_api):
+    """Where Accept allows neither JSON nor XML, JSON is sent all the same."""
+    answer = live_api.get("/pet/findByStatus?status=x", headers={"accept": "text/html"})
+    assert (answer.status_code, answer.json()) == (200, [])
+
+
+def test_xml_has_its_own_names(live_api, live):
+    """Lists are photoUrls/photoUrl and tags/tag below pets, and an ApiResponse has no code."""
+    live.reset([Pet(id=1, photo_urls=("u",), tags=(Tag(1, "a"),), status="s")])
+    text = live_api.get("/pet/findByStatus?status=s", headers=XML).text
+    assert "<pets><Pet><id>1</id>" in text
+    assert "<photoUrls><photoUrl>u</photoUrl></photoUrls>" in text
+    assert "<tags><tag><id>1</id><name>a</name></tag></tags>" in text
+    missing = live_api.get("/pet/2", headers=XML)
+    assert xml.decode_api_response(missing.content).code is None
+    assert missing.status_code == 404
