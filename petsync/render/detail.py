@@ -49,11 +49,11 @@ def traits(pet: Pet) -> str:
 
 def _traits(pet: Pet) -> Iterator[str]:
     if pet.status:
-        yield visible(pet.status)
+        yield shorten(visible(pet.status), _ITEM_WIDTH)
     if pet.category:
         yield shorten(visible(pet.category.name or f"category {pet.category.id}"), _ITEM_WIDTH)
     if pet.tags:
-        yield "tags: " + ", ".join(_some(_labels(pet.tags)))
+        yield "tags: " + ", ".join(_some(_labels(pet.tags, apart=", ")))
     if pet.photo_urls:
         yield count(len(pet.photo_urls), "photo")
 
@@ -70,7 +70,7 @@ def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
     old, new = ({(tag.id, normal(tag.name)): tag for tag in tags} for tags in (before, after))
     gone = [tag for key, tag in old.items() if key not in new]
     come = [tag for key, tag in new.items() if key not in old]
-    labels = _labels([*gone, *come])
+    labels = _labels([*gone, *come], apart=" ")
     return Detail("tags", gone=labels[: len(gone)], come=labels[len(gone) :])
 
 
@@ -81,20 +81,22 @@ def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
     return Detail("photo_urls", gone=tuple(map(quoted, gone)), come=tuple(map(quoted, come)))
 
 
-def _labels(tags: Iterable[Tag]) -> tuple[str, ...]:
-    """The tags by name; with their id where the name alone would not tell two apart."""
+def _labels(tags: Iterable[Tag], *, apart: str) -> tuple[str, ...]:
+    """The tags by name, quoted where that contains what sets them apart; with their id where the
+    name alone would not tell two apart.
+    """
     tags = list(tags)
     uses = Counter(normal(tag.name) for tag in tags)
     return tuple(
-        _spaced(visible(tag.name))
+        _quoted(visible(tag.name), apart)
         if tag.name and uses[normal(tag.name)] == 1
         else visible(format_tags((tag,)))
         for tag in tags
     )
 
 
-def _spaced(name: str) -> str:
-    return f'"{name}"' if " " in name else name
+def _quoted(name: str, apart: str) -> str:
+    return f'"{name}"' if apart in name else name
 
 
 def _some(items: tuple[str, ...]) -> list[str]:

@@ -1,7 +1,7 @@
 """Values as HTML: fragments for a notebook's cell, or for a `page`.
 
 Colours are the theme's; without them symbols, words, `<del>` and `<ins>` say the same. A part
-with more than `fold_over` rows is folded.
+with more than 10 rows is folded, with more than 1,000 where everything is shown (`limit=None`).
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ STYLE: Mapping[Mark, str] = {
     "applied": "green",
 }
 _INDENT = "  "
+_LONGEST = 1_200
+"""So many cells of one paragraph are shown: a name can be a whole book."""
 
 
 def heading(text: str, width: int) -> Iterator[Text]:
@@ -38,14 +40,14 @@ def heading(text: str, width: int) -> Iterator[Text]:
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
     """The visible text, wrapped, every line of it indented."""
-    for line in wrap(text, width - indent):
+    for line in wrap(shorten(text, _LONGEST), width - indent):
         yield Text(" " * indent + line, style)
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
     """The visible text, wrapped, behind its coloured symbol."""
     lead = f"{_INDENT}{SYMBOL[mark]} "
-    for n, line in enumerate(wrap(text, width - len(lead))):
+    for n, line in enumerate(wrap(shorten(text, _LONGEST), width - len(lead))):
         yield Text.assemble((lead if n == 0 else " " * len(lead), STYLE[mark]), line)
 
 
@@ -65,9 +67,7 @@ def spread(mark: Mark, identity: str, name: str, source: str, width: int) -> Tex
     room = width - len(left) - cell_len(right) - 2
     fitted = shorten(name, max(room, 8))
     gap = " " * max(room - cell_len(fitted) + 2, 2)
-    line = Text.assemble((left, STYLE[mark]), (fitted, "bold"), gap, (right, "dim"))
-    line.rstrip()
-    return line
+    return Text.assemble((left, STYLE[mark]), (fitted, "bold"), gap, (right, "dim"))
 
 
 def more(left_out: int) -> Iterator[Text]:

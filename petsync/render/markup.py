@@ -7,7 +7,7 @@ from html import escape
 from typing import TypeVar
 
 from petsync.render.digest import Listing
-from petsync.render.visible import visible
+from petsync.render.visible import shorten, visible
 from petsync.render.words import SYMBOL, Mark, number
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "cell",
     "element",
     "facts",
+    "fold_over",
     "fragment",
     "listing",
     "row",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_LONGEST = 2_000
+"""So many cells of one text are shown: a page is for reading."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
 
 _STYLE = """<style>
@@ -83,8 +86,8 @@ _STYLE = """<style>
 
 
 def text(value: str) -> str:
-    """The text escaped, with what does not show as itself made visible."""
-    return escape(visible(value))
+    """The text escaped, with what does not show as itself made visible, and not too long."""
+    return escape(shorten(visible(value), _LONGEST))
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
@@ -161,6 +164,11 @@ def listing(
         inner += f"\n<p>... and {number(things.more)} more</p>"
     start = "<details>" if len(things.shown) > fold_over else "<details open>"
     return f"{start}<summary>{text(title)}</summary>\n{inner}\n</details>"
+
+
+def fold_over(limit: int | None) -> int:
+    """From how many rows on a part is folded: early in a notebook, hardly where all is wanted."""
+    return 10 if limit is not None else 1_000
 
 
 def fragment(parts: Iterable[str]) -> str:

@@ -10,21 +10,19 @@ from petsync.render import markup, words
 from petsync.render.detail import Detail, details, traits
 from petsync.render.digest import changes_by_kind, first
 from petsync.render.markup import cell, element
-from petsync.render.visible import shorten
 
 __all__ = ["plan_html"]
 
 _ITEMS = 50
-_LENGTH = 2_000
-"""So many cells of one value are shown; a page is for reading."""
 
 
-def plan_html(plan: Plan, *, limit: int | None = 20, fold_over: int = 10) -> str:
+def plan_html(plan: Plan, *, limit: int | None = 20) -> str:
     """The plan with the first `limit` rows of each sort (all where it is None)."""
-    return markup.fragment(_parts(plan, limit, fold_over))
+    return markup.fragment(_parts(plan, limit))
 
 
-def _parts(plan: Plan, limit: int | None, fold_over: int) -> Iterator[str]:
+def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
+    fold_over = markup.fold_over(limit)
     changes = changes_by_kind(plan, limit)
     conflicts, blocked = first(plan.conflicts, limit), first(plan.blocked, limit)
     notes = first(plan.notes, limit)
@@ -64,7 +62,7 @@ def _change(change: Change) -> str:
     return markup.row(
         change.kind,
         cell(identity, kind="ps-number"),
-        markup.row_head(shorten(words.name_of(pet), _LENGTH)),
+        markup.row_head(words.name_of(pet)),
         element("td", what or markup.bdi(traits(pet))),
         cell(words.source_of(change), kind="ps-where"),
     )
@@ -87,7 +85,7 @@ def _items(tag: str, sign: str, items: Iterable[str]) -> Iterator[str]:
 
 
 def _value(tag: str, value: str) -> str:
-    return element(tag, markup.bdi(shorten(value, _LENGTH)))
+    return element(tag, markup.bdi(value))
 
 
 def _conflict(conflict: Conflict) -> str:

@@ -12,12 +12,13 @@ from petsync.render.markup import cell, element
 __all__ = ["report_html"]
 
 
-def report_html(report: Report, *, limit: int | None = 20, fold_over: int = 10) -> str:
+def report_html(report: Report, *, limit: int | None = 20) -> str:
     """The report with the first `limit` rows of each outcome that needs a person."""
-    return markup.fragment(_parts(report, limit, fold_over))
+    return markup.fragment(_parts(report, limit))
 
 
-def _parts(report: Report, limit: int | None, fold_over: int) -> Iterator[str]:
+def _parts(report: Report, limit: int | None) -> Iterator[str]:
+    fold_over = markup.fold_over(limit)
     yield markup.summary(words.report_summary(report))
     yield markup.facts([("run", report.run_id), *words.report_facts(report)])
     if report.stopped:

@@ -22,9 +22,9 @@ from petsync.table.sheet import Finding, Sheet
 __all__ = ["sheet_html", "snapshot_html"]
 
 
-def sheet_html(sheet: Sheet, *, limit: int | None = 20, fold_over: int = 10) -> str:
+def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
     """The sheet and its findings by rule, the first `limit` of each."""
-    return markup.fragment(_parts(sheet, limit, fold_over))
+    return markup.fragment(_parts(sheet, limit))
 
 
 def snapshot_html(snapshot: Snapshot) -> str:
@@ -39,7 +39,8 @@ def snapshot_html(snapshot: Snapshot) -> str:
     )
 
 
-def _parts(sheet: Sheet, limit: int | None, fold_over: int) -> Iterator[str]:
+def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
+    fold_over = markup.fold_over(limit)
     yield markup.summary(sheet_summary(sheet))
     yield markup.facts(sheet_facts(sheet))
     columns = ("", "Where", "Problem", "Suggestion")

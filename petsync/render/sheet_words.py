@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from petsync.diff.snapshot import Snapshot
 from petsync.render.digest import Listing
-from petsync.render.visible import visible
+from petsync.render.visible import shorten, visible
 from petsync.render.words import count, moment, number
 from petsync.table.sheet import Finding, Sheet
 
@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _STATUSES = 12
+_VALUE = 60
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
@@ -53,7 +54,7 @@ def problem_of(finding: Finding) -> str:
     """The problem, behind the value that has it unless the problem quotes that itself."""
     if not finding.value or finding.value in finding.problem:
         return finding.problem
-    return f'"{finding.value}": {finding.problem}'
+    return f'"{shorten(visible(finding.value), _VALUE)}": {finding.problem}'
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

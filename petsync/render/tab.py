@@ -48,13 +48,25 @@ def write(path: Path, tabs: Iterable[Tab]) -> None:
 
     Raises SheetError if it cannot be written; what was there is then as it was.
     """
+    with _in_place_of(path) as file, _workbook() as book:
+        for tab in tabs:
+            _add(book, tab)
+        book.save(file)
+
+
+@contextmanager
+def _workbook() -> Iterator[Workbook]:
+    """A new workbook, whose temporary files are closed even if it is never saved."""
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
-    for tab in tabs:
-        _add(book, tab)
-    with _in_place_of(path) as file:
-        book.save(file)
+    try:
+        yield book
+    finally:
+        sheets: list[Any] = list(book.worksheets)
+        for sheet in sheets:
+            if not sheet.closed:
+                sheet.close()
 
 
 def _add(book: Workbook, tab: Tab) -> None:

@@ -60,4 +60,5 @@ def _width(console: Console) -> int:
 
 def _show(lines: Iterable[Text], console: Console) -> None:
     for line in lines:
+        line.rstrip()
         console.print(line, soft_wrap=True)

@@ -1,0 +1,204 @@
+"""A small plan, its report, a sheet and a snapshot that the tests of `render` show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pandas as pd
+
+from petsync.apply.report import Report, Result
+from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
+from petsync.diff.guard import Verdict
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.model import Category, Pet, Tag
+from petsync.table.frame import frame_from_pets
+from petsync.table.sheet import Finding, Sheet
+
+replace = msgspec.structs.replace
+
+DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
+SHY, CALM, KIDS = Tag(1, "shy"), Tag(2, "calm"), Tag(3, "good with kids")
+BELLA = Pet(
+    id=17, name="Bella", status="available", category=DOGS, tags=(SHY, CALM), photo_urls=("/1.png",)
+)
+MOCHI = Pet(name="Mochi", status="available", category=CATS, tags=(CALM, KIDS))
+TOM = Pet(id=100, name="Tom", status="sold", category=CATS)
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "\"><b onmouseover='alert(1)'>",
+    "[red]Rex[/red] [link=http://x.example]x[/link] :smile:",
+    "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "Rex\r\nPlan: 0 to add\x08\x00",
+    "\u202egnp.exe\u202c \u2066x\u2069 \u200bRex\u200d \ufeff",
+    '=HYPERLINK("http://x.example")',
+    "北京小猫" * 40,
+    "a" * 5_000,
+    "e" + "\u0301" * 5_000,
+    "👩‍👩‍👧‍👦 Family 🏳️‍🌈 عائلة שלום",
+    " \u00a0 ",
+]
+"""Names that try to break out of what shows them."""
+
+ADD = Add(row=61, source="Pets!A61", fields=("name", "status", "category", "tags"), after=MOCHI)
+UPDATE = Update(
+    row=18,
+    source="Pets!B18",
+    fields=("name", "status", "tags", "photo_urls"),
+    before=BELLA,
+    after=replace(
+        BELLA, name="Bela", status="sold", tags=(CALM, KIDS), photo_urls=("/1.png", "/2.png")
+    ),
+)
+DELETE = Delete(row=40, source="Pets!A40", before=replace(BELLA, id=99, name="Rex"))
+MISSING = Delete(row=None, source="", before=TOM, why="missing")
+CONFLICT = Conflict(
+    row=12,
+    source="Pets!A12",
+    pet_id=None,
+    problem="matches several pets: 3, 8",
+    suggestion="Give the row its id.",
+)
+BLOCKED = Blocked(row=60, source="Pets!A60", problem="Pets!C60: The store has no such status.")
+
+
+def plan_with(*changes: Change, **more: object) -> Plan:
+    """A plan of these changes."""
+    values: dict[str, object] = {
+        "created": "2026-11-20T09:30:12Z",
+        "store": "http://127.0.0.1:1/v2",
+        "profile": "standard",
+        "source": "edited.xlsx",
+        "changes": changes,
+        "rows": len(changes),
+        "pets": 1200,
+    }
+    return msgspec.convert({**values, **more}, Plan, from_attributes=True)
+
+
+def small_plan() -> Plan:
+    """One of everything."""
+    return plan_with(
+        ADD,
+        UPDATE,
+        DELETE,
+        MISSING,
+        conflicts=(CONFLICT,),
+        blocked=(BLOCKED,),
+        unchanged=870,
+        ignored=3,
+        rows=878,
+        notes=("Pet 100 (Tom) would be deleted. Look twice.",),
+        verdict=Verdict(("2 deletes are more than --max-delete 1 lets through (1 of 1200 pets)",)),
+    )
+
+
+def large_plan(size: int) -> Plan:
+    """A plan of so many updates."""
+    return plan_with(*(replace(UPDATE, row=n, before=replace(BELLA, id=n)) for n in range(size)))
+
+
+def hostile_plan(name: str) -> Plan:
+    """A plan in which everything that can be named is called so."""
+    nasty = Pet(
+        id=5,
+        name=name,
+        status=name,
+        category=Category(7, name),
+        tags=(Tag(8, name), Tag(None, name + "!")),
+        photo_urls=(name,),
+    )
+    fields = UPDATE.fields
+    return plan_with(
+        replace(ADD, source=name, after=nasty),
+        replace(UPDATE, source=name, fields=fields, before=nasty, after=replace(BELLA, id=5)),
+        replace(UPDATE, fields=fields, before=BELLA, after=replace(nasty, id=17)),
+        replace(UPDATE, fields=("name",), before=nasty, after=replace(nasty, name=name + "2")),
+        replace(DELETE, source=name, before=nasty),
+        store=name,
+        source=name,
+        created=name,
+        conflicts=(replace(CONFLICT, source=name, problem=name, suggestion=name),),
+        blocked=(replace(BLOCKED, source=name, problem=name),),
+        notes=(name,),
+        verdict=Verdict((name,)),
+    )
+
+
+def result(number: int, outcome: str, **more: object) -> Result:
+    """A result of an update of Bella."""
+    values: dict[str, object] = {
+        "number": number,
+        "kind": "update",
+        "row": 18,
+        "source": "Pets!B18",
+        "pet_id": 17,
+        "outcome": outcome,
+    }
+    return msgspec.convert({**values, **more}, Result)
+
+
+def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> Report:
+    """A report on a run of `plan`."""
+    return Report(
+        run_id="20261120-093100-4f2a",
+        plan=plan or small_plan(),
+        started="2026-11-20T09:31:00+00:00",
+        seconds=3.24,
+        results=results,
+        stopped=stopped,
+    )
+
+
+def small_report() -> Report:
+    """A report with every outcome."""
+    return report_of(
+        result(0, "applied", kind="add", pet_id=None, assigned_id=1201, source="Pets!A61"),
+        result(1, "failed", message="updatePet: the service answered 503", fields=["name"]),
+        result(2, "unknown", kind="delete", message="no answer came"),
+        result(3, "skipped", kind="delete", message="held back, as 1 earlier changes failed"),
+        result(4, "conflict", kind="none", pet_id=None, message="matches several pets: 3, 8."),
+    )
+
+
+def finding(rule: str, row: int, **more: object) -> Finding:
+    """A finding in column C."""
+    values: dict[str, object] = {
+        "address": f"Pets!C{row}",
+        "row": row,
+        "column": "status",
+        "severity": "error",
+        "rule": rule,
+        "value": "availabel",
+        "problem": "The store has no such status.",
+        "suggestion": "Write available if that is meant.",
+    }
+    return msgspec.convert({**values, **more}, Finding)
+
+
+def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets") -> Sheet:
+    """A sheet of two pets, with these findings."""
+    frame = frame_from_pets([BELLA, TOM])
+    frame["action"] = pd.array(["merge", "merge"], dtype="str")
+    frame.index = pd.Index([2, 3], name="row")
+    return Sheet(
+        source=source,
+        tab=tab,
+        frame=frame,
+        others=pd.DataFrame({"Shelf": ["a", "b"]}, index=frame.index),
+        problems=findings,
+        blocked=tuple({f.row for f in findings if f.severity == "error"}),
+    )
+
+
+def small_snapshot(*pets: Pet) -> Snapshot:
+    """A snapshot of these pets, or of three."""
+    return Snapshot(
+        frame=frame_from_pets(pets or (BELLA, replace(BELLA, id=18), TOM)),
+        coverage=Coverage(("available", "pending", "sold")),
+        source="http://127.0.0.1:1/v2",
+        taken_at=datetime(2026, 11, 20, 9, 30, tzinfo=UTC),
+    )

@@ -1,0 +1,190 @@
+"""Plans, reports, sheets and snapshots as HTML, and the page that holds them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+from render_samples import (
+    BELLA,
+    HOSTILE,
+    UPDATE,
+    finding,
+    hostile_plan,
+    large_plan,
+    plan_with,
+    replace,
+    report_of,
+    result,
+    sheet_with,
+    small_plan,
+    small_report,
+    small_snapshot,
+)
+
+from petsync.model import Tag
+from petsync.render.html import plan_html, report_html, sheet_html, snapshot_html
+from petsync.render.page import page
+
+VOID = {"br", "meta"}
+ATTRIBUTES = {"class", "scope", "open", "role"}
+
+
+class Reader(HTMLParser):
+    """Reads HTML and fails where a tag is not closed; keeps tags, attributes and text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: set[str] = set()
+        self.scopes: set[str] = set()
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes |= {name for name, _ in attrs}
+        if tag == "th":
+            self.scopes.add(dict(attrs).get("scope") or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def test_a_plan_says_all_in_html() -> None:
+    """The HTML of a small plan holds every change, conflict, blocked row, note and refusal."""
+    reader = Reader(plan_html(small_plan()))
+    for said in (
+        "Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked",
+        "2 deletes are more than --max-delete 1",
+        "Mochi",
+        "Bella",
+        "Bela",
+        '+"good with kids"',
+        "-shy",
+        "not in the sheet",
+        "matches several pets: 3, 8",
+        "Give the row its id.",
+        "Pets!C60: The store has no such status.",
+        "Pet 100 (Tom) would be deleted.",
+    ):
+        assert said in reader.text
+    assert reader.scopes == {"col", "row"}
+
+
+def test_html_reads_without_colour() -> None:
+    """Each sort of change has its symbol and heading; what goes is `del`, what comes `ins`."""
+    html = plan_html(small_plan())
+    for mark, symbol in (("add", "+"), ("update", "~"), ("delete", "-"), ("conflict", "!")):
+        assert f'<tr class="ps-{mark}"><td class="ps-mark">{symbol}</td>' in html
+    assert "<del><bdi>Bella</bdi></del> &rarr; <ins><bdi>Bela</bdi></ins>" in html
+
+
+def test_values_show_themselves_in_a_notebook() -> None:
+    """A notebook's cell shows the fragment of each kind of value, in the theme's colours."""
+    sheet = sheet_with(finding("unknown-status", 4))
+    assert small_plan()._repr_html_() == plan_html(small_plan())
+    assert small_report()._repr_html_() == report_html(small_report())
+    assert sheet._repr_html_() == sheet_html(sheet)
+    assert small_snapshot()._repr_html_() == snapshot_html(small_snapshot())
+    assert "var(--jp-" in plan_html(small_plan())
+
+
+def test_totals_of_a_report_add_up_in_html() -> None:
+    """The totals' table holds every outcome, and its last row is their sum."""
+    html = report_html(small_report())
+    pattern = r"<bdi>(\w+)</bdi></th><td class=\"ps-number\">([\d,]+)</td>"
+    counts = {name: int(n.replace(",", "")) for name, n in re.findall(pattern, html)}
+    assert list(counts) == ["applied", "skipped", "conflict", "failed", "unknown", "total"]
+    assert counts.pop("total") == sum(counts.values())
+
+
+def test_a_report_names_why_it_stopped() -> None:
+    """A stop's reason stands above the rows."""
+    text = Reader(report_html(report_of(stopped="the token expired\nLog in."))).text
+    assert text.index("the token expired") < text.index("applied", text.index("Outcome"))
+    assert "Log in." in text
+
+
+def test_findings_in_html() -> None:
+    """A sheet's findings stand under their rule with address, value and suggestion."""
+    text = Reader(sheet_html(sheet_with(finding("unknown-status", 4)))).text
+    for said in ("1 error: unknown-status", "Pets!C4", "availabel", "Write available", "Shelf"):
+        assert said in text
+
+
+def test_a_snapshot_in_html() -> None:
+    """A snapshot says its size, moment and coverage, and counts its pets by status."""
+    text = Reader(snapshot_html(small_snapshot())).text
+    assert "3 pets. Covers the statuses available, pending, sold" in text
+    assert "2026-11-20 09:30:00 UTC" in text
+
+
+def test_long_lists_are_cut_and_folded() -> None:
+    """Many rows are folded, the rest is counted; a few rows stand open."""
+    assert "<details>" in plan_html(large_plan(30))
+    assert "... and 10 more" in plan_html(large_plan(30), limit=20)
+    assert "<details open>" in plan_html(large_plan(5))
+    everything = plan_html(large_plan(30), limit=None)
+    assert everything.count('<tr class="ps-update">') == 30
+    assert "<details>" not in everything
+
+
+def test_many_items_are_counted_in_html() -> None:
+    """Of hundreds of new tags the first fifty are shown."""
+    many = replace(BELLA, tags=(*BELLA.tags, *(Tag(n, f"t{n}") for n in range(100, 400))))
+    html = plan_html(plan_with(replace(UPDATE, fields=("tags",), after=many)))
+    assert html.count("<ins>") == 50
+    assert "... 250 more" in html
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_name_becomes_markup(name: str) -> None:
+    """Whatever things are called, there are our own tags and attributes only, all closed."""
+    sheet = sheet_with(finding(name, 4, value=name, problem=name), source=name, tab=name)
+    failed = result(1, "failed", source=name, message=name)
+    plan = hostile_plan(name)
+    for html in (
+        plan_html(plan),
+        report_html(report_of(failed, stopped=name, plan=plan)),
+        sheet_html(sheet),
+        snapshot_html(small_snapshot(replace(BELLA, status=name))),
+    ):
+        reader = Reader(html)
+        assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe"}
+        assert reader.tags["style"] == 1
+        assert reader.attributes <= ATTRIBUTES
+        assert reader.text.replace("\n", "").replace("\u200d", "").replace("→", "").isprintable()
+
+
+def test_a_name_is_shown_as_it_is() -> None:
+    """A name with markup in it is read back word for word from the HTML."""
+    pet = replace(BELLA, name='<b class="x">&amp;</b>')
+    text = Reader(plan_html(plan_with(replace(UPDATE, fields=("status",), before=pet)))).text
+    assert '<b class="x">&amp;</b>' in text
+
+
+@pytest.mark.parametrize("title", ["Plan of edited.xlsx", *HOSTILE[:3]])
+def test_a_page_stands_alone(title: str) -> None:
+    """A page has a title, forbids scripts and loading, brings light and dark, names no address."""
+    whole = page(plan_html(plan_with(UPDATE, store="shop")), title)
+    reader = Reader(whole)
+    assert reader.tags["html"] == reader.tags["title"] == reader.tags["h1"] == 1
+    assert "default-src 'none'" in whole
+    assert "prefers-color-scheme: dark" in whole
+    assert not reader.tags.keys() & {"script", "img", "link", "iframe"}
+    assert "src" not in reader.attributes
+    assert "href" not in reader.attributes
+    assert not re.search(r"url\(|@import", whole)
+    assert reader.text.count(title) == 2

@@ -1,0 +1,104 @@
+"""Plans, reports and findings on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from render_samples import (
+    HOSTILE,
+    finding,
+    hostile_plan,
+    sheet_with,
+    small_plan,
+    small_report,
+    small_snapshot,
+)
+from rich.cells import cell_len
+from rich.console import Console
+
+from petsync.render.terminal import (
+    show_findings,
+    show_plan,
+    show_report,
+    show_snapshot,
+    terminal_svg,
+)
+from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def console(**options: object) -> Console:
+    """A console of 80 columns that writes into a text, with rich's usual settings."""
+    return Console(file=io.StringIO(), width=80, **options)
+
+
+def written(out: Console) -> str:
+    """What was printed."""
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_without_a_terminal_it_is_the_plain_text() -> None:
+    """What goes into a pipe is the plain text, byte for byte, for each kind of value."""
+    sheet = sheet_with(finding("unknown-status", 4))
+    for show, value, text in (
+        (show_plan, small_plan(), plan_text(small_plan())),
+        (show_report, small_report(), report_text(small_report())),
+        (show_findings, sheet, findings_text(sheet)),
+        (show_snapshot, small_snapshot(), snapshot_text(small_snapshot())),
+    ):
+        out = console()
+        show(value, out)
+        assert written(out) == text + "\n"
+
+
+def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
+    """Colour adds nothing but colour: without the codes the text is the plain one."""
+    out = console(force_terminal=True, color_system="standard")
+    show_plan(small_plan(), out)
+    assert "\x1b[32m  + new  \x1b[0m" in written(out)
+    assert "\x1b[31m  -  99  \x1b[0m" in written(out)
+    assert _STYLE.sub("", written(out)) == plan_text(small_plan()) + "\n"
+
+
+def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR a terminal gets no colour codes; symbols still say what is what."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = console(force_terminal=True, color_system="standard")
+    show_plan(small_plan(), out)
+    codes = {code for found in _STYLE.findall(written(out)) for code in found[2:-1].split(";")}
+    assert codes <= {"0", "1", "2"}
+    assert "+ new  " in written(out)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_name_reaches_the_terminal_raw(name: str) -> None:
+    """Names cannot colour, link, move or turn anything, and their markup is shown as it is."""
+    plan = hostile_plan(name)
+    out = console(force_terminal=True, color_system="truecolor")
+    show_plan(plan, out)
+    plain = _STYLE.sub("", written(out))
+    assert plain == plan_text(plan) + "\n"
+    assert "\x1b" not in plain
+
+
+@pytest.mark.parametrize(("columns", "used"), [(20, 60), (80, 80), (500, 100)])
+def test_lines_keep_a_readable_width(columns: int, used: int) -> None:
+    """Lines fill the terminal, but neither less than 60 nor more than 100 columns."""
+    out = Console(file=io.StringIO(), width=columns)
+    show_plan(small_plan(), out)
+    assert max(map(cell_len, written(out).splitlines())) == used
+
+
+def test_a_picture_needs_nothing_from_elsewhere() -> None:
+    """The SVG of a terminal shows the plan and names no address but SVG's own namespace."""
+    svg = terminal_svg(lambda out: show_plan(small_plan(), out), title="petsync plan")
+    assert "Mochi" in svg
+    assert "@font-face" not in svg
+    assert set(re.findall(r"https?://[^\s\"<&]+", svg)) == {
+        "http://www.w3.org/2000/svg",
+        "http://127.0.0.1:1/v2",
+    }

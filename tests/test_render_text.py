@@ -1,0 +1,353 @@
+"""Plans, reports, sheets and snapshots as plain text."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+
+import pytest
+from render_samples import (
+    ADD,
+    BELLA,
+    CATS,
+    HOSTILE,
+    MISSING,
+    UPDATE,
+    finding,
+    hostile_plan,
+    large_plan,
+    plan_with,
+    replace,
+    report_of,
+    result,
+    sheet_with,
+    small_plan,
+    small_report,
+    small_snapshot,
+)
+from rich.cells import cell_len
+
+import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
+from petsync.diff.change import Change
+from petsync.model import Pet, Tag
+from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
+
+PLAN = """\
+petsync plan
+  store  http://127.0.0.1:1/v2 (1,200 pets)
+  sheet  edited.xlsx (878 rows)
+  made   2026-11-20 09:30:12 UTC
+
+Add 1 pet
+  + new  Mochi                                                          Pets!A61
+      available; Cats; tags: calm, good with kids
+
+Change 1 pet
+  ~ 17  Bella                                                           Pets!B18
+      name: Bella -> Bela
+      status: available -> sold
+      tags: +"good with kids" -shy
+      photo_urls: +/2.png
+
+Delete 2 pets
+  -  99  Rex                                                            Pets!A40
+      available; Dogs; tags: shy, calm; 1 photo
+  - 100  Tom                                                    not in the sheet
+      sold; Cats
+
+1 conflict: nothing is sent for these rows
+  ! Pets!A12 matches several pets: 3, 8. Give the row its id.
+
+1 row blocked by errors in the sheet
+  x Pets!C60: The store has no such status.
+
+Notes
+  * Pet 100 (Tom) would be deleted. Look twice.
+
+The guard refuses this plan: nothing will be sent
+  ! 2 deletes are more than --max-delete 1 lets through (1 of 1200 pets)
+
+Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
+agreement, 3 ignored."""
+
+REPORT = """\
+petsync run 20261120-093100-4f2a
+  store  http://127.0.0.1:1/v2
+  sheet  edited.xlsx
+  begun  2026-11-20 09:31:00 UTC, took 3.2 s
+
+  applied    1
+  skipped  874
+  conflict   1
+  failed     1
+  unknown    1
+  total    878
+
+1 failed
+  x Pets!B18, update of pet 17: updatePet: the service answered 503
+
+1 unknown: no answer came, and the store did not settle whether it happened
+  ! Pets!B18, delete of pet 17: no answer came
+
+1 in conflict: nothing was sent for these rows
+  ! Pets!B18: matches several pets: 3, 8.
+
+1 skipped: nothing was sent for these changes
+  * Pets!B18, delete of pet 17: held back, as 1 earlier changes failed
+
+Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown."""
+
+SHEET = """\
+petsync sheet
+  file     edited.xlsx, tab Pets
+  columns  id, name, status, category, category_id, tags, photo_urls, action
+  kept     Shelf
+
+3 errors: unknown-status
+  x Pets!C4: "availabel": The store has no such status. Write available if that
+    is meant.
+  x Pets!C5: "availabel": The store has no such status.
+  ... and 1 more
+
+1 error: error-cell
+  x Pets!C9: The cell shows #N/A. Write available if that is meant.
+
+4 warnings: no-break-space
+  ! Pets!C10: There is a no-break space. Delete it.
+  ! Pets!C11: There is a no-break space.
+  ... and 2 more
+
+Checked: 2 rows can be used, 4 blocked; 4 errors, 4 warnings."""
+
+SNAPSHOT = """\
+petsync snapshot
+  store  http://127.0.0.1:1/v2
+  taken  2026-11-20 09:30:00 UTC
+
+  2  available
+  1  sold
+
+3 pets. Covers the statuses available, pending, sold; a pet of another status
+may exist without being here."""
+
+
+def messy_findings() -> list[object]:
+    """Findings of three rules, in no order."""
+    space = {"severity": "warning", "value": "", "problem": "There is a no-break space"}
+    return [
+        finding("error-cell", 9, value="#N/A", problem="The cell shows #N/A"),
+        *(finding("no-break-space", n, suggestion="Delete it.", **space) for n in range(10, 14)),
+        *(finding("unknown-status", n) for n in (4, 5, 6)),
+    ]
+
+
+def test_a_plan_as_text() -> None:
+    """A small plan reads exactly so, and shows itself so in a terminal."""
+    assert plan_text(small_plan()) == PLAN
+    assert repr(small_plan()) == PLAN
+
+
+def test_a_report_as_text() -> None:
+    """A small report reads exactly so, and shows itself so in a terminal."""
+    assert report_text(small_report()) == REPORT
+    assert repr(small_report()) == REPORT
+
+
+def test_findings_as_text() -> None:
+    """Findings are grouped by rule: errors first, the most frequent rule first."""
+    assert findings_text(sheet_with(*messy_findings()), limit=2) == SHEET
+
+
+def test_a_sheet_shows_its_findings() -> None:
+    """A sheet shows itself in a terminal with its findings."""
+    sheet = sheet_with(*messy_findings())
+    assert repr(sheet) == findings_text(sheet)
+
+
+def test_a_sheet_without_findings_says_so() -> None:
+    """Nothing found is said in a sentence, and a CSV has no tab."""
+    text = findings_text(sheet_with(tab="", source="a.csv"))
+    assert "  file     a.csv\n" in text
+    assert text.endswith("Checked: 2 rows, no findings.")
+
+
+def test_a_snapshot_as_text() -> None:
+    """A snapshot says its moment, its pets by status, and what it covers."""
+    assert snapshot_text(small_snapshot()) == SNAPSHOT
+    assert repr(small_snapshot()) == SNAPSHOT
+
+
+def test_a_snapshot_names_few_statuses() -> None:
+    """Where every pet has a status of its own the rest is counted together, and none is lost."""
+    pets = [Pet(id=n, status=f"status {n}") for n in range(30)]
+    text = snapshot_text(small_snapshot(*pets, Pet(id=99)))
+    counted = [line.split()[0] for line in text.splitlines() if line.startswith("   ")]
+    counted += [line.split()[0] for line in text.splitlines() if line.startswith("  1")]
+    assert sum(map(int, counted)) == 31
+    assert "(other statuses)" in text
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (plan_with(rows=1200, unchanged=1200), "In sync: all 1,200 rows agree with the store."),
+        (plan_with(rows=1, unchanged=1), "In sync: the one row agrees with the store."),
+        (plan_with(rows=5, unchanged=3, ignored=2), "In sync: 3 in agreement, 2 ignored."),
+        (plan_with(rows=0), "Nothing to do: the sheet has no rows."),
+        (plan_with(ADD), "Plan: 1 to add, 0 to change, 0 to delete; 0 in agreement."),
+    ],
+)
+def test_a_plan_ends_with_its_sum(plan: object, said: str) -> None:
+    """The last line is one sentence that says whether there is anything to do."""
+    assert plan_text(plan).splitlines()[-1] == said
+
+
+def test_a_plan_in_sync_says_nothing_of_the_guard() -> None:
+    """Where there is nothing to send there is nothing to judge."""
+    assert "uard" not in plan_text(plan_with(rows=2, unchanged=2))
+    assert "Guard: the plan keeps every limit." in plan_text(plan_with(ADD))
+
+
+def test_a_long_plan_is_cut() -> None:
+    """Of many changes the first ones are shown, the rest counted, and the way to all named."""
+    text = plan_text(large_plan(221), limit=20)
+    assert text.count("Pets!B18") == 20
+    assert "\n  ... and 201 more\n" in text
+    assert "All of them: --format html or xlsx, or plan.to_frame()." in text
+    assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
+
+
+def test_a_short_plan_does_not_point_elsewhere() -> None:
+    """Where everything is shown nothing is said of a place to see all."""
+    assert "All of them" not in plan_text(large_plan(20), limit=20)
+
+
+def test_a_huge_plan_costs_little() -> None:
+    """A plan of 300,000 changes is shown without a text for each: in a second, in a megabyte."""
+    plan = replace(large_plan(1), changes=(UPDATE,) * 300_000, notes=("look",) * 300_000)
+    tracemalloc.start()
+    begun = time.process_time()
+    text = plan_text(plan)
+    seconds, (_, peak) = time.process_time() - begun, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "Plan: 0 to add, 300,000 to change" in text
+    assert peak < 1_000_000
+    assert seconds < 5
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_name_breaks_out_of_the_text(name: str, width: int) -> None:
+    """Whatever things are called, every line fits and holds nothing that steers a terminal."""
+    plan = hostile_plan(name)
+    failed = [result(n, "failed", source=name, message=name) for n in range(3)]
+    sheet = sheet_with(finding(name, 4, value=name, problem=name), source=name, tab=name)
+    snapshot = small_snapshot(replace(BELLA, status=name))
+    for text in (
+        plan_text(plan, width=width),
+        report_text(report_of(*failed, stopped=name, plan=plan), width=width),
+        findings_text(sheet, width=width),
+        snapshot_text(snapshot, width=width),
+    ):
+        assert all(cell_len(line) <= width for line in text.split("\n"))
+        assert text.replace("\n", "").replace("\u200d", "").isprintable()
+
+
+def test_a_name_as_long_as_a_book_is_cut() -> None:
+    """What is shown of a plan does not grow with the length of what things are called."""
+    short, long = (len(plan_text(hostile_plan("a" * n))) for n in (5_000, 2_000_000))
+    assert long == short
+
+
+def change_of(**fields: object) -> Change:
+    """An update of Bella in these fields."""
+    return replace(UPDATE, fields=tuple(fields), after=replace(BELLA, **fields))
+
+
+def shown(change: Change) -> list[str]:
+    """The lines of a plan's only change, but for the first."""
+    lines = plan_text(plan_with(change)).splitlines()
+    return [line.strip() for line in lines if line.startswith("      ")]
+
+
+def test_values_too_long_show_where_they_differ() -> None:
+    """Of two long values that begin alike the part that differs is on the line."""
+    before = replace(BELLA, name="A very long name indeed, " * 9 + "the first")
+    after = replace(before, name="A very long name indeed, " * 9 + "the second")
+    (line,) = shown(replace(UPDATE, fields=("name",), before=before, after=after))
+    assert "the first -> ..." in line
+    assert line.endswith("the second")
+
+
+def test_tags_that_share_a_name_show_their_ids() -> None:
+    """A tag that only gets another id is told from the one it was."""
+    assert shown(change_of(tags=(Tag(9, "shy"), Tag(2, "calm")))) == ["tags: +9:shy -1:shy"]
+
+
+def test_photos_that_change_places_say_so() -> None:
+    """The same photos in another order are a change that names no photo."""
+    two = replace(BELLA, photo_urls=("/1.png", "/2.png"))
+    change = replace(
+        UPDATE,
+        fields=("photo_urls",),
+        before=two,
+        after=replace(two, photo_urls=("/2.png", "/1.png")),
+    )
+    assert shown(change) == ["photo_urls: one order -> another order of the same addresses"]
+
+
+def test_an_emptied_field_says_so() -> None:
+    """What is emptied or was empty is `(empty)`, not nothing."""
+    assert shown(change_of(status=None)) == ["status: available -> (empty)"]
+
+
+def test_many_items_are_counted() -> None:
+    """Of many new tags the first dozen is named."""
+    tags = tuple(Tag(n, f"tag{n}") for n in range(100, 140))
+    lines = shown(change_of(tags=(*BELLA.tags, *tags)))
+    assert " ".join(lines).endswith("+tag111 and 28 more")
+
+
+def test_changes_show_the_pet_as_it_is() -> None:
+    """An update is headed by the name that the store knows, a delete by why it is one."""
+    text = plan_text(plan_with(UPDATE, MISSING))
+    assert "~ 17  Bella " in text
+    assert "not in the sheet" in text
+
+
+def test_ids_are_whole_and_aligned() -> None:
+    """The largest id is shown digit by digit, and smaller ones end below it."""
+    big = replace(UPDATE, before=replace(BELLA, id=2**63 - 1))
+    lines = [line for line in plan_text(plan_with(UPDATE, big)).splitlines() if "  ~" in line]
+    assert lines[1].startswith("  ~ 9223372036854775807  Bella")
+    assert lines[0].index("17") + 2 == lines[1].index("807") + 3
+
+
+def test_totals_of_a_report_add_up() -> None:
+    """The outcomes that a report shows add up to its total, which is the rows that went in."""
+    lines = report_text(small_report()).splitlines()
+    counts = {word: int(n.replace(",", "")) for word, n in map(str.split, lines[5:11])}
+    total = counts.pop("total")
+    assert sum(counts.values()) == total == 870 + 3 + len(small_report().results)
+
+
+def test_a_report_of_a_stop_says_why() -> None:
+    """A run that stopped names the reason line by line, and what to do next."""
+    text = report_text(report_of(stopped="the token expired\nLog in again."))
+    assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
+    assert text.splitlines()[-1] == (
+        "Stopped early: 0 applied, 873 skipped. Plan again to see what is left."
+    )
+
+
+def test_a_good_report_lists_nothing() -> None:
+    """Where everything went well there are totals and one sentence, and no rows."""
+    text = report_text(report_of(result(1, "applied"), plan=plan_with(UPDATE)))
+    assert text.splitlines()[-1] == "Done: 1 applied."
+    assert "Pets!B18" not in text
+
+
+def test_traits_of_an_add_are_complete() -> None:
+    """A new pet's status, category, tags and photos are all said, in wrapped lines."""
+    pet = Pet(name="Kiki", status="pending", category=CATS, photo_urls=("a", "b"))
+    assert shown(replace(ADD, after=pet)) == ["pending; Cats; 2 photos"]

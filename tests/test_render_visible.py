@@ -1,0 +1,90 @@
+"""Text from outside, made visible and fitted into cells."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render_samples import HOSTILE
+from rich.cells import cell_len
+
+from petsync.render.visible import quoted, shorten, visible, wrap
+
+texts = st.text(max_size=60) | st.sampled_from(HOSTILE)
+DANGEROUS = {"Cc", "Cs", "Zl", "Zp"}
+BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@given(texts)
+def test_visible_text_moves_nothing(text: str) -> None:
+    """No control character, surrogate, line separator or mark of direction is left."""
+    shown = visible(text)
+    assert not {unicodedata.category(char) for char in shown} & DANGEROUS
+    assert not BIDI & set(shown)
+
+
+@given(texts)
+def test_visible_is_idempotent(text: str) -> None:
+    """Text that was made visible once is not changed by a second time."""
+    assert visible(visible(text)) == visible(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Zoë 北京　小猫 🐕", "Zoë 北京　小猫 🐕"),
+        ("👩‍👧 می‌خواهم", "👩‍👧 می‌خواهم"),
+        ("a\nb\x1b[1m", "a\\nb\\x1b[1m"),
+        ("\u202eRex", "\\u202eRex"),
+        ("Rex\u200d", "Rex\\u200d"),
+        ("Tom\u00a0Cat", "Tom\\xa0Cat"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_visible_text_looks_like(text: str, shown: str) -> None:
+    """Scripts and emoji stay as they are; what hides or steers is an escape."""
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Rex", "Rex"),
+        ("", "(empty)"),
+        (" Rex", '" Rex"'),
+        ("a -> b", '"a -> b"'),
+        ("(empty)", '"(empty)"'),
+        ("-shy", '"-shy"'),
+    ],
+)
+def test_what_could_be_misread_is_quoted(text: str, shown: str) -> None:
+    """A value that looks like the notation around it stands in quotes; an absent one says so."""
+    assert quoted(text) == shown
+
+
+@given(texts, st.integers(min_value=0, max_value=90))
+def test_shortened_text_fits(text: str, width: int) -> None:
+    """Shortened text never takes more cells than it may, whatever it is made of."""
+    assert cell_len(shorten(visible(text), width)) <= width
+
+
+@given(st.text("abc 北京", max_size=30))
+def test_short_text_is_not_cut(text: str) -> None:
+    """Text that fits is left alone."""
+    assert shorten(text, 60) == text
+
+
+def test_long_text_keeps_both_ends() -> None:
+    """Long text is cut in the middle, so that its beginning and its end can be read."""
+    assert shorten("https://images.example/pets/17/large.png", 23) == "https://im.../large.png"
+
+
+@given(texts, st.integers(min_value=10, max_value=90))
+def test_wrapped_text_fits_and_says_the_same(text: str, width: int) -> None:
+    """Every line fits, and nothing but the spaces between lines is lost."""
+    text = visible(text)
+    lines = wrap(text, width)
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
