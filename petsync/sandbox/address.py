@@ -37,7 +37,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 def origin(host: str, held: socket.socket) -> str:
     """Scheme, host and port to reach the socket by, from this machine."""
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  compared, not bound
     return f"http://{f'[{name}]' if ':' in name else name}:{held.getsockname()[1]}"
 
 
