@@ -1,0 +1,141 @@
+"""What every command works with: the options that all of them have, and where it speaks."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from petsync.errors import SettingsError
+from petsync.settings import Settings, read_toml, resolve
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from petsync.store import Store
+
+__all__ = ["Context"]
+
+_MAX_TOKEN = 64 * 1024
+
+
+@dataclass(slots=True)
+class Context:
+    """The options that every command has, filled in while they are read, and the two streams."""
+
+    url: str | None = None
+    profile: str | None = None
+    state: str | None = None
+    token_file: str | None = None
+    allow_http: tuple[str, ...] = ()
+    as_json: bool = False
+    verbose: int = 0
+
+    @property
+    def out(self) -> Console:
+        """Where results go."""
+        return _console(sys.stdout)
+
+    @property
+    def err(self) -> Console:
+        """Where everything that is said to a person goes."""
+        return _console(sys.stderr)
+
+    @property
+    def talk(self) -> Console:
+        """Where a text for people goes that is a result unless JSON is."""
+        return self.err if self.as_json else self.out
+
+    def say(self, text: str, style: str = "") -> None:
+        """One paragraph to a person."""
+        self.err.print(text, style=style, soft_wrap=True)
+
+    def show(self, document: bytes) -> None:
+        """A whole document on stdout, as it is."""
+        sys.stdout.flush()
+        sys.stdout.buffer.write(document.rstrip(b"\n") + b"\n")
+        sys.stdout.buffer.flush()
+
+    def show_json(self, value: object) -> None:
+        """A value as the one JSON document on stdout."""
+        import msgspec
+
+        self.show(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """Meanwhile, petsync's log goes to stderr: with -v what was repeated, with -vv all."""
+        log, handler = logging.getLogger("petsync"), logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+        before = log.level
+        if self.verbose:
+            log.setLevel(logging.INFO if self.verbose == 1 else logging.DEBUG)
+            log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(before)
+
+    @property
+    def settings(self) -> Settings:
+        """The options, the environment and petsync.toml together. Raises SettingsError."""
+        return resolve(self._arguments(), os.environ, read_toml(Path.cwd()))
+
+    def connect(self) -> Store:
+        """The store that the options name. Nothing is sent yet. Raises SettingsError."""
+        import petsync as ps
+
+        environ = dict(os.environ)
+        if self.token_file is not None:
+            environ["PETSYNC_TOKEN"] = self._token(self.token_file)
+        return ps.connect(environ=environ, **self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "url": self.url,
+            "profile": self.profile,
+            "state": self.state,
+            "allow_http": self.allow_http or None,
+        }
+
+    def _token(self, name: str) -> str:
+        if name == "-" and sys.stdin.isatty():
+            return _one_line(getpass.getpass("Access token: ", sys.stderr), "what was typed")
+        if name == "-":
+            return _one_line(sys.stdin.read(_MAX_TOKEN), "standard input")
+        path = Path(name)
+        try:
+            with path.open(encoding="utf-8") as file:
+                text = file.read(_MAX_TOKEN)
+                mode = os.fstat(file.fileno()).st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise SettingsError(f"--token-file {path} cannot be read: {reason}") from None
+        if os.name == "posix" and mode & 0o077:
+            self.say(
+                f"warning: others can read {path}; `chmod 600 {path}` keeps it yours", "yellow"
+            )
+        return _one_line(text, str(path))
+
+
+def _one_line(text: str, where: str) -> str:
+    token = text.strip()
+    if not token or len(token.split()) > 1:
+        what = "empty" if not token else "more than one word"
+        raise SettingsError(
+            f"--token-file: {where} is {what}", hint="It holds the access token and nothing else."
+        )
+    return token
+
+
+def _console(stream: Any) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, markup=False, emoji=False)

@@ -1,0 +1,127 @@
+"""`petsync plan`: what would change, and nothing sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.files import keep_apart
+from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code
+from petsync.errors import GuardError
+
+if TYPE_CHECKING:
+    from petsync.diff.plan import Plan
+
+__all__ = ["command", "save"]
+
+_FORMATS = ("text", "json", "html", "xlsx")
+_BY_SUFFIX = {".json": "json", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
+_EXAMPLES = """
+petsync plan catalogue.xlsx
+petsync plan catalogue.xlsx -o plan.json -o plan.html
+petsync plan catalogue.xlsx --delete-missing --max-delete 25
+petsync plan arrivals.csv --match-on name --exit-code
+"""
+
+
+@as_command("plan", examples=_EXAMPLES)
+@click.argument("sheet", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Save the plan: as .json to apply it later, as .html or .xlsx to look at; repeatable.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    help="What to print: text, json or html; xlsx needs -o.  [text]",
+)
+@plan_options
+@click.option("--exit-code", is_flag=True, help="Exit by what is found, as described above.")
+@click.pass_obj
+def command(
+    context: Context,
+    sheet: Path,
+    outputs: tuple[Path, ...],
+    form: str | None,
+    asked: Asked,
+    exit_code: bool,
+) -> int:
+    """Show what would bring the store to what SHEET says.
+
+    SHEET is an .xlsx or .csv file. Nothing is sent that changes anything. A missing column or a
+    blank cell says nothing; [clear] empties a field; a row without an id is a new pet.
+
+    Exits with 0, or with 4 if the plan is over a limit. With --exit-code: 2 if changes are
+    pending; else 5 if rows are in conflict with the store; else 3 if errors in the sheet block
+    rows; else 0, in sync.
+    """
+    form = _form(context, form, outputs)
+    for path in outputs:
+        keep_apart(path, sheet)
+    with context.connect() as store:
+        plan, _ = of_sheet(store, sheet, asked)
+    kinds = [save(plan, path, form) for path in outputs]
+    if context.as_json or form not in kinds or form in ("text", "json"):
+        _print(context, plan, form)
+    for path in outputs:
+        context.say(f"Saved {path}.")
+    code = verdict_code(plan)
+    if code == GuardError.exit_code:
+        context.say("error: the guard refuses this plan; it would not be applied", "bold red")
+        return code
+    return code if exit_code else 0
+
+
+def save(plan: Plan, path: Path, form: str = "text") -> str:
+    """Write the plan in the format of the path's suffix, else of `form`; which one it was."""
+    kind = _BY_SUFFIX.get(path.suffix.lower(), "json" if form == "text" else form)
+    if kind == "html":
+        from petsync.sheets import atomic
+
+        atomic.replace(path, _html(plan))
+    elif kind == "xlsx":
+        from petsync.render.workbook import plan_workbook
+
+        plan_workbook(plan, path)
+    else:
+        from petsync.apply.planfile import save_plan
+
+        save_plan(plan, path)
+    return kind
+
+
+def _form(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
+    if context.as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} contradict each other.")
+    if form == "xlsx" and not outputs:
+        raise click.UsageError("--format xlsx needs -o FILE.xlsx.")
+    return "json" if context.as_json else form or "text"
+
+
+def _print(context: Context, plan: Plan, form: str) -> None:
+    if form == "json":
+        context.show(plan.to_json())
+    elif form == "html":
+        context.show(_html(plan))
+    else:
+        from petsync.render.terminal import show_plan
+
+        show_plan(plan, context.out)
+
+
+def _html(plan: Plan) -> bytes:
+    from petsync.render.html import plan_html
+    from petsync.render.page import page
+
+    return page(plan_html(plan, limit=None), f"Plan for {plan.source}").encode()

@@ -1,0 +1,115 @@
+"""A sheet becomes a plan: the options that `plan` and `apply` share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from petsync.errors import ConflictError, GuardError
+from petsync.table.columns import COLUMNS, Column
+
+if TYPE_CHECKING:
+    from petsync.diff.guard import Guard
+    from petsync.diff.plan import Plan
+    from petsync.store import Store
+    from petsync.table.sheet import Sheet
+
+__all__ = ["PENDING", "SOME_FAILED", "Asked", "of_sheet", "plan_options", "verdict_code"]
+
+PENDING = 2
+SOME_FAILED = 3
+_MATCHABLE = [column for column in COLUMNS if column != "id"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a sheet is to be compared with the store."""
+
+    tab: str | None
+    delete_missing: bool
+    match_on: tuple[Column, ...]
+    max_delete: str | None
+    max_update: str | None
+    max_add: str | None
+    allow_empty: bool
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def guard(self) -> Guard:
+        """The limits. Raises SettingsError for one that cannot be read."""
+        from petsync.diff.guard import Guard, Limit
+
+        given = {
+            name: Limit.parse(text, f"--{name.replace('_', '-')}")
+            for name in ("max_delete", "max_update", "max_add")
+            if (text := getattr(self, name)) is not None
+        }
+        return Guard(**given, allow_empty=self.allow_empty)
+
+
+_OPTIONS = (
+    click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
+    click.option(
+        "--delete-missing", is_flag=True, help="Delete the pets that no row of the sheet names."
+    ),
+    click.option(
+        "--match-on",
+        multiple=True,
+        type=click.Choice(_MATCHABLE),
+        metavar="COLUMN",
+        help="Find the pet of a row without an id by this column, such as name; repeatable.",
+    ),
+    click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, never all]"),
+    click.option("--max-update", metavar="N|P%", help="The most updates.  [30%]"),
+    click.option("--max-add", metavar="N|P%", help="The most adds.  [no limit]"),
+    click.option(
+        "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
+    ),
+)
+
+
+def plan_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give the command these options, and its function an `Asked` as `asked`."""
+
+    @functools.wraps(function)
+    def gathered(*args: Any, **options: Any) -> int:
+        asked = Asked(**{field.name: options.pop(field.name) for field in fields(Asked)})
+        return function(*args, asked=asked, **options)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
+    """The plan that brings the store to what the sheet says, and the sheet as it was read."""
+    guard = asked.guard
+    snapshot = store.snapshot()
+    known = frozenset(snapshot.frame["status"].dropna().unique())
+    sheet = store.aio.read(path, tab=asked.tab, known_statuses=known)
+    plan = store.plan(
+        sheet,
+        delete_missing=asked.delete_missing,
+        match_on=asked.match_on,
+        guard=guard,
+        snapshot=snapshot,
+    )
+    return plan, sheet
+
+
+def verdict_code(plan: Plan) -> int:
+    """4 refused, 2 changes pending, else 5 for conflicts, 3 for blocked rows, 0 in sync."""
+    if not plan.verdict.ok:
+        return GuardError.exit_code
+    if plan.changes:
+        return PENDING
+    if plan.conflicts:
+        return ConflictError.exit_code
+    return SOME_FAILED if plan.blocked else 0

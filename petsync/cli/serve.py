@@ -1,0 +1,122 @@
+"""`petsync serve`: the embedded pet store, as a program of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.errors import SettingsError
+
+if TYPE_CHECKING:
+    from petsync.sandbox import ServedInfo
+
+__all__ = ["command"]
+
+_EXAMPLES = """
+petsync serve
+petsync serve --no-auth --port 8123 --db store.db --seed pets.json
+petsync serve --profile live --faults latency=0.05,429=0.02,drop_after=0.01,seed=7
+"""
+
+
+@as_command("serve", examples=_EXAMPLES)
+@click.option("--host", default="127.0.0.1", help="The address to listen on.  [127.0.0.1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    metavar="N",
+    help="The port; 0 takes a free one.  [8080]",
+)
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The file that keeps the store.  [store.db in --state]",
+)
+@click.option("--auth/--no-auth", default=True, help="Whether to ask for tokens.  [--auth]")
+@click.option(
+    "--seed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A JSON list of pets for a new store.  [the sample catalogue]",
+)
+@click.option("--faults", metavar="SPEC", help="Break answers, by seed: see the example.")
+@click.pass_obj
+def command(
+    context: Context,
+    host: str,
+    port: int,
+    db: Path | None,
+    auth: bool,
+    seed: Path | None,
+    faults: str | None,
+) -> int:
+    """Run a pet store on this machine, for trying things out.
+
+    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as
+    --profile says. What is written survives even kill -9, and is there at the next start. A new
+    store begins with the sample catalogue. The client secret and the api key are made up at each
+    start, and shown.
+    """
+    from petsync.samples import sample_data
+    from petsync.sandbox import serve
+
+    settings = context.settings
+    file = db or _kept_in(settings.state)
+    serve(
+        host=host,
+        port=port,
+        db=file,
+        profile=settings.profile,
+        auth=auth,
+        seed=seed or (None if file.exists() else sample_data() / "store.json"),
+        faults=faults,
+        on_ready=lambda info: _tell(context, info),
+    )
+    return 0
+
+
+def _kept_in(state: Path) -> Path:
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"the folder {state} cannot be made: {error.strerror}",
+            hint="Name another one with --state, or the store's file with --db.",
+        ) from None
+    return state / "store.db"
+
+
+def _tell(context: Context, info: ServedInfo) -> None:
+    for warning in info.warnings:
+        context.say(f"warning: {warning}", "bold yellow")
+    context.say(f"A pet store with {info.pets:,} pets answers at {info.url}", "bold green")
+    context.say(f"  profile {info.profile}, kept in {info.db}")
+    context.say(f"  {info.openapi_url} describes it")
+    if info.auth:
+        _tell_secrets(context, info)
+    else:
+        context.say("  it asks for no token")
+    context.say("Ctrl-C ends it.")
+    if context.as_json:
+        names = ("url", "openapi_url", "profile", "auth", "pets")
+        secrets = ("client_id", "client_secret", "api_key") if info.auth else ()
+        said = {name: getattr(info, name) for name in (*names, *secrets)}
+        context.show_json({**said, "db": str(info.db)})
+
+
+def _tell_secrets(context: Context, info: ServedInfo) -> None:
+    origin = info.url.removesuffix("/v2")
+    context.say(f"  client id {info.client_id}, secret {info.client_secret}")
+    context.say(f"  api key {info.api_key}")
+    context.say("A token for an hour:")
+    context.say(
+        f"  curl -s -u {info.client_id}:{info.client_secret} "
+        f"-d grant_type=client_credentials {origin}/oauth/token"
+    )
+    context.say("Put its access_token into PETSYNC_TOKEN.")
