@@ -93,7 +93,9 @@ def show(
             f"{name:30}{seconds:9.3f}{ours / seconds:12.2f}{limit:>8}"
             f"{peaks[name]:10.0f}{our_peak / peaks[name]:12.2f}"
         )
-    kept = all(ours <= limit * times[name] and our_peak < peaks[name] for name, limit in LIMITS.items())
+    kept = all(
+        ours <= limit * times[name] and our_peak < peaks[name] for name, limit in LIMITS.items()
+    )
     print("limits kept: " + ("yes" if kept else "NO"))
 
 
@@ -111,7 +113,9 @@ def _pet(number: int) -> dict[str, object]:
         "id": number,
         "category": {"id": number % 14, "name": f"Category {number % 14}"},
         "name": f"Zoë {number}",
-        "photoUrls": [f"https://images.petshop.example/{number}/{n}.jpg" for n in range(number % 3)],
+        "photoUrls": [
+            f"https://images.petshop.example/{number}/{n}.jpg" for n in range(number % 3)
+        ],
         "tags": tags,
         "status": ("available", "pending", "sold")[number % 3],
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from petsync.apply.planfile import load_plan, save_plan
-    from petsync.apply.report import Report, Result
+    from petsync.diff.report import Report, Result
     from petsync.client import auth
     from petsync.client.retry import RetryPolicy
     from petsync.diff.change import Add, Change, Conflict, Delete, Update
@@ -110,7 +110,7 @@ __all__ = [
 # together.
 _HOMES = {
     "petsync.apply.planfile": ("load_plan", "save_plan"),
-    "petsync.apply.report": ("Report", "Result"),
+    "petsync.diff.report": ("Report", "Result"),
     "petsync.client": ("auth",),
     "petsync.client.retry": ("RetryPolicy",),
     "petsync.diff.change": ("Add", "Change", "Conflict", "Delete", "Update"),

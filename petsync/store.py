@@ -22,7 +22,7 @@ from petsync import sheets
 from petsync._loop import LoopThread, blocking
 from petsync.apply import engine, journal
 from petsync.apply.engine import ApplyOptions, Progress
-from petsync.apply.report import Report
+from petsync.diff.report import Report
 from petsync.client import auth as auths
 from petsync.client import loader
 from petsync.client.api import Api, AsyncApi

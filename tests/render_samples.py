@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pandas as pd
 
-from petsync.apply.report import Report, Result
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Verdict
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import Category, Pet, Tag
 from petsync.table.frame import frame_from_pets
@@ -62,7 +62,7 @@ CONFLICT = Conflict(
     problem="matches several pets: 3, 8",
     suggestion="Give the row its id.",
 )
-BLOCKED = Blocked(row=60, source="Pets!A60", problem="Pets!C60: The store has no such status.")
+BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
 
 
 def plan_with(*changes: Change, **more: object) -> Plan:

@@ -116,7 +116,7 @@ def test_rows_in_are_all_accounted_for() -> None:
     plan = plan_of(PETS, sheet)
     said = len(plan.changes) + len(plan.conflicts) + len(plan.blocked)
     assert plan.rows == 6 == said + plan.unchanged + plan.ignored
-    assert plan.blocked[0].problem == "Pets!C7: it is wrong"
+    assert (plan.blocked[0].source, plan.blocked[0].problem) == ("Pets!C7", "'?': it is wrong")
 
 
 def test_a_blank_cell_says_nothing_and_an_empty_value_clears() -> None:

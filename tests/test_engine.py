@@ -15,8 +15,8 @@ from test_compare import PETS, REX, TOM, shop_pets
 
 from petsync.apply import engine, journal
 from petsync.apply.engine import ApplyOptions, Progress
-from petsync.apply.report import Report
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report
 from petsync.errors import (
     AuthError,
     DuplicateError,
@@ -383,15 +383,13 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
     plan = plan_of(store, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     target = MemoryTarget(store)
 
-    async def work() -> Report:
-        with Path("/dev/full").open("ab", buffering=0) as full:
-            record = journal.Journal(Path("/dev/full"), full.fileno())
-            options = ApplyOptions(concurrency=1)
-            return await engine.run(
-                plan, target, record, run_id="r", started="now", options=options
-            )
+    async def work(descriptor: int) -> Report:
+        record = journal.Journal(Path("/dev/full"), descriptor)
+        options = ApplyOptions(concurrency=1)
+        return await engine.run(plan, target, record, run_id="r", started="now", options=options)
 
-    report = asyncio.run(work())
+    with Path("/dev/full").open("ab", buffering=0) as full:
+        report = asyncio.run(work(full.fileno()))
     assert "cannot be written" in report.stopped
     assert set(target.calls) == {"get"}
     assert outcomes(report) == ["failed", "skipped"]

@@ -76,7 +76,7 @@ def test_a_plan_says_all_in_html() -> None:
         "not in the sheet",
         "matches several pets: 3, 8",
         "Give the row its id.",
-        "Pets!C60: The store has no such status.",
+        "The store has no such status.",
         "Pet 100 (Tom) would be deleted.",
     ):
         assert said in reader.text

@@ -46,7 +46,7 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     assert rows(book["Conflicts"]) == [
         ("Pets!A12", None, "matches several pets: 3, 8", "Give the row its id.")
     ]
-    assert rows(book["Blocked"]) == [(60, "Pets!A60", "Pets!C60: The store has no such status.")]
+    assert rows(book["Blocked"]) == [(60, "Pets!C60", "The store has no such status.")]
     facts = dict(rows(book["Summary"]))
     assert facts["to add"] == 1
     assert facts["in agreement"] == 870

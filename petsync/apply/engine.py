@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from petsync.apply.journal import Done, Journal
-from petsync.apply.report import Report, Result
 from petsync.apply.send import Sender, result_of
 from petsync.apply.settle import remember, settle
 from petsync.apply.target import Target
 from petsync.diff.change import Change
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
 from petsync.errors import PetsyncError
 
 __all__ = ["ApplyOptions", "Progress", "run"]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from petsync.apply.report import Result
 from petsync.diff.plan import Plan
+from petsync.diff.report import Result
 from petsync.errors import PetsyncError, StalePlanError
 from petsync.model import Pet
 

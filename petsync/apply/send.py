@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from petsync.apply.journal import Intent, Journal
-from petsync.apply.report import Outcome, Result
 from petsync.apply.target import Target
 from petsync.diff.change import Add, Change, Delete, Update
 from petsync.diff.fields import differing, same
+from petsync.diff.report import Outcome, Result
 from petsync.errors import (
     ApiError,
     AuthError,

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from petsync.apply.report import Result
 from petsync.diff.change import Add, Change
 from petsync.diff.fields import key
+from petsync.diff.report import Result
 from petsync.model import Pet
 
 __all__ = ["Before", "remember", "settle"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from petsync.diff import align
 from petsync.diff.change import Blocked, Change
@@ -14,7 +14,7 @@ from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.model import Pet
 from petsync.profile import STANDARD, ServiceProfile
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["compare", "unproved"]
 
@@ -73,11 +73,18 @@ def compare(
 
 
 def _blocked(sheet: Sheet) -> tuple[Blocked, ...]:
-    problems: dict[int, list[str]] = defaultdict(list)
+    errors: dict[int, list[Finding]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":
-            problems[finding.row].append(f"{finding.address}: {finding.problem}")
-    return tuple(
-        Blocked(row=row, source=sheet.address(row), problem="; ".join(problems[row]))
-        for row in sheet.blocked
-    )
+            errors[finding.row].append(finding)
+    return tuple(_blocked_row(sheet, row, errors[row]) for row in sheet.blocked)
+
+
+def _blocked_row(sheet: Sheet, row: int, errors: Sequence[Finding]) -> Blocked:
+    """The row under its first error's address, with every error's value and problem."""
+    said = [f"{finding.value[:60]!r}: {finding.problem}" for finding in errors]
+    rest = [
+        f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
+    ]
+    source = errors[0].address if errors else sheet.address(row)
+    return Blocked(row=row, source=source, problem="; ".join([*said[:1], *rest]))

@@ -6,8 +6,8 @@ Importing this package lets these values show themselves; what that takes is loa
 from __future__ import annotations
 
 from petsync._show import as_html, as_text
-from petsync.apply.report import Report
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.table.sheet import Sheet
 

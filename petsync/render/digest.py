@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from petsync.apply.report import Report, Result
 from petsync.diff.change import Change
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["Listing", "changes_by_kind", "findings_by_rule", "first", "results_by_outcome"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from petsync.apply.report import Report
+from petsync.diff.report import Report
 from petsync.table.sheet import Sheet
 
 __all__ = ["findings_json", "report_json"]

@@ -99,8 +99,7 @@ def _conflict(conflict: Conflict) -> str:
 
 
 def _blocked(row: Blocked) -> str:
-    head = element("th", str(row.row), scope="row", class_="ps-number")
-    return markup.row("blocked", head, cell(row.problem or row.source))
+    return markup.row("blocked", cell(row.source, kind="ps-where"), cell(row.problem))
 
 
 def _note(note: str) -> str:

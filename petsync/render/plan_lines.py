@@ -131,7 +131,7 @@ def _blocked(listing: Listing[Blocked], width: int) -> Iterator[Text]:
         return
     yield from lines.heading(words.blocked_title(listing.total), width)
     for row in listing.shown:
-        yield from lines.item("blocked", visible(row.problem or row.source), width)
+        yield from lines.item("blocked", visible(f"{row.source}: {row.problem}"), width)
     yield from lines.more(listing.more)
 
 

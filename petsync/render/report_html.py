@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from petsync.apply.report import OUTCOMES, Report, Result
+from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import markup, words
 from petsync.render.digest import results_by_outcome
 from petsync.render.markup import cell, element

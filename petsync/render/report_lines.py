@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from petsync.apply.report import OUTCOMES, Outcome, Report, Result
+from petsync.diff.report import OUTCOMES, Outcome, Report, Result
 from petsync.render import lines, words
 from petsync.render.digest import Listing, results_by_outcome
 from petsync.render.visible import visible

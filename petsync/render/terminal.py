@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
-from petsync.apply.report import Report
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.render.plan_lines import plan_lines
 from petsync.render.report_lines import report_lines

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from petsync.apply.report import OUTCOMES, Outcome, Report
 from petsync.diff.change import Add, Change, Delete
 from petsync.diff.plan import Plan
+from petsync.diff.report import OUTCOMES, Outcome, Report
 from petsync.model import Pet
 from petsync.render.visible import visible
 

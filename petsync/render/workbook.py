@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from petsync.apply.report import OUTCOMES, Report, Result
 from petsync.diff.change import Change, Delete
 from petsync.diff.fields import cell
 from petsync.diff.plan import Plan
+from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import words
 from petsync.render.detail import traits
 from petsync.render.digest import changes_by_kind

@@ -24,7 +24,7 @@ from petsync.table.columns import COLUMNS
 from petsync.table.frame import integers, texts
 from petsync.table.sheet import Sheet
 
-__all__ = ["read_grid", "read_sheet"]
+__all__ = ["judged", "read_grid", "read_sheet"]
 
 STATUSES = ("available", "pending", "sold")
 CLEAR = "[clear]"
@@ -50,9 +50,20 @@ def read_sheet(
     """
     source = load(Path(path))
     grid = read_grid(source, tab, mapping)
+    return judged(grid, source, mapping, (statuses, known_statuses), clear)
+
+
+def judged(
+    grid: Grid,
+    source: Source,
+    mapping: Mapping[str, str] | None,
+    statuses: tuple[Sequence[str], Collection[str]],
+    clear: str = CLEAR,
+) -> Sheet:
+    """What a grid says; `statuses` are the usual and the known ones."""
     headers = Mapper.of(str(source.path), mapping).match(grid.header, grid.places)
-    reading = _Reading(grid, headers, Notes(grid, headers.ours), clear)
-    reading.judge(statuses, known_statuses)
+    reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear)
+    reading.judge(*statuses)
     return reading.sheet(source)
 
 
@@ -146,11 +157,10 @@ class _Reading:
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
         clear_name = self._mask(self.cleared, "category")
-        given_id = ~self._mask(self.blank, "category_id", missing=True) & ~clear_id
-        both = (clear_id & ~clear_name) | (clear_name & given_id)
-        self.notes.add_all(
-            positions(both), "category_id", Note("category-contradiction", self.clear)
-        )
+        # The other way round the name is meant: people clear it and leave the id beside it.
+        alone = clear_id & ~clear_name
+        note = Note("category-contradiction", self.clear)
+        self.notes.add_all(positions(alone), "category_id", note)
 
     def _note_nameless(self) -> None:
         added = self._mask(self.blank, "id", missing=True) | np.asarray(

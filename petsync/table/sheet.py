@@ -18,8 +18,10 @@ _PLAIN_TAB = re.compile(r"\w+")
 
 def cell_address(tab: str, place: str, row: int) -> str:
     """A cell's address as its program writes it: `Pets!C12`, `'My pets'!C12`, or for CSV (where
-    `tab` is "") `line 12, column 3`.
+    `tab` is "") `line 12, column 3`; in a DataFrame, whose columns have names, `row 12, status`.
     """
+    if not tab and place and not place.isdigit():
+        return f"row {row}, {place}"
     if not tab:
         return f"line {row}, column {place}" if place else f"line {row}"
     name = tab if _PLAIN_TAB.fullmatch(tab) else "'" + tab.replace("'", "''") + "'"

@@ -1,0 +1,81 @@
+"""A DataFrame as a sheet: a table edited in pandas is judged by the same rules as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from petsync.errors import SheetError
+from petsync.model import Tag
+from petsync.sheets.grid import Cells, Grid
+from petsync.sheets.headers import Mapper
+from petsync.sheets.read import CLEAR, STATUSES, judged
+from petsync.sheets.source import Source
+from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import EXTRA
+from petsync.table.sheet import Sheet
+
+__all__ = ["sheet_from_frame"]
+
+_NAME = "DataFrame"
+
+
+def sheet_from_frame(
+    frame: pd.DataFrame,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    statuses: Sequence[str] = STATUSES,
+    known_statuses: Collection[str] = (),
+) -> Sheet:
+    """What a DataFrame says: a missing value nothing, an empty text or list "make it empty".
+
+    Rows are numbered from 0, by position. Lists in `tags` hold `Tag` values or text as in a cell;
+    text is read as a cell's is. Raises SheetError where no column is one of petsync's.
+    """
+    header = [str(name) for name in frame.columns if name != EXTRA]
+    columns = [_cells(str(name), frame[name]) for name in frame.columns if name != EXTRA]
+    mapper = Mapper.of(_NAME, mapping)
+    if not mapper.score(header):
+        raise mapper.unusable([header])
+    if len(set(header)) < len(header):
+        raise SheetError("the DataFrame has two columns of one name", hint="Rename one of them.")
+    grid = Grid(
+        tab="",
+        header=header,
+        header_row=0,
+        rows=np.arange(len(frame), dtype=np.int64),
+        columns=columns,
+        places=header,
+    )
+    source = Source(Path(_NAME), "text", b"")
+    return replace(judged(grid, source, mapping, (statuses, known_statuses)), digest="")
+
+
+def _cells(name: str, column: pd.Series[Any]) -> Cells:
+    shown = [_text(name, value) for value in column.tolist()]
+    return Cells(pa.array(shown, pa.large_string()))
+
+
+def _text(name: str, value: Any) -> str:
+    """The value as a cell would show it."""
+    if isinstance(value, list | tuple):
+        return _joined(name, value) if value else CLEAR
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    text = str(value)
+    return CLEAR if text == "" and name in COLUMNS else text
+
+
+def _joined(name: str, items: Sequence[Any]) -> str:
+    if name == "photo_urls":
+        return format_photo_urls(map(str, items))
+    return format_tags(item if isinstance(item, Tag) else Tag(None, str(item)) for item in items)
