@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 BATCH = 1000
+_SEQUENCE = 2**31 - 1
 _SUSPECT = re.compile(rb"\\[ubf]|\xef\xbf[\xbe\xbf]")
 
 
@@ -121,19 +122,22 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
     if not connection.execute("DELETE FROM pet WHERE id = ?", (number,)).rowcount:
         return False
     connection.execute("DELETE FROM tag WHERE pet_id = ?", (number,))
-    _raise_counter(connection, "highest", number)
+    if number <= _SEQUENCE:
+        _raise_counter(connection, "highest", number)
     return True
 
 
 def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
     """The id for a pet that came without one: above the highest.
 
-    That is the highest one present (`reuse`) or ever present. Where nothing is left above it,
-    the lowest free one that was not assigned this way before.
+    That is the highest one present (`reuse`), or the highest that was ever present below 2^31:
+    a shop's own sequence goes on where it was, whatever far ids were brought along. Where nothing
+    is left above it, the lowest free one that was not assigned this way before.
     """
-    present = connection.execute("SELECT max(id) FROM pet").fetchone()[0] or 0
-    highest = max(0, present, 0 if reuse else _counter(connection, "highest"))
-    if highest < MAX_ID:
+    limit = MAX_ID if reuse else _SEQUENCE
+    row = connection.execute("SELECT max(id) FROM pet WHERE id <= ?", (limit,)).fetchone()
+    highest = max(0, row[0] or 0, 0 if reuse else _counter(connection, "highest"))
+    if highest < limit:
         return highest + 1
     number = _gap(connection, _counter(connection, "gap") + 1)
     _raise_counter(connection, "gap", number)
