@@ -19,7 +19,16 @@ from petsync.sheets.grid import Cells, Fault, Grid
 from petsync.sheets.headers import Mapper
 from petsync.sheets.source import Source
 
-__all__ = ["Dialect", "Record", "guarded", "read", "records", "sniff"]
+__all__ = [
+    "Dialect",
+    "Record",
+    "guarded",
+    "is_ragged",
+    "read",
+    "records",
+    "sniff",
+    "without_tail",
+]
 
 _DELIMITERS = (",", ";", "\t")
 _CHUNK = 50_000
@@ -64,7 +73,7 @@ def read(source: Source, mapper: Mapper) -> Grid:
     at = mapper.header_row(rows)
     if at is None:
         raise mapper.unusable(rows)
-    header = _without_tail(rows[at])
+    header = without_tail(rows[at])
     body = _Body(len(header), dialect.delimiter)
     for chunk in _chunks(itertools.chain(first[at + 1 :], records_)):
         body.add(chunk)
@@ -116,9 +125,15 @@ def _promise(head: str, delimiter: str, mapper: Mapper) -> tuple[int, int]:
     return max((mapper.score(row) for row in rows), default=0), max(map(len, rows), default=0)
 
 
-def _without_tail(header: list[str]) -> list[str]:
+def without_tail(header: list[str]) -> list[str]:
+    """The header without the blank cells at its end."""
     width = max(n for n, text in enumerate(header, 1) if text.strip())
     return header[:width]
+
+
+def is_ragged(cells: Sequence[str], width: int) -> bool:
+    """Whether a row's cells are not those of its header; blank ones at its end do not count."""
+    return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
 def _chunks(all_records: Iterator[Record]) -> Iterator[Sequence[Record]]:
@@ -162,7 +177,7 @@ class _Body:
             problem = "text follows the closing quote of a cell"
             self._faults[at] = Fault("broken-quote", "", problem)
             return [""] * self._width
-        if len(cells) < self._width or any(cell.strip() for cell in cells[self._width :]):
+        if is_ragged(cells, self._width):
             problem = f"the row has {len(cells)} cells where the header has {self._width}"
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
         return [*cells, *[""] * self._width][: self._width]

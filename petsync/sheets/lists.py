@@ -16,8 +16,9 @@ from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
 __all__ = ["photos", "tags"]
 
 T = TypeVar("T")
-# One address, without anything that the grammar gives a meaning.
-_ONE = r'^[A-Za-z][A-Za-z0-9+.-]*:(?://)[^\s"|]+$'
+# Addresses without anything in them that the grammar gives a meaning, a separator between two.
+_ONE = r'[A-Za-z][A-Za-z0-9+.-]*://[^\s"|]+'
+_PLAIN = rf"^{_ONE}(?:(?: \| |\r?\n){_ONE})*$"
 _LIKE_ADDRESS = ("http://", "https://", "data:", "/")
 
 
@@ -41,14 +42,15 @@ def tags(column: Column) -> list[list[Any] | None]:
 def photos(column: Column) -> list[list[Any] | None]:
     """A list of text for each row, each address once; None where the cell says nothing."""
     trimmed = column.cells.trimmed()
-    single = np.asarray(pc.match_substring_regex(trimmed, _ONE)) & column.says
-    values = pc.if_else(pa.array(single), trimmed, None).to_pylist()
-    lists: list[list[Any] | None] = [None if value is None else [value] for value in values]
-    column.says[single] = False
-    for at, value in enumerate(_copies(column, judge_each(column, _judge_photos))):
-        if value is not None:
-            lists[at] = value
-    return lists
+    plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.says
+    split = pc.split_pattern_regex(pc.if_else(pa.array(plain), trimmed, None), r" \| |\r?\n")
+    found: list[list[Any] | None] = split.to_pylist()
+    for at, urls in enumerate(found):
+        # A repeated address is rare enough to be judged again, with its finding.
+        plain[at] = urls is not None and len(set(urls)) == len(urls)
+    column.says[plain] = False
+    others = _copies(column, judge_each(column, _judge_photos))
+    return [urls if done else other for urls, done, other in zip(found, plain, others, strict=True)]
 
 
 def _judge_photos(text: str) -> Verdict:

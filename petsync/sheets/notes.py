@@ -34,7 +34,9 @@ class Notes:
         self._notes: list[tuple[int, str, Note]] = []
 
     def add(self, at: int, column: str, *notes: Note) -> None:
-        """Note problems of the cell of `column` in the row at position `at`."""
+        """Note problems of the cell of `column` in the row at position `at`; `column` is a name,
+        the place of a column without one, or "" for the whole sheet.
+        """
         self._notes.extend((at, column, note) for note in notes)
 
     def add_all(self, positions: Iterable[int], column: str, *notes: Note) -> None:
@@ -62,7 +64,7 @@ class Notes:
         rule = RULES[note.rule]
         row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
         position = self._columns.get(column)
-        place = "" if position is None else self._grid.places[position]
+        place = column if position is None else self._grid.places[position]
         return Finding(
             address=cell_address(self._grid.tab, place, row),
             row=row,

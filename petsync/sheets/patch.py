@@ -72,10 +72,10 @@ class _Splicer:
         style = row.cells[-1].style if row.number == self._header_row and row.cells else ""
         for column in sorted(texts):
             cell = there.get(column)
-            if cell is None:
+            if cell is None and texts[column]:
                 at = next((each.start for each in row.cells if each.column > column), row.close)
                 self._splices.append((at, at, self._cell(row, column, style, texts[column])))
-            elif not self._is_kept(cell):
+            elif cell is not None and not self._is_kept(cell):
                 new = self._cell(row, column, cell.style, texts[column])
                 self._splices.append((cell.start, cell.end, new))
 
@@ -97,6 +97,8 @@ class _Splicer:
     def _cell(self, row: RowMark, column: int, style: str, text: str) -> str:
         styled = f' s="{style}"' if style.isdecimal() else ""
         head = f'<{self._prefix}c r="{letter(column)}{row.number}"{styled}'
+        if not text:
+            return f"{head}/>"
         return f'{head} t="inlineStr">{inline(text, self._prefix)}</{self._prefix}c>'
 
 

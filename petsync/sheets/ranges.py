@@ -37,7 +37,7 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
         if len(said):
             place, row = grid.places[position], int(grid.rows[said[0]])
             problem = f"Column {place} has values, the first in row {row}, and no header."
-            notes.add(-1, "", Note("header-missing", "", problem))
+            notes.add(-1, place, Note("header-missing", "", problem))
 
 
 def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -49,21 +49,26 @@ def write_results(sheet: Sheet, results: pd.DataFrame, path: str | Path) -> None
 
 
 def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
-    edits = {row: {"outcome": "blocked", "row": str(row)} for row in sheet.blocked}
-    for row, edit in edits.items():
-        found = (each for each in sheet.problems if each.row == row and each.severity == "error")
-        edit["message"] = "; ".join(each.problem for each in found)
+    rows = [*sheet.frame.index.tolist(), *sheet.blocked]
+    # Blank first: the sheet may carry what became of its rows in an earlier run.
+    edits = {row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in rows}
+    for problem in sheet.problems:
+        if problem.severity == "error" and problem.row in edits:
+            edit = edits[problem.row]
+            before = f"{edit['message']}; " if edit["message"] else ""
+            edit |= {"outcome": "blocked", "message": before + problem.problem}
     adds = set(sheet.frame.index[sheet.frame["action"] == "add"])
     for result in results.itertuples():
         row = int(str(result.Index))
-        edit = {"outcome": _shown(result, "outcome"), "message": _shown(result, "message")}
-        assigned = _shown(result, "assigned_id")
-        if assigned:
-            edit |= {"assigned_id": assigned, "id": assigned}
-        if row in adds and edit["outcome"] == "applied":
-            edit["action"] = "merge"
-        edits[row] = {**edit, "row": str(row)}
+        edits.setdefault(row, {"row": str(row)}).update(_told(result, is_add=row in adds))
     return edits
+
+
+def _told(result: object, *, is_add: bool) -> dict[str, str]:
+    told = {name: _shown(result, name) for name in ("outcome", "message", "assigned_id")}
+    if told["assigned_id"]:
+        told["id"] = told["assigned_id"]
+    return {**told, "action": "merge"} if is_add and told["outcome"] == "applied" else told
 
 
 def new_columns(places: Collection[str], edits: Edits) -> list[str]:
@@ -85,28 +90,41 @@ def _text(source: Source, sheet: Sheet, edits: Edits) -> bytes:
     dialect = csv.sniff(source, Mapper.of(str(source.path), None))
     places = {name: int(place) - 1 for name, place in sheet.columns.items()}
     records = list(csv.records(source, dialect))
-    width = max(len(record.cells or ()) for record in records)
+    header = next(each.cells or [] for each in records if each.line == sheet.header_row)
+    width = len(csv.without_tail(header))
     new = new_columns(places, edits)
     places.update({name: width + n for n, name in enumerate(new)})
-    rows = []
-    for record in records:
-        cells = _padded(source, record, max(places.values()) + 1)
-        if record.line == sheet.header_row:
-            for name in new:
-                cells[places[name]] = name
-        for name, text in edits.get(record.line, {}).items():
-            if name in places and (name != "id" or not cells[places[name]].strip()):
-                cells[places[name]] = text if name == "id" else csv.guarded(text)
-        rows.append(cells if record.cells != [] else [])
+    rows = [_row(source, each, sheet.header_row, width, new, places, edits) for each in records]
     mark = source.data.startswith(b"\xef\xbb\xbf")
     head = source.data.partition(b"\n")[0] + b"\n" if dialect.skipped else b""
     return head + csv_bytes(rows, dialect.delimiter, mark=mark and not head)
 
 
-def _padded(source: Source, record: csv.Record, width: int) -> list[str]:
-    """The record's cells; one that cannot be taken apart is kept as the text of its first."""
-    cells = record.cells
-    if cells is None:
-        lines = source.data.decode("utf-8-sig").splitlines()
-        cells = lines[record.line - 1 : record.line]
-    return [*cells, *[""] * (width - len(cells))]
+def _row(
+    source: Source,
+    record: csv.Record,
+    header_row: int,
+    width: int,
+    new: Sequence[str],
+    places: Mapping[str, int],
+    edits: Edits,
+) -> list[str]:
+    cells = _lines(source, record) if record.cells is None else record.cells
+    edit = edits.get(record.line, {})
+    if record.line == header_row:
+        return [*cells[:width], *new]
+    if not edit:
+        return cells
+    if csv.is_ragged(cells, width):
+        # Still ragged, so that no one takes the copy's cells for what they are not.
+        return [*cells, *(csv.guarded(edit.get(name, "")) for name in new)]
+    cells = [*cells[:width], *[""] * len(new)]
+    for name, text in edit.items():
+        if name in places and (name != "id" or not cells[places[name]].strip()):
+            cells[places[name]] = text if name == "id" else csv.guarded(text)
+    return cells
+
+
+def _lines(source: Source, record: csv.Record) -> list[str]:
+    """The text of a record that cannot be taken apart, as one cell."""
+    return source.data.decode("utf-8-sig").splitlines()[record.line - 1 : record.line]

@@ -20,10 +20,17 @@ MAX_AREA = 30_000_000
 """The most cells of the rectangle around all that have a value: calamine holds it whole."""
 
 _FEW = 100_000
-_FAR = re.compile(rb"""["'](?:[A-Za-z]{2,}[0-9]+|[A-Za-z]*[0-9]{7,})["']""")
-_FAR_FOR_FEW = re.compile(rb"""["'](?:[A-Za-z]{2,}[0-9]+|[A-Za-z]*[0-9]{6,})["']""")
-_FORMULA = re.compile(rb"[<:]f[\s>/]")
-_NO_REFERENCE = re.compile(rb"<c(?: (?!r=)|[^ o])")
+# Each begins with plain bytes, for which `re` searches ten times as fast. A cell without content,
+# which ends with `/>`, may be anywhere: it is only formatted.
+_FAR = re.compile(rb'<c r="(?:[A-Za-z]{2,}|[A-Za-z][0-9]{6})[0-9]+"[^>]*(?<!/)>')
+_FAR_FOR_FEW = re.compile(rb'<c r="(?:[A-Za-z]{2,}|[A-Za-z][0-9]{5})[0-9]+"[^>]*(?<!/)>')
+_UNCOMMON = (
+    re.compile(rb"<f[\s>/]"),
+    re.compile(rb":f[\s>/]"),
+    re.compile(rb'<c[\s>/](?!r="[A-Za-z])'),
+    re.compile(rb'<row[\s>/](?!r="[0-9]|spans="[0-9:]*" r="[0-9])'),
+)
+_MARKS = (b'"e"', b"'e'", b"hidden=", b"mergeCell")
 
 
 @dataclass(slots=True)
@@ -73,10 +80,8 @@ def _needs_walk(data: bytes) -> bool:
     far = _FAR if data.count(b"<c ") > _FEW else _FAR_FOR_FEW
     return (
         b"<sheetData" not in data
-        or any(mark in data for mark in (b'"e"', b"'e'", b"hidden=", b"mergeCell"))
-        or any(mark in data and _FORMULA.search(data) for mark in (b"<f", b":f"))
-        or _NO_REFERENCE.search(data) is not None
-        or far.search(data) is not None
+        or any(mark in data for mark in _MARKS)
+        or any(pattern.search(data) for pattern in (*_UNCOMMON, far))
     )
 
 

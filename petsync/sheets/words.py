@@ -59,6 +59,8 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
     offered = [*usual, *sorted(set(known) - set(usual))]
 
     def judge(text: str) -> Verdict:
+        if text in known:
+            return Verdict(text)
         typed, normal = trim(text), normal_status(text)
         spaces = [Note("no-break-space", text)] if NBSP in text.replace(typed, "") else []
         if typed in known or typed in usual:

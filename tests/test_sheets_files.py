@@ -1,0 +1,384 @@
+"""Files that cannot be read as a whole: a clear error for each, with the way out."""
+
+import io
+import random
+import re
+import subprocess
+import sys
+import zipfile
+import zlib
+
+import openpyxl
+import pytest
+
+from petsync.errors import PetsyncError, SheetError
+from petsync.sheets import archive, read_sheet
+
+OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def workbook(*rows, **parts):
+    """The bytes of a workbook; `sheet` and `workbook` replace these parts' XML."""
+    book = openpyxl.Workbook()
+    for row in rows or (["id", "name"], [1, "Bello"]):
+        book.active.append(row)
+    plain, changed = io.BytesIO(), io.BytesIO()
+    book.save(plain)
+    names = {"sheet": "xl/worksheets/sheet1.xml", "workbook": "xl/workbook.xml"}
+    replaced = {names[key]: value for key, value in parts.items()}
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, replaced.get(info.filename) or old.read(info))
+    return changed.getvalue()
+
+
+def worksheet(rows, prefix=""):
+    """A worksheet part with these rows in it."""
+    space = f"xmlns{':' + prefix[:-1] if prefix else ''}"
+    return (
+        f'<{prefix}worksheet {space}="{MAIN}"><{prefix}sheetData>{rows}</{prefix}sheetData>'
+        f"</{prefix}worksheet>"
+    ).encode()
+
+
+def text_cell(place, text, prefix=""):
+    """One cell with an inline string."""
+    return (
+        f'<{prefix}c r="{place}" t="inlineStr"><{prefix}is><{prefix}t>{text}</{prefix}t>'
+        f"</{prefix}is></{prefix}c>"
+    )
+
+
+HEADER = f'<row r="1">{text_cell("A1", "id")}{text_cell("B1", "name")}</row>'
+
+
+def zipped(**members):
+    """The bytes of a ZIP file."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        for name, text in members.items():
+            file.writestr(name.replace("__", "/"), text)
+    return data.getvalue()
+
+
+BROKEN = {
+    "empty": ("pets.csv", b"", "the file is empty"),
+    "blank": ("pets.csv", b" \r\n\n", "the file is empty"),
+    "old Excel": ("pets.xls", OLE, "old Excel file"),
+    "old Excel under a new name": ("pets.xlsx", OLE, "old Excel file"),
+    "password": ("pets.xlsx", OLE + "EncryptedPackage".encode("utf-16-le"), "by a password"),
+    "web page": ("pets.xlsx", b"<html><table>", "not an Excel workbook"),
+    "unknown kind": ("pets.docm", b"id\n1\n", "is not a kind of sheet that is read"),
+    "other ZIP": ("pets.xlsx", zipped(readme="x"), "a ZIP file, not an Excel workbook"),
+    "truncated": ("pets.xlsx", workbook()[:2000], "the workbook is damaged"),
+    "wrong bytes": ("pets.xlsx", workbook().replace(b"PK\5\6", b"XX\5\6"), "is damaged"),
+    "torn sheet": ("pets.xlsx", workbook(sheet=worksheet("")[:-20] + b'"e"'), "is damaged"),
+    "not XML": ("pets.xlsx", workbook(workbook=b"<workbook"), "is damaged"),
+    "no sheets": ("pets.xlsx", workbook(workbook=b"<workbook/>"), "no worksheet in this file"),
+    "entities": (
+        "pets.xlsx",
+        workbook(sheet=b'<!DOCTYPE a [<!ENTITY b "c">]>' + worksheet("")),
+        "no spreadsheet program writes",
+    ),
+    "UTF-16 XML": ("pets.xlsx", workbook(sheet="<worksheet/>".encode("utf-16")), "is damaged"),
+    "stray cell": (
+        "pets.xlsx",
+        workbook(sheet=worksheet(HEADER + '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>')),
+        "as far as column XFD and as far as row 1,048,576",
+    ),
+    "impossible cell": (
+        "pets.xlsx",
+        workbook(sheet=worksheet(HEADER + '<row r="2"><c r="ZZZZZZ2"><v>1</v></c></row>')),
+        "outside of what a sheet can hold",
+    ),
+    "impossible row": (
+        "pets.xlsx",
+        workbook(
+            sheet=worksheet(HEADER + '<row r="4000000000"><c r="A4000000000"><v>1</v></c></row>')
+        ),
+        "outside of what a sheet can hold",
+    ),
+    "missing text": (
+        "pets.xlsx",
+        workbook(sheet=worksheet(HEADER + '<row r="2"><c r="A2" t="s"><v>99</v></c></row>')),
+        "the worksheet is damaged",
+    ),
+    "UTF-16": ("pets.csv", "id,name\n1,Bello\n".encode("utf-16"), "UTF-16, not UTF-8"),
+    "UTF-16 without mark": ("pets.csv", "id,name\n1,Bello".encode("utf-16-le"), "UTF-16"),
+    "Windows-1252": (
+        "pets.csv",
+        "id,name\n1,Bello\n2,Zoë\n".encode("cp1252"),
+        re.escape(
+            "line 3, byte 21 of the file (0xEB) is not UTF-8; as Windows-1252 it reads '2,Zoë'"
+        ),
+    ),
+    "unclosed quote": (
+        "pets.csv",
+        b'id,name\n1,a\n2,"b\n3,c\n',
+        "line 3 has a quote that is never",
+    ),
+    "endless cell": ("pets.csv", b'id,name\n1,"' + b"x" * 200_000 + b'"\n', "131,072 characters"),
+    "no header": ("pets.csv", b"1,Bello\n2,Rex\n", "the first row holds '1', 'Bello'"),
+    "no known header": (
+        "pets.xlsx",
+        workbook(["nummer", "nmae"], [1, "Bello"]),
+        "'nmae' may mean name",
+    ),
+    "two of a kind": (
+        "pets.csv",
+        b"id,Photo URLs,photo_urls\n",
+        "two columns mean photo_urls: 'Photo URLs' in column 2 and 'photo_urls' in column 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_file_is_named_with_the_way_out(tmp_path, case):
+    """The error names the file, what is wrong with it, and what to do."""
+    name, data, problem = BROKEN[case]
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(SheetError, match=problem) as caught:
+        read_sheet(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_missing_file_names_its_neighbours(tmp_path):
+    """A typing error in a file's name is easy to see."""
+    (tmp_path / "catalogue.xlsx").touch()
+    with pytest.raises(SheetError, match="no such file") as caught:
+        read_sheet(tmp_path / "catalog.xlsx")
+    assert "catalogue.xlsx" in caught.value.hint
+
+
+def test_a_folder_is_named(tmp_path):
+    """A folder is not a sheet."""
+    with pytest.raises(SheetError, match="this is a folder"):
+        read_sheet(tmp_path)
+
+
+def test_a_file_without_permission_is_named(tmp_path):
+    """A file that may not be read is told from one that is not there."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id\n1\n")
+    path.chmod(0)
+    code = f"from petsync.sheets import read_sheet; read_sheet({str(path)!r})"
+    drop = "import os; os.geteuid() or (os.setgid(65534), os.setuid(65534)); "
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import petsync.sheets; {drop}{code}"],
+        capture_output=True,
+        text=True,
+    )
+    assert "you may not read this file" in done.stderr
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path):
+    """A workbook that is far larger unpacked is refused before anything is unpacked."""
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(HEADER + " " * 80_000_000)))
+    with pytest.raises(SheetError, match="times its size; it is not opened"):
+        read_sheet(path)
+
+
+def test_a_lying_zip_header_is_caught(tmp_path):
+    """A part that is larger than its header says is damage, not an endless read."""
+    data = workbook(sheet=worksheet(HEADER + " " * 3_000_000))
+    size = (len(worksheet(HEADER)) + 3_000_000).to_bytes(4, "little")
+    assert data.count(size) >= 1
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(data.replace(size, (1000).to_bytes(4, "little")))
+    with pytest.raises(SheetError, match="damaged"):
+        read_sheet(path)
+
+
+def test_an_unknown_tab_names_those_there_are(tmp_path):
+    """A wrong `tab` is answered with the right ones; case does not count."""
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook())
+    with pytest.raises(SheetError, match="no sheet 'Pets'") as caught:
+        read_sheet(path, tab="Pets")
+    assert "'Sheet'" in caught.value.hint
+    assert read_sheet(path, tab="SHEET").tab == "Sheet"
+
+
+def test_the_first_visible_tab_with_our_headers_is_read(tmp_path):
+    """Notes before the table and hidden sheets are passed over."""
+    book = openpyxl.Workbook()
+    book.active.append(["How to use this sheet"])
+    hidden = book.create_sheet("base")
+    hidden.append(["id", "name"])
+    hidden.sheet_state = "veryHidden"
+    book.create_sheet("My pets").append(["id", "name"])
+    book["My pets"].append([1, "[clear]"])
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert sheet.tab == "My pets"
+    assert sheet.problems[0].address == "'My pets'!B2"
+
+
+def test_a_mapping_to_no_column_is_refused(tmp_path):
+    """A mapping names one of our columns."""
+    path = tmp_path / "pets.csv"
+    path.write_text("Nr\n1\n")
+    with pytest.raises(SheetError, match="names 'nummer', which is no column"):
+        read_sheet(path, mapping={"Nr": "nummer"})
+    assert read_sheet(path, mapping={"nr": "ID"}).frame["id"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"id;name\n1;Bello, the dog\n",
+        b"id\tname\n1\tBello, the dog\n",
+        b'\xef\xbb\xbfid,name\r\n1,"Bello, the dog"\r\n',
+        b'sep=;\r\nid;name\r\n1;"Bello, the dog"\r\n',
+        b'id,name\r1,"Bello, the dog"\r',
+        b"Pets; 2026, spring\nid;name\n1;Bello, the dog\n",
+    ],
+)
+def test_the_delimiter_is_found(tmp_path, data):
+    """Comma, semicolon and tab, with and without a mark, with every kind of line break."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(data)
+    assert read_sheet(path).frame["name"].tolist() == ["Bello, the dog"]
+
+
+def test_a_workbook_is_known_by_its_bytes(tmp_path):
+    """A workbook that is called .csv is still a workbook."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(workbook())
+    assert read_sheet(path).tab == "Sheet"
+
+
+def test_a_wrong_extent_does_not_matter(tmp_path):
+    """What a worksheet says of its own extent is not believed."""
+    data = worksheet(HEADER + f'<row r="2"><c r="A2"><v>7</v></c>{text_cell("B2", "x")}</row>')
+    for extent in (b"A1", b"A1:XFD1048576", b"Z9:Z9"):
+        claim = b'<dimension ref="' + extent + b'"/><sheetData>'
+        path = tmp_path / "pets.xlsx"
+        path.write_bytes(workbook(sheet=data.replace(b"<sheetData>", claim)))
+        assert read_sheet(path).frame["id"].tolist() == [7]
+
+
+def test_a_million_formatted_rows_cost_nothing(tmp_path):
+    """Blank cells with a format are no rows."""
+    blank = "".join(f'<row r="{n}"><c r="A{n}" s="0"/></row>' for n in range(3, 1_048_577))
+    row = f'<row r="2"><c r="A2"><v>7</v></c>{text_cell("B2", "x")}</row>'
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(HEADER + row + blank)))
+    sheet = read_sheet(path)
+    assert sheet.frame.index.tolist() == [2]
+    assert not sheet.problems
+
+
+def test_elements_with_a_prefix_are_read(tmp_path):
+    """Some programs write `x:c` for `c`; errors in such sheets are found as well."""
+    x = "x:"
+    rows = (
+        f'<x:row r="1">{text_cell("A1", "id", x)}{text_cell("B1", "name", x)}</x:row>'
+        '<x:row r="2"><x:c r="A2"><x:v>7</x:v></x:c>'
+        '<x:c r="B2" t="e"><x:v>#REF!</x:v></x:c></x:row>'
+    )
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(rows, x)))
+    assert [(each.address, each.rule) for each in read_sheet(path).problems] == [
+        ("Sheet!B2", "error-cell")
+    ]
+
+
+def test_cells_without_a_reference_are_read_in_order(tmp_path):
+    """A cell that does not say where it is stands behind the one before it."""
+    rows = (
+        "<row><c t='inlineStr'><is><t>id</t></is></c>"
+        "<c t='inlineStr'><is><t>name</t></is></c></row>"
+        "<row><c><v>7</v></c><c t='e'><v>#N/A</v></c></row>"
+    )
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(rows)))
+    sheet = read_sheet(path)
+    assert [(each.address, each.value) for each in sheet.problems] == [("Sheet!B2", "#N/A")]
+
+
+def test_a_cell_beside_the_table_is_not_part_of_it(tmp_path):
+    """A stray value within reason is a warning, and the table is read."""
+    rows = HEADER + '<row r="2"><c r="A2"><v>7</v></c><c r="AB2"><v>1</v></c></row>'
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(rows)))
+    sheet = read_sheet(path)
+    assert [(each.address, each.rule) for each in sheet.problems] == [
+        ("Sheet!AB1", "header-missing")
+    ]
+    assert len(sheet) == 1
+
+
+def test_importing_the_sheets_does_not_load_openpyxl():
+    """openpyxl and calamine are loaded when a workbook is read or written."""
+    code = "import sys, petsync.sheets; print({'openpyxl', 'python_calamine'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def mutated(data, rng):
+    """The bytes with some of them changed, cut out or doubled."""
+    data = bytearray(data)
+    for _ in range(rng.randint(1, 8)):
+        at = rng.randrange(len(data))
+        kind = rng.randrange(4)
+        if kind == 0:
+            data[at] = rng.randrange(256)
+        elif kind == 1:
+            del data[at : at + rng.randint(1, 40)]
+        elif kind == 2:
+            data[at:at] = data[at : at + rng.randint(1, 40)]
+        else:
+            data[at : at + 1] = rng.choice([b"\0", b'"', b"<", b">", b"\xff", b"9999999", b"\n"])
+        if not data:
+            return b""
+    return bytes(data)
+
+
+def repacked(data, rng):
+    """The workbook with one of its parts mutated, in a sound container."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        chosen = rng.choice(old.namelist())
+        for name in old.namelist():
+            content = old.read(name)
+            new.writestr(name, mutated(content, rng) if name == chosen else content)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["csv", "container", "part"])
+def test_no_bytes_end_in_another_error(tmp_path, kind):
+    """Mutated files end in a sheet or in a petsync error, never in another exception."""
+    rng = random.Random(zlib.crc32(kind.encode()))
+    book = workbook(
+        ["id", "name", "tags"], [1, "Bello", "a;b"], [2, "#REF!", None], [3, "=A1", 2.5]
+    )
+    text = 'id,name,tags\n1,"Bel\nlo",a;b\n2,Zoë,"x"\n'.encode()
+    path = tmp_path / ("pets.csv" if kind == "csv" else "pets.xlsx")
+    hints = []
+    for _ in range(300):
+        if kind == "csv":
+            data = mutated(text, rng)
+        else:
+            data = mutated(book, rng) if kind == "container" else repacked(book, rng)
+        path.write_bytes(data)
+        try:
+            sheet = read_sheet(path)
+        except PetsyncError as refused:
+            hints.append(refused.hint)
+        else:
+            assert len(sheet) + len(sheet.blocked) < 100
+    assert hints
+    assert all(hints)
+
+
+def test_limits_hold_together():
+    """The least that is refused as a bomb is more than what is always allowed."""
+    assert archive.FREE < archive.MAX_UNPACKED

@@ -1,0 +1,171 @@
+"""write_results: the user's own sheet comes back with what became of each row, all else kept."""
+
+import io
+import zipfile
+
+import openpyxl
+import pandas as pd
+import pytest
+from openpyxl.styles import PatternFill
+
+from petsync.errors import SheetError
+from petsync.sheets import read_sheet, write_results
+
+ROWS = [
+    ["Spring list"],
+    ["id", "name", "status", "action", "Price"],
+    [1, "Bello", "sold", None, "=2*3"],
+    [None, "Rex", "sold", "add", 2.5],
+    [3, "Mia", "solld", None, None],
+    [None, "Zoë", "sold", "ADD", None],
+    [5, "Leo", "sold", "ignore", None],
+]
+
+
+def results(**rows):
+    """Results by row number, as a run reports them."""
+    frame = pd.DataFrame.from_dict(
+        {int(row[1:]): value for row, value in rows.items()},
+        orient="index",
+        columns=["outcome", "message", "assigned_id"],
+    )
+    return frame.astype({"assigned_id": "Int64"})
+
+
+RESULTS = results(
+    r3=("applied", "", None),
+    r4=("applied", "=added", 91),
+    r6=("failed", "the service said: a\x01\n'b'", None),
+)
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    """A workbook as people make it: titles, colours, formulas with values, another sheet."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Pets"
+    for row in ROWS:
+        sheet.append(row)
+    sheet["A4"].fill = PatternFill("solid", fgColor="FF0000")
+    sheet.column_dimensions["B"].width = 33
+    book.create_sheet("Notes").append(["keep me"])
+    path = tmp_path / "pets.xlsx"
+    plain = io.BytesIO()
+    book.save(plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name).replace(b"<f>2*3</f><v></v>", b"<f>2*3</f><v>6</v>")
+            new.writestr(name, data.replace(b"<f>2*3</f><v/>", b"<f>2*3</f><v>6</v>"))
+    return path
+
+
+def test_each_row_tells_what_became_of_it(workbook, tmp_path):
+    """Outcome, message, assigned id and row stand beside each row, blocked rows too."""
+    write_results(read_sheet(workbook), RESULTS, tmp_path / "out.xlsx")
+    rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx")["Pets"].iter_rows(values_only=True))
+    assert rows[0][:6] == ("Spring list", None, None, None, None, None)
+    assert rows[1][5:] == ("outcome", "message", "assigned_id", "row")
+    assert rows[2][5:] == ("applied", None, None, "3")
+    assert rows[3] == ("91", "Rex", "sold", "merge", 2.5, "applied", "=added", "91", "4")
+    assert rows[4][5:] == ("blocked", "The store has no such status.", None, "5")
+    assert rows[5][0] is None
+    assert rows[5][3] == "ADD"
+    assert rows[5][5:] == ("failed", "the service said: a_x0001_\n'b'", None, "6")
+
+
+def test_the_rest_of_the_workbook_stays(workbook, tmp_path):
+    """Formats, widths, formulas with their values and other sheets are as they were."""
+    write_results(read_sheet(workbook), RESULTS, tmp_path / "out.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx")
+    assert book["Pets"]["A4"].fill.fgColor.rgb == "00FF0000"
+    assert book["Pets"].column_dimensions["B"].width == 33
+    assert book["Pets"]["E3"].value == "=2*3"
+    assert book["Notes"]["A1"].value == "keep me"
+    values = openpyxl.load_workbook(tmp_path / "out.xlsx", data_only=True)
+    assert values["Pets"]["E3"].value == 6
+    with zipfile.ZipFile(workbook) as old, zipfile.ZipFile(tmp_path / "out.xlsx") as new:
+        assert old.namelist() == new.namelist()
+        changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
+    assert changed == ["xl/worksheets/sheet1.xml"]
+
+
+def test_the_copy_can_be_read_again(workbook, tmp_path):
+    """The copy reads like the sheet, with the assigned ids; the results are further columns."""
+    first = read_sheet(workbook)
+    write_results(first, RESULTS, tmp_path / "out.xlsx")
+    second = read_sheet(tmp_path / "out.xlsx")
+    assert second.blocked == first.blocked == (5,)
+    assert second.frame["id"].tolist() == [1, 91, pd.NA, 5]
+    assert second.frame["action"].tolist() == ["merge", "merge", "add", "ignore"]
+    assert second.others.loc[6, "message"] == "the service said: a\x01\n'b'"
+    assert not [each for each in second.problems if each.rule.startswith("header")]
+
+
+def test_results_of_results_use_the_same_columns(workbook, tmp_path):
+    """A second run on the copy overwrites its result columns and adds none."""
+    write_results(read_sheet(workbook), RESULTS, tmp_path / "one.xlsx")
+    again = read_sheet(tmp_path / "one.xlsx")
+    write_results(again, results(r3=("skipped", "same", None)), tmp_path / "two.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "two.xlsx")["Pets"]
+    assert sheet.max_column == 9
+    assert [cell.value for cell in sheet[3]][5:] == ["skipped", "same", None, "3"]
+    assert [cell.value for cell in sheet[4]][5:] == [None, None, None, "4"]
+    assert sheet["A4"].value == "91"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_csv_copy_keeps_delimiter_mark_and_rows(tmp_path, delimiter):
+    """Every row of the file is in the copy, in order, also those that could not be read."""
+    path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
+    lines = [
+        ["title"],
+        ["id", "name", "note"],
+        ["1", '"a\nb"', "'=x"],
+        [""],
+        ["", "Rex", "y"],
+        ["2", '"c" d', "z"],
+        ["3", "e", "f", "g"],
+    ]
+    text = "\r\n".join(delimiter.join(line) for line in lines)
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    sheet = read_sheet(path)
+    assert sheet.frame.index.tolist() == [3, 6]
+    write_results(sheet, results(r3=("applied", "-1", None), r6=("applied", "", 92)), out)
+    data = out.read_bytes()
+    assert data.startswith(b"\xef\xbb\xbf")
+    text = data.decode("utf-8-sig")
+    assert f'"a\nb"{delimiter}\'=x' in text
+    assert f"{delimiter}'-1{delimiter}" in text
+    again = read_sheet(out)
+    assert again.frame["id"].tolist()[:2] == [1, 92]
+    assert again.others["outcome"].tolist()[:2] == ["applied", "applied"]
+    assert again.others["note"].tolist()[:2] == ["=x", "y"]
+    assert "blocked" in text
+    assert again.blocked_ids >= {3}
+
+
+def test_ids_are_added_where_the_sheet_has_none(tmp_path):
+    """A sheet without ids gets a column of them, or else the copy would add the pets again."""
+    path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
+    path.write_text("name\nBello\nRex\n")
+    write_results(read_sheet(path), results(r2=("applied", "", 7), r3=("failed", "", None)), out)
+    assert read_sheet(out).frame["id"].tolist() == [7, pd.NA]
+
+
+def test_a_sheet_that_changed_meanwhile_is_refused(workbook, tmp_path):
+    """Results are never written beside rows that are not the ones that were applied."""
+    sheet = read_sheet(workbook)
+    book = openpyxl.load_workbook(workbook)
+    book["Pets"].delete_rows(3)
+    book.save(workbook)
+    with pytest.raises(SheetError, match="has changed since it was read"):
+        write_results(sheet, RESULTS, tmp_path / "out.xlsx")
+
+
+def test_the_sheet_itself_is_never_written(workbook):
+    """The copy has another name than the user's file."""
+    before = workbook.read_bytes()
+    with pytest.raises(SheetError, match="this is the sheet itself"):
+        write_results(read_sheet(workbook), RESULTS, workbook)
+    assert workbook.read_bytes() == before

@@ -1,0 +1,214 @@
+"""What is written reads back the same, as CSV and as a workbook, whatever it is made of."""
+
+import csv
+import json
+
+import openpyxl
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from strategies import ids, pets
+
+from petsync.errors import SheetError
+from petsync.model import MAX_ID, Pet, Tag
+from petsync.sheets import read_sheet, write_sheet
+from petsync.table.cells import trim
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import frame_from_pets
+from petsync.wire.json import decode_pets
+
+# What each layer of a sheet gives a meaning: guards, markers, escapes, separators, quotes.
+AWKWARD = st.text(st.sampled_from("'=+-@\t\r\n\x00\x1f_x0041FE;\"| ,\ufffe\uffff\u00a0é"))
+MARKERS = st.sampled_from(
+    ["[clear]", "'[clear]", " [CLEAR] ", "'' [Clear]", "\t[clear]", "_x0041_"]
+)
+TEXT = st.text(max_size=20) | AWKWARD | MARKERS
+CATALOGUES = st.lists(pets(TEXT, st.none(), ids), max_size=6, unique_by=lambda pet: pet.id)
+
+
+def as_said(frame):
+    """The table as a sheet says it: blank where there is nothing to be seen, a tag once."""
+    said = frame[list(COLUMNS)].copy()
+    for name in ("name", "status", "category"):
+        seen = [text if isinstance(text, str) and trim(text) else None for text in said[name]]
+        said[name] = pd.array(seen, dtype=frame[name].dtype)
+    for name in ("tags", "photo_urls"):
+        once = [list(dict.fromkeys(items)) or None for items in said[name]]
+        said[name] = pd.Series(once, dtype=object, index=said.index)
+    return said
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for all examples of one test run."""
+    return tmp_path_factory.mktemp("sheets")
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv", ".tsv"])
+@settings(deadline=None, max_examples=60)
+@given(catalogue=CATALOGUES)
+@example(catalogue=[Pet(id=MAX_ID, name="\x00", tags=(Tag(None, "[clear]"),), photo_urls=("",))])
+@example(catalogue=[Pet(id=1, name="_x0041\x01", status="'=A1"), Pet(id=2, name="''\t[clear]")])
+def test_a_table_comes_back(folder, suffix, catalogue):
+    """read_sheet(write_sheet(x)) is x for any Unicode and any id, without an error."""
+    frame = frame_from_pets(catalogue)
+    path = folder / f"pets{suffix}"
+    write_sheet(frame, path)
+    sheet = read_sheet(path, known_statuses={pet.status for pet in catalogue if pet.status})
+    assert not sheet.errors
+    pd.testing.assert_frame_equal(sheet.frame[list(COLUMNS)].reset_index(drop=True), as_said(frame))
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@settings(deadline=None, max_examples=30)
+@given(catalogue=CATALOGUES)
+def test_a_sheet_comes_back(folder, suffix, catalogue):
+    """A Sheet that is written again says the same: what it empties it still empties."""
+    known = {pet.status for pet in catalogue if pet.status}
+    frame = frame_from_pets(catalogue).drop(columns=["category_id"])
+    write_sheet(frame, folder / "first.csv")
+    first = read_sheet(folder / "first.csv", known_statuses=known)
+    if len(first):
+        for name, nothing in (("status", ""), ("category", ""), ("tags", []), ("photo_urls", [])):
+            first.frame.at[first.frame.index[0], name] = nothing
+    write_sheet(first, folder / f"second{suffix}")
+    second = read_sheet(folder / f"second{suffix}", known_statuses=known)
+    assert not second.errors
+    pd.testing.assert_frame_equal(
+        second.frame.reset_index(drop=True), first.frame.reset_index(drop=True)
+    )
+
+
+@given(catalogue=st.lists(pets(TEXT, st.none()), max_size=4))
+@settings(deadline=None, max_examples=30)
+def test_json_is_the_pets_themselves(folder, catalogue):
+    """The JSON export is the list of pets as the service has it."""
+    write_sheet(frame_from_pets(catalogue), folder / "pets.json")
+    assert decode_pets((folder / "pets.json").read_bytes()) == catalogue
+
+
+def test_parquet_keeps_types_and_ids(tmp_path):
+    """The Parquet export has exact ids, lists of URLs, and tags with id and name."""
+    catalogue = [
+        Pet(id=MAX_ID, name="Zoë", tags=(Tag(1, "calm"), Tag(None, "shy")), photo_urls=("u",)),
+        Pet(id=2, extra={"color": "red"}),
+    ]
+    write_sheet(frame_from_pets(catalogue), tmp_path / "pets.parquet")
+    first, second = pq.read_table(tmp_path / "pets.parquet").to_pylist()
+    assert first["id"] == MAX_ID
+    assert first["tags"] == [{"id": 1, "name": "calm"}, {"id": None, "name": "shy"}]
+    assert (second["name"], second["photo_urls"]) == (None, [])
+    assert json.loads(second["extra"]) == {"color": "red"}
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_text_becomes_a_formula(tmp_path, text):
+    """A text like a formula is a string in a workbook, and begins with ' in a CSV file."""
+    frame = frame_from_pets([Pet(id=-1, name=text, tags=(Tag(None, text),))])
+    write_sheet(frame, tmp_path / "pets.csv")
+    with (tmp_path / "pets.csv").open(encoding="utf-8-sig", newline="") as file:
+        row = next(csv.DictReader(file))
+    assert row["name"] == f"'{text}"
+    assert row["tags"][0] in "'\""
+    assert row["id"] == "-1"
+    write_sheet(frame, tmp_path / "pets.xlsx")
+    cells = openpyxl.load_workbook(tmp_path / "pets.xlsx")["Pets"][2]
+    assert {cell.data_type for cell in cells if cell.value is not None} == {"s"}
+
+
+def test_a_workbook_is_pleasant(tmp_path):
+    """Header frozen and filtered, columns as wide as their texts, ids and all else as text."""
+    frame = frame_from_pets([Pet(id=7, name="A name of some length", photo_urls=("u", "v"))])
+    write_sheet(frame, tmp_path / "pets.xlsx", tab="My pets")
+    sheet = openpyxl.load_workbook(tmp_path / "pets.xlsx")["My pets"]
+    assert [cell.value for cell in sheet[1]] == [*COLUMNS, "action"]
+    assert sheet.freeze_panes == "A2"
+    assert sheet.auto_filter.ref == "A1:H2"
+    assert sheet.dimensions == "A1:H2"
+    assert sheet["A2"].value == "7"
+    assert sheet["A2"].number_format == "@"
+    assert sheet["G2"].alignment.wrap_text
+    assert sheet.column_dimensions["B"].width > sheet.column_dimensions["A"].width
+    assert sheet["A1"].font.bold
+
+
+def test_anything_with_a_frame_is_written(tmp_path):
+    """A snapshot's frame is taken from it; other things are refused."""
+
+    class Holder:
+        frame = frame_from_pets([Pet(id=7)])
+
+    write_sheet(Holder(), tmp_path / "pets.csv")
+    assert read_sheet(tmp_path / "pets.csv").frame["id"].tolist() == [7]
+    with pytest.raises(TypeError, match="DataFrame"):
+        write_sheet([1], tmp_path / "pets.csv")
+
+
+def test_a_frame_made_by_hand_is_written(tmp_path):
+    """Plain Python values, floats without a fraction, and tags as text are understood."""
+    frame = pd.DataFrame({"id": [1.0, None], "name": ["a", "b"], "tags": [["x"], None]})
+    write_sheet(frame, tmp_path / "pets.csv")
+    sheet = read_sheet(tmp_path / "pets.csv")
+    assert sheet.frame["id"].isna().tolist() == [False, True]
+    assert sheet.frame["tags"].tolist() == [[Tag(None, "x")], None]
+    with pytest.raises(SheetError, match=r"1\.5, which is not a whole number"):
+        write_sheet(pd.DataFrame({"id": [1.5]}), tmp_path / "pets.csv")
+
+
+def test_the_clear_marker_is_written_of_a_sheet_only(tmp_path):
+    """A pet without a status has a blank cell; a sheet that empties it says so."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,status,tags\n1,[clear],[clear]\n")
+    sheet = read_sheet(path)
+    write_sheet(sheet, tmp_path / "sheet.csv")
+    write_sheet(sheet.frame, tmp_path / "frame.csv")
+    assert "1,,[clear],,,[clear],," in (tmp_path / "sheet.csv").read_text()
+    assert "1,,,,,,," in (tmp_path / "frame.csv").read_text()
+
+
+def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
+    """A write that fails leaves the old file and nothing else; one that succeeds its mode."""
+    path = tmp_path / "pets.xlsx"
+    frame = frame_from_pets([Pet(id=7, name="x" * 32_767)])
+    write_sheet(frame, path)
+    path.chmod(0o640)
+    before = path.read_bytes()
+    with pytest.raises(SheetError, match="B2 would have more than the 32,767 characters"):
+        write_sheet(frame_from_pets([Pet(id=7, name="x" * 32_768)]), path)
+    assert path.read_bytes() == before
+    write_sheet(frame, path)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [each.name for each in tmp_path.iterdir()] == ["pets.xlsx"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tab", "problem"),
+    [
+        ("no/such/folder.csv", "Pets", "no folder"),
+        ("", "Pets", "not a kind"),
+        ("pets.xls", "Pets", "not a kind"),
+        ("folder.csv", "Pets", "This is a folder"),
+        ("pets.xlsx", "a/b", "cannot be the name of a worksheet"),
+        ("pets.xlsx", "x" * 32, "cannot be the name of a worksheet"),
+        ("pets.xlsx", "", "cannot be the name of a worksheet"),
+    ],
+)
+def test_what_cannot_be_written_is_named(tmp_path, name, tab, problem):
+    """A place, a kind or a tab that cannot be is a SheetError with the way out."""
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(SheetError, match=problem) as caught:
+        write_sheet(frame_from_pets([]), tmp_path / name, tab=tab)
+    assert caught.value.hint
+
+
+def test_half_a_surrogate_pair_is_refused(tmp_path):
+    """A text that no file can hold is named, in a CSV file and in a workbook."""
+    frame = pd.DataFrame({"id": [1], "tags": [[Tag(None, "a\ud800")]]})
+    for name in ("pets.csv", "pets.xlsx"):
+        with pytest.raises(SheetError, match="surrogate"):
+            write_sheet(frame, tmp_path / name)
