@@ -1,0 +1,103 @@
+"""Settings: argument > PETSYNC_* > petsync.toml > default; and the service's profile."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from petsync.errors import SettingsError
+from petsync.profile import LIVE, STANDARD, profile_from
+from petsync.settings import Secret, Settings, read_toml, resolve
+
+
+def toml(folder: Path, text: str) -> Path:
+    """A folder with this petsync.toml."""
+    (folder / "petsync.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_an_argument_stands_before_a_variable_before_the_file_before_the_default() -> None:
+    """Each source is asked in its turn, key by key."""
+    file = {"url": "file", "profile": "live", "state": "file-state", "timeout": 5}
+    environ = {"PETSYNC_URL": "variable", "PETSYNC_STATE": "variable-state"}
+    settings = resolve({"url": "argument", "profile": None}, environ, file)
+    assert (settings.url, settings.profile, settings.timeout) == ("argument", "live", 5)
+    assert settings.state == Path("variable-state")
+    assert resolve({}, {}, {}) == Settings()
+
+
+def test_secrets_come_from_the_environment_and_never_show() -> None:
+    """They are masked in every text of the settings, and trimmed."""
+    environ = {"PETSYNC_TOKEN": " t0ken\n", "PETSYNC_API_KEY": "k3y"}
+    settings = resolve({}, environ, {})
+    assert settings.token == Secret("t0ken")
+    assert settings.api_key is not None
+    assert settings.api_key.reveal() == "k3y"
+    assert "t0ken" not in repr(settings)
+    assert "k3y" not in f"{settings}"
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+    with pytest.raises(TypeError):
+        pickle.dumps(settings)
+
+
+def test_no_file_is_no_settings(tmp_path: Path) -> None:
+    """petsync.toml is not needed."""
+    assert read_toml(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("url = 5", "url is 5, not of type str"),
+        ("timeout = true", "timeout is True, not of type int or float"),
+        ("allow_http = 'host'", "not of type list"),
+        ("colour = 'red'", "unknown key 'colour'"),
+        ("token = 'abc123'", "token does not belong in a file"),
+        ("url = ", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:
+    """File, key, value and the type it should have; a token in it is not shown."""
+    with pytest.raises(SettingsError) as caught:
+        read_toml(toml(tmp_path, text))
+    assert says in str(caught.value)
+    assert str(tmp_path / "petsync.toml") in str(caught.value)
+    assert "abc123" not in str(caught.value)
+    assert caught.value.exit_code == 64
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    """A file in another encoding is an error, not a guess."""
+    (tmp_path / "petsync.toml").write_bytes(b"url = '\xff'")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_toml(tmp_path)
+
+
+def test_single_fields_of_a_profile_can_be_set() -> None:
+    """[service] replaces fields of the profile that is named."""
+    profile = profile_from("live", {"array_style": "csv", "statuses": ["new", "old"]})
+    assert (profile.array_style, profile.statuses) == ("csv", ("new", "old"))
+    assert profile.required == LIVE.required
+    assert profile_from("standard") == STANDARD
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "says"),
+    [
+        ("mine", {}, "profile 'mine' is unknown"),
+        ("standard", {"colour": 1}, "colour is unknown"),
+        ("standard", {"media": "yaml"}, "must be 'json' or 'xml'"),
+        ("standard", {"any_status": "yes"}, "of type bool"),
+        ("standard", {"statuses": "sold"}, "a list of text"),
+        ("standard", {"statuses": ["a", 1]}, "a list of text"),
+        ("standard", {"api_key_header": 5}, "of type str"),
+    ],
+)
+def test_a_field_that_cannot_be_is_named(
+    name: str, overrides: dict[str, object], says: str
+) -> None:
+    """Field, value, and what it may be."""
+    with pytest.raises(SettingsError, match=says):
+        profile_from(name, overrides)
