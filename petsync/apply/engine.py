@@ -84,6 +84,7 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._results: dict[int, Result] = {}
         self._stopped = ""
+        self._told = 0
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
@@ -151,8 +152,9 @@ class _Engine:
             await self._sender.journal.write(Done(result=result))
 
     def _tell(self, result: Result) -> None:
+        self._told += 1
         if self._on_progress is not None:
-            self._on_progress(Progress(len(self._results), len(self._changes), result))
+            self._on_progress(Progress(self._told, len(self._changes), result))
 
     def _failures(self) -> int:
         return sum(result.outcome in ("failed", "unknown") for result in self._results.values())

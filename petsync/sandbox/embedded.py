@@ -140,11 +140,14 @@ class Sandbox:
         return Counter(self._here.service.requests)
 
     def token(
-        self, scopes: Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
+        self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
     ) -> str:
-        """A new access token; with `expires_in` of 0 seconds or less it has expired already."""
+        """A new access token for the scopes, which may be one text with spaces between them; with
+        `expires_in` of 0 seconds or less it has expired already.
+        """
+        asked = scopes.split() if isinstance(scopes, str) else scopes
         tokens = self._here.service.tokens
-        issued = self._call(lambda: tokens.issue(self.client_id, scopes, expires_in=expires_in))
+        issued = self._call(lambda: tokens.issue(self.client_id, asked, expires_in=expires_in))
         return issued.access_token
 
     def pets(self) -> list[Pet]:

@@ -108,9 +108,8 @@ def _values(frame: pd.DataFrame, name: str) -> list[Any]:
     if name not in frame:
         return [None] * len(frame)
     column = frame[name]
-    missing = column.isna() if column.dtype != object else column.map(lambda v: v is None)
-    values = column.tolist()
-    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+    pairs = zip(column.tolist(), column.isna(), strict=True)
+    return [None if missing else value for value, missing in pairs]
 
 
 def _pet(

@@ -1,0 +1,212 @@
+"""The whole line through the facade: load, plan, apply, and a second plan that is empty."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+
+import petsync as ps
+from petsync.sandbox import Sandbox
+
+REX = ps.Pet(id=1, name="Rex", status="available", tags=(ps.Tag(1, "shy"),))
+TOM = ps.Pet(id=2, name="Tom", status="sold", photo_urls=("u",), extra={"chip": "A1"})
+ADA = ps.Pet(id=3, name="Ada", status="pending", category=ps.Category(1, "Cats"))
+
+
+@pytest.fixture(params=["standard", "live"])
+def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox of each profile with three pets."""
+    with Sandbox(profile=request.param, pets=[REX, TOM, ADA]) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """A store connected to it."""
+    auth = ps.auth.bearer(box.token(), api_key=box.api_key)
+    with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path / "state") as store:
+        yield store
+
+
+def test_loaders_give_dataframes(store: ps.Store) -> None:
+    """By status, by tags, and all of it as a snapshot with its coverage."""
+    assert store.find_by_status("sold", "pending")["name"].sort_values().tolist() == ["Ada", "Tom"]
+    assert len(store.find_by_status()) == 3
+    assert store.find_by_tags("shy")["id"].tolist() == [1]
+    snapshot = store.snapshot()
+    assert snapshot.frame["id"].tolist() == [1, 2, 3]
+    assert ps.pets_from_frame(snapshot.frame) == [REX, TOM, ADA]
+    assert snapshot.coverage.statuses == ("available", "pending", "sold")
+    assert len(store.snapshot(statuses=["sold"])) == 1
+
+
+def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
+    """store.aio has the same methods, to be awaited."""
+
+    async def work() -> tuple[int, int]:
+        frame = await store.aio.find_by_status("sold")
+        plan = await store.aio.plan(frame.assign(name="Moritz"))
+        report = await store.aio.apply(plan)
+        await store.aio.close()
+        return len(frame), report.counts["applied"]
+
+    assert asyncio.run(work()) == (1, 1)
+    assert box.pets()[1] == msgspec.structs.replace(TOM, name="Moritz")
+
+
+def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store: ps.Store) -> None:
+    """The main job, in pandas alone; fields that petsync does not know survive it."""
+    frame = store.find_by_status()
+    edited = frame[frame["id"] != 3].set_index("id", drop=False)
+    edited.loc[1, "status"] = "sold"
+    edited.at[2, "tags"] = ["shy", "new"]
+    added = pd.concat([edited, pd.DataFrame([{"name": "Goldie", "status": "available"}])])
+    guard = ps.Guard(max_delete=ps.Limit(1, is_share=False))
+    plan = store.plan(added, delete_missing=True, guard=guard)
+    assert (len(plan.adds), len(plan.updates), len(plan.deletes)) == (1, 2, 1)
+    assert box.pets() == [REX, TOM, ADA]
+    report = store.apply(plan, verify=True)
+    assert report.counts == {"applied": 4, "skipped": 0, "conflict": 0, "failed": 0, "unknown": 0}
+    assert store.plan(added, delete_missing=True).in_sync
+    after = {pet.name: pet for pet in box.pets()}
+    assert set(after) == {"Rex", "Tom", "Goldie"}
+    assert after["Tom"].extra == {"chip": "A1"}
+    assert after["Tom"].tags == (ps.Tag(1, "shy"), ps.Tag(None, "new"))
+
+
+def test_a_plan_sends_nothing_but_gets(box: Sandbox, store: ps.Store) -> None:
+    """Dry by default: planning can never change a store."""
+    before = box.requests
+    store.plan(pd.DataFrame([{"id": 1, "name": "x"}, {"id": 99, "name": "y", "status": "sold"}]))
+    sent = box.requests - before
+    assert set(sent) == {"findPetsByStatus", "getPetById"}
+
+
+def test_a_plan_over_a_limit_is_refused_before_anything_is_sent(
+    box: Sandbox, store: ps.Store
+) -> None:
+    """The guard's verdict is part of the plan, and apply keeps to it."""
+    plan = store.plan(store.find_by_status().assign(action="delete"))
+    assert not plan.verdict.ok
+    with pytest.raises(ps.GuardError) as caught:
+        store.apply(plan)
+    assert caught.value.exit_code == 4
+    assert len(box.pets()) == 3
+
+
+def test_a_plan_for_another_store_is_refused(store: ps.Store, tmp_path: Path) -> None:
+    """A saved plan names its store."""
+    plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
+    path = ps.save_plan(plan, tmp_path / "plan.json")
+    assert path.stat().st_mode & 0o777 == 0o600
+    loaded = ps.load_plan(path)
+    assert loaded == plan
+    with ps.demo(state=tmp_path) as other, pytest.raises(ps.PlanError, match="this store is"):
+        other.apply(loaded)
+    assert store.apply(loaded).counts["applied"] == 1
+    with pytest.raises(ps.StalePlanError):
+        store.apply(loaded)
+
+
+def test_a_plan_file_holds_no_secret(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
+    """Neither the plan nor the journal nor a repr knows the token."""
+    plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
+    ps.save_plan(plan, tmp_path / "plan.json")
+    report = store.apply(plan)
+    token = store.api.aio.session.credentials.token
+    assert token is not None
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 3
+    shown = f"{store!r}{plan!r}{report!r}{vars(store.aio)!r}".encode()
+    assert not any(token.reveal().encode() in text for text in [*files, shown])
+
+
+@pytest.mark.parametrize("fault", ["503", "429", "drop_before", "drop_after", "torn"])
+def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
+    box: Sandbox, tmp_path: Path, fault: str
+) -> None:
+    """A third of all requests fail, and the store ends up as the sheet says, each pet once."""
+    retry = ps.RetryPolicy(attempts=12, first=0.001, longest=0.01)
+    auth = ps.auth.bearer(box.token(), api_key=box.api_key)
+    rows = [{"name": f"new {n}", "status": "sold"} for n in range(30)]
+    sheet = pd.DataFrame([{"id": 1, "name": "Max", "status": "sold"}, *rows])
+    with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path, retry=retry) as store:
+        for _ in range(12):
+            plan = store.plan(sheet, guard=ps.Guard(max_update=ps.Limit(1.0)))
+            if plan.in_sync:
+                break
+            box.break_with(f"{fault}=0.3,retry_after=0,seed=5")
+            try:
+                store.apply(plan)
+            except ps.InterruptedRunError:
+                pass
+            finally:
+                box.break_with(None)
+        names = sorted(str(pet.name) for pet in box.pets())
+        assert names == sorted(["Max", "Tom", "Ada", *(row["name"] for row in rows)])
+        assert plan.in_sync
+
+
+def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Store) -> None:
+    """Ctrl-C ends the run at a change's boundary; what was done is in the error's report."""
+    box.reset([ps.Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 301)])
+    plan = store.plan(
+        store.find_by_status().assign(name="renamed"), guard=ps.Guard(max_update=ps.Limit(1.0))
+    )
+
+    def interrupt(progress: object) -> None:
+        if getattr(progress, "done", 0) == 20:
+            threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
+
+    with pytest.raises(ps.InterruptedRunError) as caught:
+        store.apply(plan, concurrency=2, rate=400, on_progress=interrupt)
+    report = caught.value.report
+    assert isinstance(report, ps.Report)
+    done = {result.pet_id for result in report.results if result.outcome == "applied"}
+    assert 20 <= len(done) < 300
+    assert done == {pet.id for pet in box.pets() if pet.name == "renamed"}
+    assert caught.value.exit_code == 7
+
+
+def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path) -> None:
+    """The run stops at the first refusal and says which scope is missing."""
+    auth = ps.auth.bearer(box.token("read:pets"))
+    with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path) as store:
+        plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
+        with pytest.raises(ps.InterruptedRunError, match="stopped"):
+            store.apply(plan)
+    assert box.pets() == [REX, TOM, ADA]
+
+
+def test_connect_needs_an_address() -> None:
+    """Without one, the way out is named."""
+    with pytest.raises(ps.SettingsError, match="petsync demo"):
+        ps.connect(environ={})
+
+
+def test_connect_takes_the_environment(box: Sandbox) -> None:
+    """PETSYNC_URL and PETSYNC_TOKEN are enough."""
+    environ = {"PETSYNC_URL": box.url, "PETSYNC_TOKEN": box.token()}
+    with ps.connect(environ=environ) as store:
+        assert len(store.find_by_status("sold")) == 1
+    wrong = {**environ, "PETSYNC_TOKEN": "wrong"}
+    with ps.connect(environ=wrong) as store, pytest.raises(ps.AuthError):
+        store.find_by_status("sold")
+
+
+def test_the_demo_store_is_a_real_one(tmp_path: Path) -> None:
+    """ps.demo() has the sample catalogue, and ends with its store."""
+    with ps.demo(state=tmp_path) as store:
+        assert len(store.snapshot()) >= 1200
+        url = store.url
+    gone = ps.connect(url, auth=ps.auth.none(), environ={}, retry=ps.RetryPolicy(attempts=1))
+    with gone, pytest.raises(ps.TransportError):
+        gone.api.get_pet_by_id(1)
