@@ -19,14 +19,14 @@ _HEAD = """\
 
 # Findings: what can be wrong with a sheet
 
-`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet at once, each with
-its cell, the rule that it breaks, and a suggestion. An **error** keeps its row out of a plan: nothing
-is sent for it, and no missing pet is deleted on its account. A **warning** tells how a cell was read;
-the row is used. A row with the action `ignore` has no findings.
+`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet at once, each
+with its cell, the rule that it breaks, and a suggestion. An **error** keeps its row out of a
+plan: nothing is sent for it, and no missing pet is deleted on its account. A **warning** tells
+how a cell was read; the row is used. A row with the action `ignore` has no findings.
 
-The codes are stable: a script can rely on them. Problems that only the store can show, such as an id
-that no pet has, are conflicts of a plan and not in this list ([safety.md](safety.md)). The grammar of
-cells is in [sheets.md](sheets.md).
+The codes are stable: a script can rely on them. Problems that only the store can show, such as an
+id that no pet has, are conflicts of a plan and not in this list ([safety.md](safety.md)). The
+grammar of cells is in [sheets.md](sheets.md).
 """
 
 
