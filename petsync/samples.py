@@ -10,5 +10,5 @@ __all__ = ["sample_data"]
 def sample_data() -> Path:
     """The folder of the sample files: inside an installed petsync, or beside its source."""
     here = Path(__file__).resolve().parent
-    installed = here / "sample_data"
+    installed = here / "_sample_data"
     return installed if installed.is_dir() else here.parent / "sample_data"
