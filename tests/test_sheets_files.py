@@ -276,6 +276,28 @@ def test_a_million_formatted_rows_cost_nothing(tmp_path):
     assert not sheet.problems
 
 
+def test_shared_strings_are_read_from_wherever_they_are(tmp_path):
+    """A workbook may keep its texts in a part of any name; its relations tell which."""
+    strings = f'<sst xmlns="{MAIN}"><si><t>id</t></si><si><t>7</t></si></sst>'
+    rows = (
+        '<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
+    )
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    link = f'<Relationship Id="s" Type="{kinds}/sharedStrings" Target="/xl/other.xml"/>'
+    path = tmp_path / "pets.xlsx"
+    with zipfile.ZipFile(io.BytesIO(workbook(sheet=worksheet(rows)))) as old:
+        relations = old.read("xl/_rels/workbook.xml.rels").decode()
+        names = [name for name in old.namelist() if "haredStrings" not in name]
+        kept = {name: old.read(name) for name in names}
+    relations = re.sub(r"<Relationship [^>]*sharedStrings[^>]*/>", "", relations)
+    kept["xl/_rels/workbook.xml.rels"] = relations.replace("</Rel", f"{link}</Rel").encode()
+    with zipfile.ZipFile(path, "w") as new:
+        for name, data in kept.items():
+            new.writestr(name, data)
+        new.writestr("xl/other.xml", strings)
+    assert read_sheet(path).frame["id"].tolist() == [7]
+
+
 def test_elements_with_a_prefix_are_read(tmp_path):
     """Some programs write `x:c` for `c`; errors in such sheets are found as well."""
     x = "x:"

@@ -1,6 +1,7 @@
 """write_results: the user's own sheet comes back with what became of each row, all else kept."""
 
 import io
+import re
 import zipfile
 
 import openpyxl
@@ -112,6 +113,44 @@ def test_results_of_results_use_the_same_columns(workbook, tmp_path):
     assert [cell.value for cell in sheet[3]][5:] == ["skipped", "same", None, "3"]
     assert [cell.value for cell in sheet[4]][5:] == [None, None, None, "4"]
     assert sheet["A4"].value == "91"
+
+
+def test_a_formula_is_never_replaced(tmp_path):
+    """A formula in the column action stays, whatever became of the row."""
+    book = openpyxl.Workbook()
+    for row in (["id", "name", "action"], [None, "Rex", "=A9"]):
+        book.active.append(row)
+    plain, path = io.BytesIO(), tmp_path / "pets.xlsx"
+    book.save(plain)
+    formula = b'<c r="C2" t="str"><f>LOWER("ADD")</f><v>add</v></c>'
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, re.sub(rb'<c r="C2".*?</c>', formula, old.read(name)))
+    sheet = read_sheet(path)
+    assert sheet.frame["action"].tolist() == ["add"]
+    write_results(sheet, results(r2=("applied", "", 7)), tmp_path / "out.xlsx")
+    out = openpyxl.load_workbook(tmp_path / "out.xlsx").active
+    assert out["C2"].value == '=LOWER("ADD")'
+    assert (out["A2"].value, out["F2"].value) == ("7", "7")
+
+
+def test_elements_with_a_prefix_are_filled_in(tmp_path):
+    """Where a worksheet's elements have a prefix, the new cells have it too."""
+    book = openpyxl.Workbook()
+    for row in (["id", "name"], [1, "Rex"]):
+        book.active.append(row)
+    plain, path = io.BytesIO(), tmp_path / "pets.xlsx"
+    book.save(plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("sheet1.xml"):
+                data = re.sub(rb"<(/?)(?=[a-zA-Z])", rb"<\1x:", data).replace(
+                    b"xmlns=", b"xmlns:x="
+                )
+            new.writestr(name, data)
+    write_results(read_sheet(path), results(r2=("applied", "", None)), tmp_path / "out.xlsx")
+    assert read_sheet(tmp_path / "out.xlsx").others["outcome"].tolist() == ["applied"]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

@@ -331,6 +331,19 @@ def test_an_error_cell_in_an_id_is_not_blank(tmp_path):
     assert not len(sheet)
 
 
+def test_a_cell_that_is_no_text_is_judged_once(tmp_path):
+    """A date over a status is a date, and not an unknown status as well."""
+    day = dt.date(2026, 5, 1)
+    sheet = sheet_of(tmp_path, [["id", "status", "tags", "action"], [1, day, day, day]])
+    assert [each.rule for each in sheet.problems] == ["date-instead-of-text"] * 3
+
+
+def test_error_cells_at_the_edge_of_the_table_are_found(tmp_path):
+    """A row or a column in which nothing but errors stands is not taken for blank."""
+    sheet = sheet_of(tmp_path, [["id", "name", "tags"], [1, "Bello", "#N/A"], [None, "#REF!"]])
+    assert found(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
+
+
 def test_row_numbers_are_lines_where_records_begin(tmp_path):
     """Quoted line breaks and blank lines move the numbers as an editor shows them."""
     text = 'id,name,tags\r\n1,"a\r\nb",x\r\n\r\n,,\r\n2,c,y\r\n3,"[clear]",z'

@@ -35,6 +35,8 @@ _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationship
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _ROOT = "_rels/.rels"
+# calamine looks for these two by name, whatever the workbook's relations say.
+_STYLES, _STRINGS = "xl/styles.xml", "xl/sharedStrings.xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Package:
         packed = io.BytesIO()
         parts = {
             target: self.text_part(part)
-            for kind, target in (("styles", "xl/styles.xml"), ("sharedStrings", "xl/texts.xml"))
+            for kind, target in (("styles", _STYLES), ("sharedStrings", _STRINGS))
             for part in self._of_kind(kind)
         }
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
@@ -184,7 +186,7 @@ def _resolve(folder: str, target: str) -> str:
 
 
 def _frame(since_1904: bool, parts: Mapping[str, bytes]) -> dict[str, str]:
-    kinds = {"xl/styles.xml": "styles", "xl/texts.xml": "sharedStrings"}
+    kinds = {_STYLES: "styles", _STRINGS: "sharedStrings"}
     targets = {"xl/sheet.xml": "worksheet", **{part: kinds[part] for part in parts}}
     links = "".join(
         f'<Relationship Id="r{n}" Type="{_RELATIONS}/{kind}" Target="{part[3:]}"/>'
