@@ -93,10 +93,12 @@ def _sheet(book: Workbook, tab: Tab, title: str) -> Any:
 
 
 def _rule(value: str, colour: str) -> Any:
-    from openpyxl.formatting.rule import FormulaRule
+    from openpyxl.formatting.rule import Rule
     from openpyxl.styles import PatternFill
+    from openpyxl.styles.differential import DifferentialStyle
 
-    return FormulaRule([f'$A2="{value}"'], fill=PatternFill(bgColor=colour, fill_type="solid"))
+    style = DifferentialStyle(fill=PatternFill(bgColor=colour, fill_type="solid"))
+    return Rule(type="expression", formula=[f'$A2="{value}"'], dxf=style)
 
 
 def _header(sheet: Worksheet, name: str) -> Any:
