@@ -31,6 +31,7 @@ _LONGEST = 2_000
 """So many cells of one text are shown: a page is for reading."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
 
+# `.petsync.petsync` outweighs JupyterLab, which aligns every cell of an output to the right.
 _STYLE = """<style>
 .petsync {
   --ps-line: var(--jp-border-color1, color-mix(in srgb, currentColor 25%, transparent));
@@ -57,7 +58,8 @@ _STYLE = """<style>
 .petsync table { border-collapse: collapse; table-layout: auto; width: 100%;
   margin: .2em 0 .6em; font-size: inherit; }
 .petsync table.ps-small { width: auto; }
-.petsync th, .petsync td { text-align: left; vertical-align: top; padding: .3em .7em;
+.petsync.petsync th, .petsync.petsync td { text-align: left; vertical-align: top; }
+.petsync th, .petsync td { padding: .3em .7em;
   border-bottom: 1px solid var(--ps-line); overflow-wrap: anywhere; white-space: normal; }
 .petsync thead th { font-size: .85em; opacity: .75; font-weight: 600; white-space: nowrap; }
 .petsync tbody tr:nth-child(even) { background: var(--ps-soft); }
@@ -65,7 +67,8 @@ _STYLE = """<style>
 .petsync tbody th.ps-number { min-width: 0; }
 .petsync .ps-mark { font-family: var(--jp-code-font-family, monospace); font-weight: 700;
   width: 1em; border-left: 4px solid var(--ps-note); }
-.petsync .ps-number { text-align: right; width: 1%; white-space: nowrap;
+.petsync.petsync .ps-number { text-align: right; }
+.petsync .ps-number { width: 1%; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 .petsync .ps-where { width: 1%; white-space: nowrap; opacity: .8; }
 .petsync tr.ps-add .ps-mark, .petsync tr.ps-applied .ps-mark { border-left-color: var(--ps-add); }
