@@ -70,6 +70,7 @@ _STYLE = """<style>
 .petsync.petsync .ps-number { text-align: right; }
 .petsync .ps-number { width: 1%; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
+.petsync .ps-small .ps-number { width: auto; }
 .petsync .ps-where { width: 1%; white-space: nowrap; opacity: .8; }
 .petsync tr.ps-add .ps-mark, .petsync tr.ps-applied .ps-mark { border-left-color: var(--ps-add); }
 .petsync tr.ps-update .ps-mark, .petsync tr.ps-warning .ps-mark {
