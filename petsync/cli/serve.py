@@ -19,7 +19,7 @@ __all__ = ["command"]
 _EXAMPLES = """
 petsync serve
 petsync serve --no-auth --port 8123 --db store.db --seed pets.json
-petsync serve --profile live --faults latency=0.05,429=0.02,drop_after=0.01,seed=7
+petsync serve --profile live --faults 429=0.02,drop_after=0.01,seed=7
 """
 
 

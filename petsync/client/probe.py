@@ -1,31 +1,28 @@
 """examine: what one service supports, found out by GET requests alone.
 
-The gaps are those of the interface (docs/profiles.md). What can be seen only by writing is left
-alone and said to be.
+The gaps are those of the interface (docs/profiles.md). What only writing would show is left
+alone, and said to be.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import fields
 from urllib.parse import quote, urlsplit
 
 from petsync.client.ask import MEDIA, Asker
-from petsync.client.diagnosis import READABLE, Check, Diagnosis, Facts
+from petsync.client.diagnosis import READABLE, Check, Diagnosis
 from petsync.client.origin import is_loopback
 from petsync.client.session import Session
+from petsync.client.site import NO_STATUS, Site, error_of, ids_in, pet_in, pets_in
 from petsync.errors import ApiError, ResponseError
-from petsync.model import MAX_ID, Pet
 from petsync.profile import ServiceProfile
-from petsync.wire import calls, json, xml
-from petsync.wire.failure import error_for
-from petsync.wire.message import Request, Response
+from petsync.wire import json, xml
+from petsync.wire.message import Response
 
 __all__ = ["examine"]
 
-_UNKNOWN_STATUS = "petsync-doctor-asks"
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")
 _REFUSED = frozenset({401, 403})
 
@@ -34,12 +31,8 @@ async def examine(session: Session) -> Diagnosis:
     """What the service does, compared with the session's profile. Raises nothing of the service's
     making: what goes wrong is a check that fails.
     """
-    site = _Site(session, Asker(session))
-    checks = [_address(session)]
-    try:
-        checks.extend([check async for check in _all(site)])
-    except ApiError as error:
-        checks.append(Check("reachable", "fails", _sentence(error.message, error.hint)))
+    site = Site(session, Asker(session))
+    checks = [check async for check in _checks(site)]
     return Diagnosis(
         url=session.base_url,
         profile=session.profile,
@@ -51,65 +44,19 @@ async def examine(session: Session) -> Diagnosis:
     )
 
 
-@dataclass(slots=True)
-class _Site:
-    """The service, and what has been learnt of it."""
-
-    session: Session
-    asker: Asker
-    facts: Facts = field(default_factory=Facts)
-    ids: dict[str, set[int]] = field(default_factory=dict)
-    sample: Pet = field(default_factory=Pet)
-    """A pet with photos and several tags, or the next best one."""
-
-    @property
-    def profile(self) -> ServiceProfile:
-        return self.session.profile
-
-    def verdict(self, *names: str) -> bool:
-        """Whether the profile says what was seen of these fields."""
-        return not set(names) & self.facts.overrides(self.profile).keys()
-
-    async def by_status(self, query: str) -> Response:
-        return await self.get("findPetsByStatus", f"/pet/findByStatus?{query}")
-
-    async def by_id(self, name: object, accept: str | None = None) -> Response:
-        return await self.get("getPetById", f"/pet/{name}", accept)
-
-    async def get(self, operation: str, target: str, accept: str | None = None) -> Response:
-        wanted = accept or MEDIA[self.profile.media]
-        return await self.asker.get(operation, target, accept=wanted)
-
-    async def answers_to(self, status: str, *, token: bool, key: bool) -> int:
-        """The status of a small query with only these credentials."""
-        alone = self.session.narrowed(token=token, key=key)
-        target = f"/pet/{self.sample.id}" if key else f"/pet/findByStatus?status={status}"
-        operation = "getPetById" if key else "findPetsByStatus"
-        try:
-            return (await self.asker.get(operation, target, session=alone)).status
-        finally:
-            await alone.close()
-
-
-async def _all(site: _Site) -> AsyncIterator[Check]:
+async def _checks(site: Site) -> AsyncIterator[Check]:
+    yield _address(site.session)
     trouble = await _listed(site)
     if trouble is not None:
         yield trouble
         return
-    yield await _access(site)
-    if site.session.credentials.key is not None and site.sample.id is not None:
-        yield await _api_key(site)
-    yield _pets(site)
-    yield await _several_statuses(site)
-    yield await _unknown_status(site)
-    yield await _several_tags(site)
-    if site.sample.id is not None:
-        yield await _one_pet(site)
-    missing = await site.by_id(_absent(site))
-    yield _unknown_id(missing)
-    yield await _no_number(site)
-    yield await _as_xml(site)
-    yield await _errors(site, missing)
+    for topic, look in _LOOKS.items():
+        try:
+            check = await look(site)
+        except ApiError as error:
+            check = Check(topic, "fails", error.message)
+        if check is not None:
+            yield check
     yield _limits(site)
     yield _unreadable()
 
@@ -124,174 +71,145 @@ def _address(session: Session) -> Check:
     return Check("address", "noted", said)
 
 
-async def _listed(site: _Site) -> Check | None:
-    """Ask for every status alone and remember the ids; the check that fails, if one does."""
+async def _listed(site: Site) -> Check | None:
+    """Ask for every status alone and remember the pets; the check that fails, if one does."""
+    topic = "reachable"
     for status in site.profile.statuses:
-        response = await site.by_status(f"status={quote(status, safe='')}")
-        if response.status in _REFUSED:
-            return _refused(site, response)
         try:
-            pets = _pets_in(response)
+            response = await site.by_status(f"status={quote(status, safe='')}")
+            topic = "findPetsByStatus"
+            if response.status in _REFUSED:
+                return _refused(site, response)
+            pets = pets_in(response)
         except ApiError as error:
-            return Check("findPetsByStatus", "fails", f"status={status}: {error.message}")
+            return Check(topic, "fails", _sentence(error))
         if any(pet.status not in (status, None) for pet in pets):
-            said = f"status={status} lists pets of another status too"
-            return Check("findPetsByStatus", "fails", said)
-        site.facts.media |= {kind for kind in MEDIA if response.media.endswith(kind)}
-        site.ids[status] = {pet.id for pet in pets if pet.id is not None}
-        site.sample = max((site.sample, *pets), key=_telling)
+            return Check(topic, "fails", f"status={status} lists pets of another status too")
+        site.remember(status, response, pets)
     return None
 
 
-def _telling(pet: Pet) -> tuple[bool, bool, bool]:
-    """How much of the service's ways a pet can show."""
-    names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
-    return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
-
-
-def _refused(site: _Site, response: Response) -> Check:
-    error = _error(response, "findPetsByStatus")
+def _refused(site: Site, response: Response) -> Check:
+    error = error_of(response, "findPetsByStatus")
     if site.session.credentials.token is None:
         said = f"{response.status}: it asks for a token, and none was given"
         return Check("access", "fails", f"{said}. {error.hint}")
-    return Check("access", "fails", _sentence(error.message, error.hint))
+    return Check("access", "fails", _sentence(error))
 
 
-async def _access(site: _Site) -> Check:
+async def _access(site: Site) -> Check:
+    anonymous = await site.status_without_credentials()
+    if anonymous in _REFUSED:
+        said = f"the token is accepted ({anonymous} without it) and may read"
+        return Check("access", "fits", f"{said}; whether it has write:pets cannot be told so")
+    said = "reading needs no token; whether writing does cannot be told by reading"
     has_token = site.session.credentials.token is not None
-    anonymous = await site.answers_to(_UNKNOWN_STATUS, token=False, key=False)
-    if anonymous not in _REFUSED:
-        said = "reading needs no token; whether writing does cannot be told by reading"
-        extra = ", nor whether yours is good" if has_token else ""
-        return Check("access", "noted", said + extra)
-    return Check(
-        "access",
-        "fits",
-        f"the token is accepted ({anonymous} without it) and may read; whether it has write:pets "
-        "cannot be told by reading",
-    )
+    return Check("access", "noted", f"{said}, nor whether yours is good" if has_token else said)
 
 
-async def _api_key(site: _Site) -> Check:
-    status = await site.answers_to("", token=False, key=True)
+async def _api_key(site: Site) -> Check | None:
+    if site.session.credentials.key is None or site.sample.id is None:
+        return None
+    status = await site.status_with_key_alone()
     if status == 200:
         return Check("api key", "fits", "getPetById takes it in place of a token")
     return Check("api key", "noted", f"alone it does not open getPetById ({status})")
 
 
-def _pets(site: _Site) -> Check:
+async def _pets(site: Site) -> Check:
     counts = ", ".join(f"{len(ids):,} {status}" for status, ids in site.ids.items())
-    total = sum(map(len, site.ids.values()))
-    return Check("pets", "noted", f"{total:,}: {counts}")
+    return Check("pets", "noted", f"{sum(map(len, site.ids.values())):,}: {counts}")
 
 
-async def _several_statuses(site: _Site) -> Check:
-    filled = sorted((s for s, ids in site.ids.items() if ids), key=lambda s: len(site.ids[s]))
-    topic = "several statuses"
-    if len(filled) < 2:
+async def _several_statuses(site: Site) -> Check:
+    topic, two = "several statuses", site.filled[:2]
+    if len(two) < 2:
         return Check(topic, "untold", "fewer than two statuses have pets")
-    names = [quote(status, safe="") for status in filled[:2]]
+    names = [quote(status, safe="") for status in two]
     queries = {"csv": f"status={','.join(names)}", "multi": "&".join(f"status={n}" for n in names)}
-    understood = set()
+    understood: list[str] = []
     for style, query in queries.items():
-        ids = _ids_in(await site.by_status(query))
-        if all(ids & site.ids[status] for status in filled[:2]):
-            understood.add(style)
+        ids = ids_in(await site.by_status(query))
+        if all(ids & site.ids[status] for status in two):
+            understood.append(style)
     site.facts.arrays = frozenset(understood)
-    said = (
-        f"understood as {' and as '.join(sorted(understood))}" if understood else "only one counts"
-    )
+    said = f"understood as {' and as '.join(understood)}" if understood else "only one counts"
     if site.profile.one_value_a_query:
         return Check(topic, "fits", f"{said}; the profile asks for each alone, which always works")
-    return Check(
-        topic, "fits" if site.verdict("array_style", "one_value_a_query") else "fails", said
-    )
+    fits = site.fits("array_style", "one_value_a_query")
+    return Check(topic, "fits" if fits else "fails", said)
 
 
-async def _unknown_status(site: _Site) -> Check:
-    response = await site.by_status(f"status={_UNKNOWN_STATUS}")
+async def _unknown_status(site: Site) -> Check:
     topic = "unknown status"
+    response = await site.by_status(f"status={NO_STATUS}")
     if response.status == 400:
-        site.facts.unknown_status = "invalid"
-        said = "refused with 400"
-    elif response.status == 200 and not _ids_in(response):
-        site.facts.unknown_status = "empty"
-        said = "an empty list"
+        site.facts.unknown_status, said = "invalid", "refused with 400"
+    elif response.status == 200 and not ids_in(response):
+        site.facts.unknown_status, said = "empty", "an empty list"
     else:
         return Check(topic, "noted", f"answered with {response.status}")
-    return Check(topic, "fits" if site.verdict("unknown_status") else "differs", said)
+    return Check(topic, "fits" if site.fits("unknown_status") else "differs", said)
 
 
-async def _several_tags(site: _Site) -> Check:
-    names = sorted({tag.name for tag in site.sample.tags if tag.name and "," not in tag.name})[:2]
+async def _several_tags(site: Site) -> Check:
     topic = "several tags"
+    names = sorted({tag.name for tag in site.sample.tags if tag.name and "," not in tag.name})[:2]
     if len(names) < 2:
         return Check(topic, "untold", "no pet with two tags was seen")
-    query = "tags=" + ",".join(quote(name, safe="") for name in names)
-    response = await site.get("findPetsByTags", f"/pet/findByTags?{query}")
+    response = await site.by_tags("tags=" + ",".join(quote(name, safe="") for name in names))
     try:
-        pets = _pets_in(response, "findPetsByTags")
+        times = sum(pet.id == site.sample.id for pet in pets_in(response, "findPetsByTags"))
     except ApiError as error:
         return Check(topic, "noted", error.message)
-    times = sum(pet.id == site.sample.id for pet in pets)
-    said = {0: "not understood as csv", 1: "each pet once"}.get(
-        times, "a pet once for each tag that fits (petsync keeps one)"
+    said = {0: "not understood as csv", 1: "understood as csv; each pet once"}.get(
+        times, "understood as csv; a pet once for each tag that fits (petsync keeps one)"
     )
     return Check(topic, "noted", said)
 
 
-async def _one_pet(site: _Site) -> Check:
-    response = await site.by_id(site.sample.id)
-    try:
-        pet = _pet_in(response)
-    except ApiError as error:
-        return Check("getPetById", "fails", error.message)
+async def _one_pet(site: Site) -> Check | None:
+    if site.sample.id is None:
+        return None
+    pet = pet_in(await site.by_id(site.sample.id))
     if pet.id != site.sample.id:
         return Check("getPetById", "fails", f"asked for pet {site.sample.id}, it sent {pet.id}")
     known = f", with fields of its own: {', '.join(sorted(pet.extra))}" if pet.extra else ""
     return Check("getPetById", "fits", f"sends the pet that was asked for{known}")
 
 
-def _absent(site: _Site) -> int:
-    """The largest id that no pet was seen to have."""
-    number = MAX_ID
-    while any(number in ids for ids in site.ids.values()):
-        number -= 1
-    return number
+async def _unknown_id(site: Site) -> Check:
+    status = (await site.by_id(site.absent)).status
+    if status == 404:
+        return Check("unknown id", "fits", "404, and ids may have 63 bits")
+    said = f"{status} instead of 404: petsync cannot tell that a pet is not there"
+    return Check("unknown id", "fails", said)
 
 
-def _unknown_id(response: Response) -> Check:
-    topic = "unknown id"
-    if response.status == 404:
-        return Check(topic, "fits", "404, and ids may have 63 bits")
-    said = f"{response.status} instead of 404: petsync cannot tell that a pet is not there"
-    return Check(topic, "fails", said)
-
-
-async def _no_number(site: _Site) -> Check:
+async def _no_number(site: Site) -> Check:
     response = await site.by_id("no-number")
-    return Check("id that is no number", "noted", f"{response.status}")
+    return Check("id that is no number", "noted", f"{response.status}, {_shape(response)}")
 
 
-async def _as_xml(site: _Site) -> Check:
+async def _as_xml(site: Site) -> Check:
     if site.sample.id is None:
         return Check("XML", "untold", "no pet was seen")
     response = await site.by_id(site.sample.id, MEDIA["xml"])
     if not response.media.endswith("xml"):
         said = f"not spoken: asked for XML, it sends {response.media or 'nothing named'}"
-        return Check("XML", "noted" if site.verdict("media") else "fails", said)
+        return Check("XML", "noted" if site.fits("media") else "fails", said)
     site.facts.media |= {"xml"}
     try:
         pet = xml.decode_pet(response.body)
     except ResponseError as error:
         return Check("XML", "noted", error.message)
-    site.facts.xml_photo_item = _item(rb"photoUrls", response.body, ("photoUrls", "photoUrl"))
-    site.facts.xml_tag_item = _item(rb"tags", response.body, ("tags", "tag"))
-    shapes = (site.facts.xml_photo_item, site.facts.xml_tag_item)
+    photo = _item(rb"photoUrls", response.body, ("photoUrls", "photoUrl"))
+    tag = _item(rb"tags", response.body, ("tags", "tag"))
+    site.facts.xml_photo_item, site.facts.xml_tag_item = photo, tag
     said = "spoken" if pet.id == site.sample.id else "spoken, though it sent another pet"
-    if all(shapes):
-        said += f": photoUrls/{shapes[0]}, tags/{shapes[1]}"
-    fits = site.verdict("xml_photo_item", "xml_tag_item")
+    shapes = {"photoUrls": photo, "tags": tag}
+    said += "".join(f"; {array}/{item}" for array, item in shapes.items() if item)
+    fits = site.fits("xml_photo_item", "xml_tag_item")
     return Check("XML", "fits" if fits else "differs", said)
 
 
@@ -302,9 +220,10 @@ def _item(container: bytes, body: bytes, known: tuple[str, ...]) -> str | None:
     return name if name in known else None
 
 
-async def _errors(site: _Site, missing: Response) -> Check:
-    as_xml = await site.by_id(_absent(site), MEDIA["xml"])
-    return Check("errors", "noted", f"{_shape(missing)}; in XML {_shape(as_xml)}")
+async def _errors(site: Site) -> Check:
+    plain = await site.by_id(site.absent, MEDIA["json"])
+    as_xml = await site.by_id(site.absent, MEDIA["xml"])
+    return Check("errors", "noted", f"{_shape(plain)}; in XML {_shape(as_xml)}")
 
 
 def _shape(response: Response) -> str:
@@ -322,7 +241,7 @@ def _shape(response: Response) -> str:
     return f"an ApiResponse with {', '.join(names)}" if names else f"{kind}, no ApiResponse"
 
 
-def _limits(site: _Site) -> Check:
+def _limits(site: Site) -> Check:
     asker = site.asker
     said = [f"{name}: {value}" for name, value in asker.headers(_LIMITS).items()]
     said += [f"busy {len(asker.waits)} times"] if asker.waits else []
@@ -335,30 +254,20 @@ def _unreadable() -> Check:
     return Check("not looked at", "untold", f"only writing would tell: {', '.join(names)}")
 
 
-def _ids_in(response: Response) -> set[int]:
-    try:
-        return {pet.id for pet in _pets_in(response) if pet.id is not None}
-    except ApiError:
-        return set()
+def _sentence(error: ApiError) -> str:
+    return f"{error.message}. {error.hint}" if error.hint else error.message
 
 
-def _pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet]:
-    """The pets of a list. Raises ApiError for anything else."""
-    if response.status != 200:
-        raise _error(response, operation)
-    return calls.find_pets_by_status([_UNKNOWN_STATUS]).read(response)
-
-
-def _pet_in(response: Response) -> Pet:
-    if response.status != 200:
-        raise _error(response, "getPetById")
-    return calls.get_pet_by_id(0).read(response)
-
-
-def _error(response: Response, operation: str) -> ApiError:
-    request = Request(operation=operation, method="GET", target="", headers={})
-    return error_for(response, request, datetime.now(UTC))
-
-
-def _sentence(message: str, hint: str) -> str:
-    return f"{message}. {hint}" if hint else message
+_LOOKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
+    "access": _access,
+    "api key": _api_key,
+    "pets": _pets,
+    "several statuses": _several_statuses,
+    "unknown status": _unknown_status,
+    "several tags": _several_tags,
+    "getPetById": _one_pet,
+    "unknown id": _unknown_id,
+    "id that is no number": _no_number,
+    "XML": _as_xml,
+    "errors": _errors,
+}

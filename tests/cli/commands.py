@@ -1,0 +1,108 @@
+"""The command line as tests use it: in this process, or as a process of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from petsync import Category, Pet, Tag
+from petsync.cli import main
+from petsync.sandbox import Sandbox
+
+COMMANDS = ("demo", "export", "check", "plan", "apply", "doctor", "serve")
+BIG = 2**63 - 2
+PROGRAM = [sys.executable, "-m", "petsync.cli"]
+READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
+
+
+def shop() -> list[Pet]:
+    """A small store: two tags and photos on one pet, a category, an id beyond a float's reach."""
+    photos = ("https://images.petshop.example/1.jpg", "https://images.petshop.example/2.jpg")
+    tags = (Tag(1, "calm"), Tag(2, "friendly"))
+    dogs = Category(1, "Dogs")
+    return [
+        Pet(id=1, name="Rex", status="available", category=dogs, tags=tags, photo_urls=photos),
+        Pet(id=2, name="Mia", status="available", photo_urls=photos[:1]),
+        Pet(id=3, name="Zoë", status="pending", tags=tags[:1]),
+        Pet(id=4, name="Ода", status="pending"),
+        Pet(id=5, name="Tom", status="sold"),
+        Pet(id=BIG, name="O'Malley", status="sold", tags=tags[1:]),
+    ]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON document on stdout."""
+        return json.loads(self.out)
+
+
+class Shell:
+    """Runs commands in this process, in the current folder."""
+
+    def __call__(self, *args: object, stdin: str = "") -> Done:
+        with _streams(stdin) as (out, err), pytest.raises(SystemExit) as ended:
+            main([str(arg) for arg in args])
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Done(code, _text(out), _text(err))
+
+
+def process(
+    *args: object, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[str]:
+    """A command as a process of its own, its streams as text."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, args)],
+        env={**os.environ, **(env or {})},
+        encoding="utf-8",
+        **{**pipes, **options},
+    )
+
+
+def finished(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Done:
+    """How a command ended that ran as a process of its own."""
+    with process(*args, env=env, **options) as running:
+        out, err = running.communicate(timeout=60)
+        return Done(running.returncode, out, err)
+
+
+def to(box: Sandbox) -> list[str]:
+    """The options that lead to a sandbox without tokens."""
+    return ["--url", box.url]
+
+
+@contextmanager
+def _streams(stdin: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
+    out, err = io.BytesIO(), io.BytesIO()
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    sys.stdout, sys.stderr = io.TextIOWrapper(out, "utf-8"), io.TextIOWrapper(err, "utf-8")
+    try:
+        yield out, err
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            stream.detach()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+def _text(stream: io.BytesIO) -> str:
+    return stream.getvalue().decode("utf-8")

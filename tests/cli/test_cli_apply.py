@@ -1,0 +1,248 @@
+"""petsync apply: a plan carried out, after it was seen."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commands import BIG, READING, Shell, finished, process, to
+
+from petsync import Pet, read_sheet
+from petsync.sandbox import Sandbox
+
+CHANGED = (
+    f"id,name,status,note\n1,Max,available,a\n,New,sold,b\n{BIG},Sean,sold,c\n2,Mia,available,\n"
+)
+
+
+def _sheet(text: str = CHANGED, name: str = "pets.csv") -> Path:
+    path = Path(name)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def _names(box: Sandbox) -> set[str | None]:
+    return {pet.name for pet in box.pets()}
+
+
+def test_apply_then_in_sync(shell: Shell, box: Sandbox) -> None:
+    """The store comes to say what the sheet says, and the result sheet plans to nothing."""
+    done = shell("apply", _sheet(), *to(box), "--yes")
+    assert done.code == 0
+    assert {"Max", "New", "Sean"} <= _names(box)
+    assert "3 applied" in done.out
+    again = shell("plan", "pets.results.csv", *to(box), "--exit-code")
+    assert again.code == 0
+
+
+def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
+    """Beside the sheet lies a copy with outcome, message and the exact new id of each row, and
+    with the columns that petsync does not know.
+    """
+    shell("apply", _sheet(), *to(box), "--yes")
+    result = read_sheet("pets.results.csv")
+    new = next(pet for pet in box.pets() if pet.name == "New")
+    assert list(result.frame["id"]) == [1, new.id, BIG, 2]
+    assert list(result.others["outcome"]) == ["applied", "applied", "applied", "skipped"]
+    assert list(result.others["note"]) == ["a", "b", "c", ""]
+    assert Path("pets.csv").read_text("utf-8") == CHANGED
+
+
+def test_result_sheet_never_overwrites(shell: Shell, box: Sandbox) -> None:
+    """A result file that is there gets a neighbour with a number; --results names another."""
+    Path("pets.results.csv").write_text("mine", "utf-8")
+    shell("apply", _sheet(), *to(box), "--yes")
+    assert Path("pets.results.csv").read_text("utf-8") == "mine"
+    assert Path("pets.results-2.csv").exists()
+    shell("apply", _sheet("id,name\n5,Tim\n"), *to(box), "--yes", "--results", "r.csv")
+    assert "applied" in Path("r.csv").read_text("utf-8")
+
+
+def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> None:
+    """A row with an error is not sent, is `blocked` in the result sheet, and exits with 3."""
+    done = shell("apply", _sheet("id,name\nx,Rex\n1,Max\n"), *to(box), "--yes")
+    assert done.code == 3
+    assert "Max" in _names(box)
+    assert "blocked" in Path("pets.results.csv").read_text("utf-8").splitlines()[1]
+
+
+def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:
+    """Nobody can be asked: the plan is shown, nothing is sent, and the code says pending."""
+    done = shell("apply", _sheet(), *to(box))
+    assert done.code == 2
+    assert "dry run" in done.err
+    assert "Rex -> Max" in done.err
+    assert done.out == ""
+    assert set(box.requests) <= READING
+    assert not Path("pets.results.csv").exists()
+    assert shell("apply", _sheet(), *to(box), "--json").json["dry_run"] is True
+
+
+def test_nothing_to_send_needs_no_yes(shell: Shell, box: Sandbox) -> None:
+    """A sheet in sync exits with 0, a conflict with 5, without a question."""
+    assert shell("apply", _sheet("id,name\n1,Rex\n"), *to(box)).code == 0
+    assert shell("apply", _sheet("id,name,action\n99,Rex,update\n"), *to(box)).code == 5
+    assert set(box.requests) <= READING
+    assert not Path("pets.results.csv").exists()
+
+
+def test_saved_plan_is_applied_once(shell: Shell, box: Sandbox) -> None:
+    """A plan file is carried out with its sheet's results, and refused the second time with 5."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    assert shell("apply", "plan.json", *to(box), "--yes").code == 0
+    assert "applied" in Path("pets.results.csv").read_text("utf-8")
+    again = shell("apply", "plan.json", *to(box), "--yes")
+    assert again.code == 5
+    assert "applied already" in again.err
+
+
+def test_saved_plan_whose_sheet_changed(shell: Shell, box: Sandbox) -> None:
+    """The plan stands without its sheet; results then go into a workbook of their own."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    _sheet(CHANGED + "5,Tim,sold,\n")
+    done = shell("apply", "plan.json", *to(box), "--yes", "--results", "r.xlsx")
+    assert done.code == 0
+    assert Path("r.xlsx").stat().st_size > 1000
+    assert not Path("pets.results.csv").exists()
+
+
+def test_saved_plan_of_another_tab(shell: Shell, box: Sandbox) -> None:
+    """The results of a plan for a named worksheet go into that worksheet."""
+    from openpyxl import Workbook, load_workbook
+
+    book = Workbook()
+    book.active.title = "Old"
+    book.active.append(["id", "name"])
+    book.active.append(["1", "Rex"])
+    tab = book.create_sheet("It's new")
+    tab.append(["id", "name"])
+    tab.append(["1", "Max"])
+    book.save("b.xlsx")
+    assert shell("plan", "b.xlsx", "--sheet", "It's new", *to(box), "-o", "p.json").code == 0
+    assert shell("apply", "p.json", *to(box), "--yes").code == 0
+    results = load_workbook("b.results.xlsx")
+    assert [cell.value for cell in results["It's new"][1]][:3] == ["id", "name", "outcome"]
+    assert results["Old"].max_column == 2
+
+
+def test_plan_for_another_store(shell: Shell, box: Sandbox) -> None:
+    """A plan is never sent to another store than it was made for."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    with Sandbox(auth=False) as other:
+        done = shell("apply", "plan.json", *to(other), "--yes")
+        assert done.code == 1
+        assert box.url in done.err
+        assert set(other.requests) <= READING
+
+
+def test_plan_options_belong_to_a_sheet(shell: Shell, box: Sandbox) -> None:
+    """A saved plan is applied as it is: an option that would change it is a usage error."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    assert shell("apply", "plan.json", *to(box), "--yes", "--delete-missing").code == 64
+
+
+def test_guard_stops_before_anything_is_sent(shell: Shell, box: Sandbox) -> None:
+    """A plan over a limit exits with 4, --yes or not."""
+    before = box.pets()
+    done = shell("apply", _sheet("id,name\n1,Rex\n"), *to(box), "--delete-missing", "--yes")
+    assert done.code == 4
+    assert "guard refuses" in done.err
+    assert box.pets() == before
+    refused = shell("apply", "pets.csv", *to(box), "--delete-missing", "--yes", "--json")
+    assert refused.json["error"]["type"] == "GuardError"
+
+
+def test_deletes_within_the_limit(shell: Shell, box: Sandbox) -> None:
+    """--delete-missing with a limit that allows it deletes what no row names."""
+    keep = "id\n" + "".join(f"{pet.id}\n" for pet in box.pets() if pet.id != 5)
+    assert shell("apply", _sheet(keep), *to(box), "--delete-missing", "--yes").code == 0
+    assert "Tom" not in _names(box)
+    assert len(box.pets()) == 5
+
+
+def test_json_is_one_report(shell: Shell, box: Sandbox) -> None:
+    """With --json stdout is the report alone; the talk stays on stderr."""
+    done = shell("apply", _sheet(), *to(box), "--yes", "--json")
+    assert done.json["counts"]["applied"] == 3
+    assert {result["pet_id"] for result in done.json["results"]} == {1, None, BIG}
+    assert "pets.results.csv" in done.err
+
+
+def test_report_page(shell: Shell, box: Sandbox) -> None:
+    """--report writes a page that tells of the run."""
+    shell("apply", _sheet(), *to(box), "--yes", "--report", "r.html")
+    assert "Report on pets.csv" in Path("r.html").read_text("utf-8")
+
+
+def test_inputs_are_never_overwritten(shell: Shell, box: Sandbox) -> None:
+    """Neither results nor report may take the sheet's place."""
+    for option in ("--results", "--report"):
+        assert shell("apply", _sheet(), *to(box), "--yes", option, "pets.csv").code == 64
+    assert not box.requests
+
+
+def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbox) -> None:
+    """A report that cannot be written is told, exits with 1, and takes nothing back."""
+    done = shell("apply", _sheet(), *to(box), "--yes", "--report", "no/such/r.html")
+    assert done.code == 1
+    assert "r.html" in done.err
+    assert "Max" in _names(box)
+
+
+@pytest.mark.parametrize("rate", ["0", "x", "20/m", "-1"])
+def test_rate_that_cannot_be_read(shell: Shell, box: Sandbox, rate: str) -> None:
+    """A rate is a number of requests a second."""
+    assert shell("apply", _sheet(), *to(box), "--rate", rate).code == 64
+
+
+def test_rate_and_verify(shell: Shell, box: Sandbox) -> None:
+    """--rate spreads the requests over time, and --verify reads back what was changed."""
+    begun = time.monotonic()
+    done = shell("apply", _sheet(), *to(box), "--yes", "--rate", "20/s", "--verify")
+    assert done.code == 0
+    assert time.monotonic() - begun > 0.3
+    assert box.requests["getPetById"] >= 5
+
+
+def test_change_by_someone_else_is_kept(shell: Shell, box: Sandbox) -> None:
+    """What changed in the store since the plan is a conflict, exit code 5, and left alone."""
+    shell("plan", _sheet("id,name\n1,Max\n"), *to(box), "-o", "plan.json")
+    box.put(Pet(id=1, name="Bello", status="available", photo_urls=()))
+    done = shell("apply", "plan.json", *to(box), "--yes")
+    assert done.code == 5
+    assert "Bello" in _names(box)
+
+
+def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
+    """Ctrl-C ends a run between two changes with exit code 7 and a report; applying the result
+    sheet does exactly the rest.
+    """
+    rows = [f",Pet number {n},sold" for n in range(200)]
+    _sheet("id,name,status\n" + "\n".join(rows) + "\n")
+    box.break_with("latency=0.2,only=addPet")
+    args = ["apply", "pets.csv", *to(box), "--yes", "--concurrency", "2", "--json"]
+    with process(*args) as running:
+        while box.requests["addPet"] < 4:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 7
+    assert "was stopped" in err
+    assert '"exit_code": 7' in out
+    assert "Traceback" not in err
+    box.break_with(None)
+    done = len(box.pets())
+    assert 6 < done < 206
+    again = finished("apply", "pets.results.csv", *to(box), "--yes", "--max-add", "500")
+    assert again.code == 0
+    names = [pet.name for pet in box.pets()]
+    assert len(names) == len(set(names)) == 206
+
+
+def test_plain_lines_without_a_terminal(shell: Shell, box: Sandbox) -> None:
+    """Without a terminal no bar is drawn."""
+    done = shell("apply", _sheet(), *to(box), "--yes")
+    assert "━" not in done.err
+    assert "\x1b" not in done.err

@@ -1,0 +1,77 @@
+"""petsync check: the mistakes in a sheet, without a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from commands import Shell
+
+from petsync import sample_data
+
+CLEAN = "id,name,status\n1,Rex,available\n,Mia,sold\n"
+WARNED = "id,name,status\n1.0,Rex,available\n"
+WRONG = "id,name,status\n1,Rex,reserved\n2,Mia,sold\n3,Tom,reserved\nx,Zoe,sold\n"
+
+
+def _sheet(text: str) -> Path:
+    path = Path("pets.csv")
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_clean_sheet(shell: Shell) -> None:
+    """A sheet without a mistake exits with 0."""
+    done = shell("check", _sheet(CLEAN))
+    assert done.code == 0
+    assert "2 rows, no findings" in done.out
+
+
+def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
+    """Rows that errors block exit with 3; the most frequent mistake comes first, with its cell."""
+    done = shell("check", _sheet(WRONG))
+    assert done.code == 3
+    assert done.out.index("2 errors: unknown-status") < done.out.index("1 error: id-not-a-number")
+    assert "line 2, column 3" in done.out
+    assert done.err == ""
+
+
+def test_strict_counts_warnings(shell: Shell) -> None:
+    """A warning alone exits with 0, and with 3 under --strict."""
+    sheet = _sheet(WARNED)
+    assert shell("check", sheet).code == 0
+    assert shell("check", sheet, "--strict").code == 3
+
+
+def test_json_lists_every_finding(shell: Shell) -> None:
+    """--json and --format json give the same document, with a finding for each mistake."""
+    sheet = _sheet(WRONG)
+    done = shell("check", sheet, "--json")
+    assert done.code == 3
+    assert done.json["errors"] == len(done.json["findings"]) == 3
+    assert done.json["rows"] == 1
+    assert shell("check", sheet, "--format", "json").json == done.json
+
+
+def test_statuses_of_the_settings_are_known(shell: Shell) -> None:
+    """A status that petsync.toml names is no mistake."""
+    Path("petsync.toml").write_text('[service]\nstatuses = ["sold", "reserved"]\n', "utf-8")
+    done = shell("check", _sheet("id,name,status\n1,Rex,reserved\n"))
+    assert done.code == 0
+
+
+def test_unreadable_file_exits_with_one(shell: Shell) -> None:
+    """A file that cannot be read as a whole is an error, not a finding."""
+    Path("pets.xlsx").write_bytes(b"PK no workbook")
+    done = shell("check", "pets.xlsx")
+    assert done.code == 1
+    assert done.out == ""
+    assert "pets.xlsx" in done.err
+
+
+def test_named_tab(shell: Shell) -> None:
+    """--sheet chooses the worksheet; for one that is not there, those that are get named."""
+    workbook = sample_data() / "catalogue_clean.xlsx"
+    assert shell("check", workbook, "--sheet", "Pets").code == 0
+    done = shell("check", workbook, "--sheet", "Pts")
+    assert done.code == 1
+    assert "Pets" in done.err

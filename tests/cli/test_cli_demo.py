@@ -1,0 +1,82 @@
+"""petsync demo: the main job, for a stranger."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from commands import Done, Shell, finished
+
+from petsync import load_plan
+
+FILES = ["catalogue.results.xlsx", "catalogue.xlsx", "plan.html", "plan.json", "report.html"]
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def test_demo_from_nothing(shell: Shell, tmp_path: Path) -> None:
+    """In an empty folder, without settings: numbered steps, a plan, a run, in sync; under 15 s."""
+    begun = time.monotonic()
+    done = finished("demo")
+    assert time.monotonic() - begun < 15
+    assert done.code == 0
+    for step in range(1, 6):
+        assert f"\n{step}. " in done.err
+    assert "to add" in done.out
+    assert "applied" in done.out
+    assert "In sync" in done.err
+    assert "Traceback" not in done.err
+    assert _files(tmp_path / "petsync-demo") == FILES
+    _says_what_is_left(done)
+
+
+def _says_what_is_left(done: Done) -> None:
+    """Rows with mistakes are not hidden behind "in sync"."""
+    assert "28 rows with mistakes" in done.err
+    assert "1 row in conflict" in done.err
+
+
+def test_demo_as_json(shell: Shell) -> None:
+    """With --json the numbers are one document: the second plan has nothing to send."""
+    done = shell("demo", "--json", "--keep", "kept")
+    assert done.code == done.json["exit_code"] == 0
+    assert done.json["planned"]["adds"] > 50
+    assert done.json["applied"]["unknown"] == 0
+    again = done.json["planned_again"]
+    assert (again["adds"], again["updates"], again["deletes"]) == (0, 0, 0)
+    assert done.json["files"] == FILES == _files(Path("kept"))
+    assert len(load_plan("kept/plan.json").changes) == done.json["applied"]["applied"]
+
+
+def test_live_profile(shell: Shell) -> None:
+    """The demo comes to agreement with a store that behaves as the public one too."""
+    assert shell("demo", "--profile", "live", "--json").json["planned_again"]["adds"] == 0
+
+
+def test_demo_overwrites_nothing(shell: Shell, tmp_path: Path) -> None:
+    """A folder of that name stays as it is: the demo makes another, and refuses a full --keep."""
+    (tmp_path / "petsync-demo").mkdir()
+    (tmp_path / "petsync-demo" / "report.html").write_text("mine", "utf-8")
+    done = shell("demo", "--json")
+    assert done.json["folder"] == "petsync-demo-2"
+    assert (tmp_path / "petsync-demo" / "report.html").read_text("utf-8") == "mine"
+    refused = shell("demo", "--keep", "petsync-demo")
+    assert refused.code == 64
+    assert "something in it" in refused.err
+
+
+def test_demo_has_its_own_store(shell: Shell) -> None:
+    """An address is refused rather than ignored, and nobody's settings are touched."""
+    assert shell("demo", "--url", "http://127.0.0.1:1/v2").code == 64
+    assert not list(Path().iterdir())
+
+
+def test_folder_that_cannot_be_made(shell: Shell) -> None:
+    """A place where nothing can be written is named, with the way out."""
+    Path("file").write_text("", "utf-8")
+    done = shell("demo", "--keep", "file/folder")
+    assert done.code == 1
+    assert "file/folder" in done.err
+    assert "--keep" in done.err

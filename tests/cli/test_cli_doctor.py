@@ -1,0 +1,228 @@
+"""petsync doctor: what a service supports, by reading alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from commands import READING, Done, Shell, shop, to
+
+from petsync.sandbox import Sandbox
+from petsync.wire.json import encode_pets
+
+
+def _verdicts(done: Done) -> dict[str, str]:
+    return {check["topic"]: check["verdict"] for check in done.json["checks"]}
+
+
+@pytest.fixture(params=["standard", "live"])
+def service(request: pytest.FixtureRequest) -> str:
+    """The profile that the service has."""
+    profile: str = request.param
+    return profile
+
+
+def test_fitting_profile(shell: Shell, service: str) -> None:
+    """Each profile's own service is found to be as the profile says."""
+    with Sandbox(auth=False, profile=service, pets=shop()) as box:
+        done = shell("doctor", *to(box), "--profile", service, "--json")
+    assert done.code == 0
+    assert done.json["works"] is True
+    assert done.json["overrides"] == {}
+    assert done.json["suggested_profile"] is None
+    assert {"differs", "fails"}.isdisjoint(_verdicts(done).values())
+
+
+def test_other_profile_is_suggested(shell: Shell, service: str) -> None:
+    """With the wrong profile the differences are named, and the right one is suggested."""
+    wrong = {"standard": "live", "live": "standard"}[service]
+    with Sandbox(auth=False, profile=service, pets=shop()) as box:
+        done = shell("doctor", *to(box), "--profile", wrong, "--json")
+        text = shell("doctor", *to(box), "--profile", wrong)
+    assert done.json["suggested_profile"] == service
+    assert {"unknown_status", "xml_tag_item", "xml_photo_item"} == done.json["overrides"].keys()
+    assert _verdicts(done)["unknown status"] == "differs"
+    assert f"--profile {service}" in text.out
+
+
+def test_only_get_requests_are_sent(
+    shell: Shell, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store's own count says so: no operation but the three that read, and no pet differs."""
+    with Sandbox(profile=service, pets=shop()) as box:
+        monkeypatch.setenv("PETSYNC_TOKEN", box.token())
+        monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
+        before = box.pets()
+        done = shell("doctor", *to(box), "--profile", service, "--json")
+        assert done.code == 0
+        assert set(box.requests) == READING
+        assert sum(box.requests.values()) == done.json["requests"]
+        assert box.pets() == before
+
+
+def test_numbers(shell: Shell, box: Sandbox) -> None:
+    """The pets are counted by status, and the answers timed."""
+    done = shell("doctor", *to(box), "--json")
+    assert done.json["pets"] == {"available": 2, "pending": 2, "sold": 2}
+    assert 0 < done.json["median_ms"] < 5000
+
+
+def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token that is needed and accepted is told from one that nobody asked for."""
+    monkeypatch.setenv("PETSYNC_TOKEN", guarded.token())
+    monkeypatch.setenv("PETSYNC_API_KEY", guarded.api_key)
+    done = shell("doctor", *to(guarded), "--json")
+    assert _verdicts(done)["access"] == "fits"
+    assert _verdicts(done)["api key"] == "fits"
+    monkeypatch.setenv("PETSYNC_API_KEY", "wrong")
+    assert _verdicts(shell("doctor", *to(guarded), "--json"))["api key"] == "noted"
+
+
+def test_open_service_cannot_vouch_for_a_token(
+    shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where reading needs no token, a good answer does not prove the token."""
+    monkeypatch.setenv("PETSYNC_TOKEN", "whatever")
+    done = shell("doctor", *to(box))
+    assert "nor whether yours is good" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("token", [None, "wrong", "expired", "write"])
+def test_token_that_does_not_open(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch, token: str | None
+) -> None:
+    """No token, a wrong or expired one, or one that may not read: exit code 1, and the way out."""
+    given = {
+        "expired": guarded.token(expires_in=-1),
+        "write": guarded.token(["write:pets"]),
+    }.get(token or "", token)
+    if given is not None:
+        monkeypatch.setenv("PETSYNC_TOKEN", given)
+    done = shell("doctor", *to(guarded), "--json")
+    assert done.code == 1
+    assert done.json["works"] is False
+    assert done.json["checks"][-1]["topic"] == "access"
+    said = done.json["checks"][-1]["found"]
+    assert ("read:pets" if token == "write" else "PETSYNC_TOKEN") in said
+
+
+def test_unreachable_service(shell: Shell) -> None:
+    """A dead address is a check that fails, and exit code 1."""
+    done = shell("doctor", "--url", "http://127.0.0.1:1/v2", "--json")
+    assert done.code == 1
+    assert _verdicts(done) == {"address": "fits", "reachable": "fails"}
+
+
+def test_busy_service_is_asked_again(shell: Shell, box: Sandbox) -> None:
+    """429 and 503 are waited for, do not spoil a check, and are reported."""
+    box.break_with("429=0.2,503=0.1,retry_after=0,seed=3")
+    done = shell("doctor", *to(box), "--json")
+    assert done.code == 0
+    limits = next(c["found"] for c in done.json["checks"] if c["topic"] == "limits")
+    assert "retry-after: 0" in limits
+    assert "busy" in limits
+
+
+def test_empty_store(shell: Shell, box: Sandbox) -> None:
+    """Without pets what needs one cannot be told, and nothing fails."""
+    box.reset()
+    done = shell("doctor", *to(box), "--json")
+    assert done.code == 0
+    assert _verdicts(done)["several statuses"] == "untold"
+    assert _verdicts(done)["XML"] == "untold"
+
+
+class _Service:
+    """A service that answers findPetsByStatus by a rule of the test's, and 404 otherwise."""
+
+    def __init__(self, rule: Callable[[list[str]], list[str]]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                is_find = parts.path.endswith("findByStatus")
+                wanted = rule(parse_qs(parts.query)["status"]) if is_find else []
+                found = [pet for pet in shop() if pet.status in wanted]
+                named = [pet for pet in shop() if parts.path.endswith(f"/pet/{pet.id}")]
+                body = encode_pets(found) if is_find else b"".join(map(_one, named)) or b"{}"
+                self.send_response(200 if is_find or named else 404)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self) -> list[str]:
+        Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return ["--url", f"http://127.0.0.1:{self._server.server_port}/v2"]
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _one(pet: object) -> bytes:
+    from petsync.wire.json import encode_pet
+
+    return encode_pet(pet)  # type: ignore[arg-type]
+
+
+def test_service_that_takes_only_repeated_parameters(shell: Shell) -> None:
+    """Where csv is not understood the standard profile would miss pets: it fails, and the line
+    for petsync.toml is printed.
+    """
+    with _Service(lambda values: [v for v in values if "," not in v]) as url:
+        done = shell("doctor", *url, "--json")
+        assert done.code == 1
+        assert _verdicts(done)["several statuses"] == "fails"
+        assert done.json["overrides"]["array_style"] == "multi"
+        text = shell("doctor", *url)
+    assert 'array_style = "multi"' in text.out or "--profile live" in text.out
+
+
+def test_service_that_takes_one_value(shell: Shell) -> None:
+    """Where only one value counts, asking for each alone is what to set."""
+    with _Service(lambda values: values[:1] if "," not in values[0] else []) as url:
+        done = shell("doctor", *url, "--json")
+        assert done.json["overrides"]["one_value_a_query"] is True
+        assert shell("doctor", *url, "--profile", "live").code == 0
+
+
+def test_service_without_xml(shell: Shell) -> None:
+    """A service that speaks no XML is noted, and fails only a profile that sends it."""
+    with _Service(lambda values: ",".join(values).split(",")) as url:
+        assert _verdicts(shell("doctor", *url, "--json"))["XML"] == "noted"
+
+
+def test_service_whose_filter_does_not_filter(shell: Shell) -> None:
+    """A status query that lists other pets too would make wrong plans: it fails."""
+    with _Service(lambda _: ["available", "sold"]) as url:
+        done = shell("doctor", *url, "--json")
+    assert done.code == 1
+    assert done.json["checks"][-1]["topic"] == "findPetsByStatus"
+
+
+def test_one_broken_operation_does_not_end_the_examination(shell: Shell, box: Sandbox) -> None:
+    """An operation that never answers fails its own check; the others are made all the same."""
+    box.break_with("drop_before=1,only=findPetsByTags")
+    done = shell("doctor", *to(box), "--json")
+    assert done.code == 1
+    assert [topic for topic, verdict in _verdicts(done).items() if verdict == "fails"] == [
+        "several tags"
+    ]
+    assert _verdicts(done)["XML"] == "fits"
+
+
+def test_text_fits_eighty_columns(shell: Shell, box: Sandbox) -> None:
+    """Every line fits the usual width, and the conclusion comes last."""
+    done = shell("doctor", *to(box))
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert done.out.splitlines()[-1].startswith("petsync can work with this service")
+    assert json.loads(shell("doctor", *to(box), "--json").out)["url"] == box.url

@@ -1,0 +1,234 @@
+"""Every ending has its exit code, and says the way out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import COMMANDS, PROGRAM, Shell, finished, process, to
+
+from petsync.sandbox import Sandbox
+
+TOKEN = "s3cret-t0ken"
+
+
+def test_error_goes_to_stderr_with_its_hint(shell: Shell) -> None:
+    """An error is one line and its way out, without a traceback, and stdout stays empty."""
+    done = shell("plan", "nowhere.xlsx")
+    assert (done.code, done.out) == (64, "")
+    first, *hint = done.err.splitlines()
+    assert first == "error: no service is named"
+    assert "PETSYNC_URL" in " ".join(hint)
+    assert "Traceback" not in done.err
+
+
+def test_json_error_is_the_one_document(shell: Shell) -> None:
+    """With --json an error is told on stdout, and nothing else is there."""
+    done = shell("check", "nowhere.xlsx", "--json")
+    assert done.code == 1
+    assert done.json["error"].keys() == {"type", "message", "hint", "exit_code"}
+    assert done.json["error"]["type"] == "SheetError"
+    assert "nowhere.xlsx" in done.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "args", [["--json", "plna"], ["plan", "--json"], ["check", "x.csv", "--no-such", "--json"]]
+)
+def test_json_usage_error(shell: Shell, args: list[str]) -> None:
+    """What cannot even be read as a command is told as JSON too."""
+    done = shell(*args)
+    assert done.code == 64
+    assert done.json["error"]["type"] == "UsageError"
+    assert done.json["error"]["exit_code"] == 64
+    assert "--help" in done.json["error"]["hint"]
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("demo", "serve")])
+def test_store_that_is_not_there(shell: Shell, command: str) -> None:
+    """No command meets a dead address with anything but a typed error."""
+    Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    args = [] if command == "doctor" else ["a.xlsx"] if command == "export" else ["a.csv"]
+    done = shell(command, *args, "--url", "http://127.0.0.1:1/v2")
+    if command == "check":
+        assert done.code == 0
+    else:
+        assert done.code == 1
+        assert "http://127.0.0.1:1/v2 cannot be reached" in " ".join((done.out + done.err).split())
+
+
+def test_verbose_shows_the_traceback(shell: Shell) -> None:
+    """-v shows where an error came from; without it nobody sees a traceback."""
+    assert "Traceback" in shell("check", "nowhere.xlsx", "-v").err
+    assert "Traceback" in shell("-v", "check", "nowhere.xlsx").err
+
+
+def test_verbose_tells_of_repeats(shell: Shell, box: Sandbox) -> None:
+    """-v says which requests were sent again, and only then."""
+    box.break_with("503=1,first=1")
+    assert "503" in shell("export", "a.csv", *to(box), "-v").err
+    box.break_with("503=1,first=1")
+    assert "503" not in shell("export", "a.csv", *to(box)).err
+
+
+def test_no_output_ever_holds_the_token(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused token is in no message, log or traceback, at the highest verbosity."""
+    monkeypatch.setenv("PETSYNC_TOKEN", TOKEN)
+    monkeypatch.setenv("PETSYNC_API_KEY", TOKEN + "-key")
+    for command in (["plan", "a.csv"], ["doctor"], ["export", "a.csv"]):
+        done = shell(*command, *to(guarded), "-vv")
+        assert done.code == 1
+        assert "401" in done.out + done.err
+        assert TOKEN not in done.out + done.err
+
+
+def test_unexpected_failure_is_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault in petsync itself is told as such, with how to report it, and exits with 1."""
+    Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("one\ntwo")
+
+    monkeypatch.setattr("petsync.render.terminal.show_findings", broken)
+    done = shell("check", "a.csv")
+    assert done.code == 1
+    assert done.err.startswith("error: unexpected: ZeroDivisionError: one two\n")
+    assert "-v" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_common_options_on_either_side(shell: Shell, box: Sandbox, where: str) -> None:
+    """The options of every command count before the command's name and after it."""
+    common = [*to(box), "--json"]
+    args = [*common, "doctor"] if where == "before" else ["doctor", *common]
+    assert shell(*args).json["url"] == box.url
+
+
+def test_later_common_option_counts(shell: Shell, box: Sandbox) -> None:
+    """Given twice, the one behind the command's name is taken."""
+    assert shell("--url", "http://127.0.0.1:1/v2", "doctor", *to(box)).code == 0
+
+
+def test_environment_stands_in_for_options(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PETSYNC_URL, PETSYNC_PROFILE and PETSYNC_TOKEN are taken where no option is given."""
+    monkeypatch.setenv("PETSYNC_URL", guarded.url)
+    monkeypatch.setenv("PETSYNC_TOKEN", guarded.token())
+    monkeypatch.setenv("PETSYNC_PROFILE", "live")
+    done = shell("doctor", "--json")
+    assert (done.json["url"], done.json["profile"]) == (guarded.url, "live")
+    assert shell("doctor", "--profile", "standard", "--json").json["profile"] == "standard"
+
+
+def test_settings_file_stands_in_for_options(shell: Shell, box: Sandbox) -> None:
+    """petsync.toml in the current folder names the service; a secret in it is refused."""
+    Path("petsync.toml").write_text(f'url = "{box.url}"\n', "utf-8")
+    assert shell("doctor", "--json").json["url"] == box.url
+    Path("petsync.toml").write_text('token = "abc"\n', "utf-8")
+    refused = shell("doctor")
+    assert refused.code == 64
+    assert "does not belong in a file" in refused.err
+
+
+def test_unknown_profile_is_a_usage_error(shell: Shell, box: Sandbox) -> None:
+    """A profile that there is not is named, with those that there are."""
+    done = shell("doctor", *to(box), "--profile", "lvie")
+    assert done.code == 64
+    assert "'lvie'" in done.err
+    assert "standard, live" in done.err
+
+
+def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
+    """--token-file reads the token from a file that only its owner can read, without a word."""
+    Path("token").write_text(guarded.token() + "\n", "utf-8")
+    Path("token").chmod(0o600)
+    done = shell("export", "a.csv", *to(guarded), "--token-file", "token")
+    assert done.code == 0
+    assert "warning" not in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_token_file_that_others_can_read(shell: Shell, guarded: Sandbox) -> None:
+    """A token file that others can read is used, with a warning."""
+    Path("token").write_text(guarded.token(), "utf-8")
+    Path("token").chmod(0o644)
+    done = shell("export", "a.csv", *to(guarded), "--token-file", "token")
+    assert done.code == 0
+    assert "chmod 600" in done.err
+
+
+def test_token_from_standard_input(shell: Shell, guarded: Sandbox) -> None:
+    """--token-file - reads the token from standard input."""
+    args = ["export", "a.csv", *to(guarded), "--token-file", "-"]
+    assert shell(*args, stdin=guarded.token() + "\n").code == 0
+
+
+@pytest.mark.parametrize("text", ["", "two words", "a\nb"])
+def test_file_that_holds_no_token(shell: Shell, guarded: Sandbox, text: str) -> None:
+    """What is not one word is no token, and is not shown."""
+    Path("token").write_text(text, "utf-8")
+    Path("token").chmod(0o600)
+    done = shell("doctor", *to(guarded), "--token-file", "token")
+    assert done.code == 64
+    assert "--token-file" in done.err
+    assert text == "" or text not in done.err
+    assert "cannot be read" in shell("doctor", *to(guarded), "--token-file", "no").err
+
+
+def test_token_over_plain_http_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token for another host over http stays at home until the host is allowed by name."""
+    monkeypatch.setenv("PETSYNC_TOKEN", TOKEN)
+    done = shell("export", "a.csv", "--url", "http://shop.invalid/v2")
+    assert done.code == 64
+    assert "--allow-http shop.invalid" in done.err
+    allowed = shell("export", "a.csv", "--url", "http://shop.invalid/v2", "--allow-http", "x")
+    assert allowed.code == 64
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_reader_that_goes_away_is_no_error(box: Sandbox, tmp_path: Path, form: str) -> None:
+    """`petsync plan … | head` ends quietly, whether much or little is left to print."""
+    sheet = tmp_path / "a.csv"
+    sheet.write_text("id,name,status\n1,Max,available\n", "utf-8")
+    with process("plan", sheet, *to(box), "--format", form) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(30) == 1
+
+
+def test_no_colour_in_a_pipe(box: Sandbox, tmp_path: Path) -> None:
+    """Neither stream holds an escape sequence when it is not a terminal."""
+    sheet = tmp_path / "a.csv"
+    sheet.write_text("id,name,status\n1,Max,available\n", "utf-8")
+    done = finished("plan", sheet, *to(box), env={"TERM": "xterm-256color"})
+    assert "1 to change" in done.out
+    assert "\x1b" not in done.out + done.err
+
+
+def test_name_that_the_terminal_cannot_show(box: Sandbox, tmp_path: Path) -> None:
+    """A stream that knows only ASCII gets escapes, not a traceback."""
+    sheet = tmp_path / "a.csv"
+    sheet.write_text("id,name\n4,Одаː\n", "utf-8")
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    program = [*PROGRAM, "plan", str(sheet), *to(box)]
+    done = subprocess.run(program, env=env, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"\\u041e" in done.stdout
+
+
+def test_json_is_utf8_everywhere(box: Sandbox, tmp_path: Path) -> None:
+    """JSON on stdout is UTF-8 whatever the terminal speaks."""
+    sheet = tmp_path / "a.csv"
+    sheet.write_text("id,name\n4,Одаː\n", "utf-8")
+    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    program = [*PROGRAM, "plan", str(sheet), *to(box), "--json"]
+    done = subprocess.run(program, env=env, capture_output=True, check=True)
+    assert json.loads(done.stdout)["plan"]["changes"][0]["after"]["name"] == "Одаː"

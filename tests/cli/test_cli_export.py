@@ -1,0 +1,68 @@
+"""petsync export: the store as a spreadsheet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from commands import BIG, Shell, to
+
+from petsync import read_sheet
+from petsync.sandbox import Sandbox
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: str) -> None:
+    """What was exported plans to nothing, big ids and foreign letters included."""
+    done = shell("export", f"a{suffix}", *to(box))
+    assert (done.code, done.out) == (0, "")
+    assert "6 pets" in done.err
+    plan = shell("plan", f"a{suffix}", *to(box), "--exit-code")
+    assert plan.code == 0
+    assert "In sync: all 6 rows agree" in plan.out
+
+
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+def test_export_for_programs(shell: Shell, box: Sandbox, suffix: str) -> None:
+    """JSON and Parquet hold every pet, with exact ids."""
+    assert shell("export", f"a{suffix}", *to(box)).code == 0
+    path = Path(f"a{suffix}")
+    assert str(BIG) in (
+        path.read_text("utf-8") if suffix == ".json" else str(pd.read_parquet(path)["id"].tolist())
+    )
+
+
+def test_only_some_statuses_and_tags(shell: Shell, box: Sandbox) -> None:
+    """--status and --tag narrow the export; of both, a pet needs one of each."""
+
+    def ids(*options: str) -> list[int]:
+        assert shell("export", "a.csv", *to(box), *options).code == 0
+        return list(read_sheet("a.csv").frame["id"])
+
+    assert ids("--status", "sold", "--status", "pending") == [3, 4, 5, BIG]
+    assert ids("--tag", "calm") == [1, 3]
+    assert ids("--tag", "calm", "--tag", "friendly", "--status", "sold") == [BIG]
+
+
+def test_json_says_what_was_written(shell: Shell, box: Sandbox) -> None:
+    """With --json the result names the file and how many pets are in it."""
+    done = shell("export", "a.xlsx", *to(box), "--json")
+    assert done.json == {"file": "a.xlsx", "pets": 6, "store": box.url}
+
+
+def test_unknown_ending_sends_nothing(shell: Shell, box: Sandbox) -> None:
+    """A file type that cannot be written is a usage error before anything is asked."""
+    assert shell("export", "a.ods", *to(box)).code == 64
+    assert not box.requests
+
+
+def test_failed_export_leaves_the_old_file(shell: Shell, box: Sandbox) -> None:
+    """A store that fails, or refuses a status, does not cost the file that was there."""
+    Path("a.csv").write_text("mine", "utf-8")
+    done = shell("export", "a.csv", *to(box), "--status", "reserved")
+    assert done.code == 1
+    assert Path("a.csv").read_text("utf-8") == "mine"
+    missing = shell("export", "no/folder/a.csv", *to(box))
+    assert missing.code == 1
+    assert "folder" in missing.err

@@ -1,0 +1,160 @@
+"""petsync plan: what would change, and nothing sent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from commands import READING, Shell, to
+from openpyxl import load_workbook
+
+from petsync import load_plan
+from petsync.sandbox import Sandbox
+
+SAME = "id,name\n1,Rex\n"
+CHANGED = "id,name,status\n1,Max,available\n,New,sold\n"
+CONFLICT = "id,name,action\n99,Nobody,update\n"
+BLOCKED = "id,name\nx,Rex\n1,Rex\n"
+
+
+def _sheet(text: str) -> Path:
+    path = Path("pets.csv")
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(SAME, 0), (CHANGED, 2), (CONFLICT, 5), (BLOCKED, 3), (CHANGED + "x,y,sold\n", 2)],
+)
+def test_exit_code_on_request(shell: Shell, box: Sandbox, text: str, code: int) -> None:
+    """--exit-code tells in sync, pending, conflicts and blocked rows apart; else it is 0."""
+    sheet = _sheet(text)
+    assert shell("plan", sheet, *to(box), "--exit-code").code == code
+    assert shell("plan", sheet, *to(box)).code == 0
+
+
+def test_plan_only_reads(shell: Shell, box: Sandbox) -> None:
+    """Planning asks the store and changes nothing, in no format."""
+    before = box.pets()
+    sheet = _sheet(CHANGED + "77,Ghost,sold\n")
+    outputs = ["-o", "p.json", "-o", "p.html", "-o", "p.xlsx"]
+    assert shell("plan", sheet, *to(box), "--delete-missing", *outputs).code == 4
+    assert box.pets() == before
+    assert set(box.requests) <= READING
+
+
+def test_text_goes_to_stdout(shell: Shell, box: Sandbox) -> None:
+    """The plan is the result: it is on stdout, and stderr is silent."""
+    done = shell("plan", _sheet(CHANGED), *to(box))
+    assert "name: Rex -> Max" in done.out
+    assert "1 to add, 1 to change, 0 to delete" in done.out
+    assert done.err == ""
+
+
+def test_saved_plan_is_what_json_prints(shell: Shell, box: Sandbox) -> None:
+    """--json prints a whole saved plan, and -o saves one that only its owner can read."""
+    done = shell("plan", _sheet(CHANGED), *to(box), "--json", "-o", "p.json")
+    assert Path("p.json").read_text("utf-8").strip() == done.out.strip()
+    assert len(load_plan("p.json").changes) == 2
+    assert Path("p.json").stat().st_mode & 0o777 == 0o600 or os.name != "posix"
+    assert "Saved p.json" in done.err
+
+
+def test_one_plan_in_several_files(shell: Shell, box: Sandbox) -> None:
+    """-o takes the format from each file's ending, and the text is printed all the same."""
+    outputs = ["-o", "p.json", "-o", "p.html", "-o", "p.xlsx"]
+    done = shell("plan", _sheet(CHANGED), *to(box), *outputs)
+    assert "Rex -> Max" in done.out
+    assert "<title>Plan for pets.csv</title>" in Path("p.html").read_text("utf-8")
+    assert "Changes" in load_workbook("p.xlsx").sheetnames
+
+
+def test_html_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
+    """--format html prints a whole page; with -o it goes there and nothing is printed."""
+    sheet = _sheet(CHANGED)
+    assert shell("plan", sheet, *to(box), "--format", "html").out.startswith("<!doctype html>")
+    done = shell("plan", sheet, *to(box), "--format", "html", "-o", "page")
+    assert done.out == ""
+    assert Path("page").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_html_lists_every_change(shell: Shell, box: Sandbox) -> None:
+    """The page is complete where the text is cut."""
+    rows = "".join(f",Pet number {n},sold\n" for n in range(40))
+    shell("plan", _sheet("id,name,status\n" + rows), *to(box), "-o", "p.html")
+    page = Path("p.html").read_text("utf-8")
+    assert all(f"Pet number {n}" in page for n in range(40))
+
+
+@pytest.mark.parametrize(
+    "args", [["--format", "xlsx"], ["--json", "--format", "html"], ["--match-on", "id"]]
+)
+def test_options_that_cannot_be_met(shell: Shell, box: Sandbox, args: list[str]) -> None:
+    """What contradicts itself is a usage error before anything is asked."""
+    assert shell("plan", _sheet(SAME), *to(box), *args).code == 64
+    assert not box.requests
+
+
+def test_sheet_is_never_overwritten(shell: Shell, box: Sandbox) -> None:
+    """-o on the sheet itself, by whatever path, is refused."""
+    sheet = _sheet(SAME)
+    done = shell("plan", sheet, *to(box), "-o", sheet.resolve(), "--format", "html")
+    assert done.code == 64
+    assert sheet.read_text("utf-8") == SAME
+
+
+def test_guard_refuses(shell: Shell, box: Sandbox) -> None:
+    """A plan over a limit is shown with the reason and exits with 4, --exit-code or not; the
+    option that it names lets it pass.
+    """
+    sheet = _sheet("id,name\n1,Rex\n")
+    for more in ([], ["--exit-code"]):
+        done = shell("plan", sheet, *to(box), "--delete-missing", *more)
+        assert done.code == 4
+        assert "--max-delete" in done.out
+        assert "guard refuses" in done.err
+    assert shell("plan", sheet, *to(box), "--delete-missing", "--max-delete", "5").code == 0
+    assert shell("plan", sheet, *to(box), "--delete-missing", "--max-delete", "84%").code == 0
+    assert shell("plan", sheet, *to(box), "--delete-missing", "--max-delete", "4").code == 4
+
+
+def test_guard_refusal_is_in_the_json(shell: Shell, box: Sandbox) -> None:
+    """With --json the one document is the plan, its verdict in it."""
+    done = shell("plan", _sheet(SAME), *to(box), "--delete-missing", "--json")
+    assert done.code == 4
+    assert done.json["plan"]["verdict"]["refusals"]
+
+
+@pytest.mark.parametrize("option", ["--max-delete", "--max-update", "--max-add"])
+def test_limit_that_cannot_be_read(shell: Shell, box: Sandbox, option: str) -> None:
+    """A limit that is neither a number nor a percentage is named."""
+    done = shell("plan", _sheet(SAME), *to(box), option, "some")
+    assert done.code == 64
+    assert option in done.err
+
+
+def test_empty_sheet(shell: Shell, box: Sandbox) -> None:
+    """A sheet without rows is refused until --allow-empty."""
+    sheet = _sheet("id,name\n")
+    assert shell("plan", sheet, *to(box)).code == 4
+    assert shell("plan", sheet, *to(box), "--allow-empty", "--exit-code").code == 0
+
+
+def test_match_on_name(shell: Shell, box: Sandbox) -> None:
+    """--match-on finds the pet of a row without an id."""
+    sheet = _sheet("name,status\nRex,sold\n")
+    done = shell("plan", sheet, *to(box), "--match-on", "name")
+    assert "0 to add, 1 to change" in done.out
+    assert "1 to add, 0 to change" in shell("plan", sheet, *to(box)).out
+
+
+def test_status_that_only_the_store_has(shell: Shell) -> None:
+    """A status outside the profile that a pet has already blocks no row."""
+    from petsync import Pet
+
+    with Sandbox(auth=False, profile="live", pets=[Pet(id=1, name="Rex", status="lost")]) as box:
+        Path("petsync.toml").write_text('[service]\nstatuses = ["lost"]\n', "utf-8")
+        done = shell("plan", _sheet("id,status\n1,lost\n"), *to(box), "--exit-code")
+    assert done.code == 0

@@ -1,0 +1,137 @@
+"""petsync serve: a pet store of one's own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from commands import Shell, process, shop
+
+from petsync.cli import serve
+from petsync.cli.context import Context
+from petsync.sandbox import Sandbox, ServedInfo
+from petsync.wire.json import encode_pets
+
+
+@contextmanager
+def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]]:
+    """What the server said when it was ready; it is ended by the signal."""
+    with process("serve", "--port", "0", "--json", *args, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout is not None
+        lines = iter(running.stdout.readline, "")
+        text = ""
+        for line in lines:
+            text += line
+            if line == "}\n":
+                break
+        try:
+            yield json.loads(text)
+        finally:
+            running.send_signal(sign)
+            assert running.wait(20) == (0 if sign == signal.SIGINT else -sign)
+
+
+def test_serves_the_sample_catalogue(shell: Shell) -> None:
+    """A new store holds the sample catalogue and answers at the address that was said."""
+    with _served("--no-auth") as said:
+        assert said["pets"] == 1240
+        pets = httpx.get(said["url"] + "/pet/findByStatus?status=available").json()
+        assert len(pets) > 100
+        assert httpx.get(said["openapi_url"]).status_code == 200
+    assert said["db"] == ".petsync/store.db"
+
+
+def test_what_was_written_survives_kill(shell: Shell) -> None:
+    """After kill -9 and another start the pet is there, without any option."""
+    with _served("--no-auth", sign=signal.SIGKILL) as said:
+        pet = {"name": "Phoenix", "photoUrls": [], "status": "sold"}
+        number = httpx.post(said["url"] + "/pet", json=pet).json()["id"]
+    with _served("--no-auth") as said:
+        assert said["pets"] == 1241
+        assert httpx.get(f"{said['url']}/pet/{number}").json()["name"] == "Phoenix"
+
+
+def test_seed_and_db(shell: Shell) -> None:
+    """--seed fills the store that --db names."""
+    Path("pets.json").write_bytes(encode_pets(shop()))
+    with _served("--no-auth", "--seed", "pets.json", "--db", "mine.db") as said:
+        assert said["pets"] == 6
+    assert Path("mine.db").exists()
+    assert not Path(".petsync").exists()
+
+
+def test_token_for_the_client_that_was_said(shell: Shell) -> None:
+    """With auth, the client id and secret that were said get a token that opens the store."""
+    with _served("--db", "s.db") as said:
+        origin = said["url"].removesuffix("/v2")
+        client = (said["client_id"], said["client_secret"])
+        form = {"grant_type": "client_credentials"}
+        token = httpx.post(f"{origin}/oauth/token", data=form, auth=client).json()["access_token"]
+        address = said["url"] + "/pet/findByStatus?status=sold"
+        assert httpx.get(address).status_code == 401
+        head = {"authorization": f"Bearer {token}"}
+        assert httpx.get(address, headers=head).status_code == 200
+
+
+def test_profile_and_faults(shell: Shell) -> None:
+    """--profile and --faults reach the server."""
+    with _served("--no-auth", "--profile", "live", "--faults", "503=1,only=getPetById") as said:
+        assert said["profile"] == "live"
+        assert httpx.get(said["url"] + "/pet/1").status_code == 503
+        assert httpx.get(said["url"] + "/pet/findByStatus?status=lost").json() == []
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--faults", "429=2"], "429=2"),
+        (["--profile", "odd"], "odd"),
+        (["--seed", "none.json"], "none.json"),
+        (["--port", "70000"], "70000"),
+        (["--state", "file"], "file"),
+    ],
+)
+def test_options_that_cannot_be_used(shell: Shell, args: list[str], said: str) -> None:
+    """What cannot be served is named, as a usage error."""
+    Path("file").write_text("", "utf-8")
+    done = shell("serve", *args)
+    assert done.code == 64
+    assert said in done.err
+
+
+def test_port_in_use(shell: Shell) -> None:
+    """A port that somebody has is said to be in use."""
+    with Sandbox(auth=False) as box:
+        port = box.url.removesuffix("/v2").rpartition(":")[2]
+        done = shell("serve", "--port", port, "--db", "s.db")
+    assert done.code == 64
+    assert "in use" in done.err
+
+
+def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    """The address, how to get a token, and every warning are on stderr, stdout stays empty."""
+    info = ServedInfo(
+        url="http://127.0.0.1:8080/v2",
+        openapi_url="http://127.0.0.1:8080/openapi.json",
+        profile="standard",
+        auth=True,
+        db=Path("s.db"),
+        pets=6,
+        client_id="sandbox",
+        client_secret="shown",
+        api_key="key",
+        warnings=("0.0.0.0 can be reached from other machines",),
+    )
+    serve._tell(Context(), info)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("warning: 0.0.0.0 can be reached from other machines\n")
+    assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in said.err
+    assert "http://127.0.0.1:8080/oauth/token" in said.err

@@ -1,0 +1,114 @@
+"""Commands on a terminal: questions, colours, the progress bar, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from commands import BIG, PROGRAM, READING, Shell, to
+
+from petsync.sandbox import Sandbox
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
+
+CHANGED = f"id,name,status\n1,Max,available\n,New,sold\n{BIG},Sean,sold\n2,Mia,available\n"
+
+
+def _sheet(text: str = CHANGED) -> None:
+    Path("pets.csv").write_text(text, "utf-8")
+
+
+def _names(box: Sandbox) -> set[str | None]:
+    return {pet.name for pet in box.pets()}
+
+
+@contextmanager
+def _terminal(*args: object, cwd: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A command on a terminal of its own: its end to talk to, and the process."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "90"}
+    env.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        [*PROGRAM, *map(str, args)], stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env=env
+    ) as running:
+        os.close(theirs)
+        try:
+            yield ours, running
+        finally:
+            os.close(ours)
+
+
+def _until(end: int, wanted: str = "", seconds: float = 30.0) -> str:
+    """What the terminal shows until `wanted`, or until the command closes it."""
+    seen = b""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and (not wanted or wanted.encode() not in seen):
+        if select.select([end], [], [], 0.2)[0]:
+            try:
+                more = os.read(end, 4096)
+            except OSError:
+                break
+            if not more:
+                break
+            seen += more
+    return seen.decode("utf-8", "replace")
+
+
+def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
+    """On a terminal the plan is coloured, a question is asked, and a bar shows how far it is."""
+    _sheet()
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        asked = _until(end, "[y/N]")
+        assert "\x1b[" in asked
+        assert f"Send these 3 changes to {box.url}?" in asked
+        assert "Max" not in _names(box)
+        os.write(end, b"y\n")
+        rest = _until(end)
+        assert running.wait(30) == 0
+    assert "Applying" in rest
+    assert "3/3" in rest
+    assert "Max" in _names(box)
+
+
+def test_terminal_no_means_no(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
+    """Anything but yes sends nothing, and the code says pending."""
+    _sheet()
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        _until(end, "[y/N]")
+        os.write(end, b"\n")
+        assert "Nothing was sent" in _until(end)
+        assert running.wait(30) == 2
+    assert set(box.requests) <= READING
+
+
+def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
+    """Ctrl-C at the question sends nothing and exits with 7."""
+    _sheet()
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        _until(end, "[y/N]")
+        running.send_signal(signal.SIGINT)
+        assert "interrupted" in _until(end)
+        assert running.wait(30) == 7
+    assert set(box.requests) <= READING
+
+
+def test_no_color_is_obeyed(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
+    """NO_COLOR keeps colours off a terminal."""
+    _sheet("id,name\n1,Max\n")
+    env = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
+    ours, theirs = pty.openpty()
+    program = [*PROGRAM, "plan", "pets.csv", *to(box)]
+    with subprocess.Popen(program, stdout=theirs, stderr=theirs, cwd=tmp_path, env=env) as running:
+        os.close(theirs)
+        shown = _until(ours)
+        assert running.wait(30) == 0
+    os.close(ours)
+    assert "1 to change" in shown
+    assert "\x1b[3" not in shown

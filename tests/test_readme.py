@@ -1,0 +1,54 @@
+"""The README says what the commands say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from petsync.cli.reference import BEGIN, END, reference, with_reference
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+
+
+def test_readme_has_the_present_help() -> None:
+    """The command reference is what --help says; `python -m petsync.cli.reference --write
+    README.md` brings it up to date.
+    """
+    text = README.read_text("utf-8")
+    assert text == with_reference(text)
+
+
+def test_reference_is_the_same_in_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The width of the terminal in which it is made does not matter."""
+    usual = reference()
+    monkeypatch.setenv("COLUMNS", "200")
+    assert reference() == usual
+    assert max(map(len, usual.splitlines())) <= 80
+
+
+def test_reference_replaces_only_what_is_between_the_markers() -> None:
+    """The README's other text stays, and a second time changes nothing."""
+    once = with_reference(f"# Head\n{BEGIN}\nold\n{END}\ntail\n")
+    assert once.startswith(f"# Head\n{BEGIN}\n### petsync\n")
+    assert once.endswith(f"{END}\ntail\n")
+    assert "old\n" not in once
+    assert with_reference(once) == once
+
+
+@pytest.mark.parametrize("text", ["none", BEGIN, f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
+def test_readme_without_markers_is_not_touched(text: str) -> None:
+    """Markers that are missing or in disorder are an error, not a guess."""
+    with pytest.raises(ValueError, match="needs one"):
+        with_reference(text)
+
+
+def test_program_writes_the_reference(tmp_path: Path) -> None:
+    """`python -m petsync.cli.reference --write FILE` puts it into the file."""
+    file = tmp_path / "README.md"
+    file.write_text(f"{BEGIN}\n{END}\n", "utf-8")
+    program = [sys.executable, "-m", "petsync.cli.reference", "--write", str(file)]
+    subprocess.run(program, check=True)
+    assert "### petsync apply" in file.read_text("utf-8")
