@@ -29,7 +29,7 @@ def differing(before: Pet, after: Pet) -> tuple[Column, ...]:
 
 def same(one: Pet, other: Pet, column: Column) -> bool:
     """Whether two pets agree in a column: names trimmed and in NFC, status without regard to
-    case, tags as a set, photo URLs as an ordered list.
+    case, tags as a set, photo URLs as an ordered list in which each counts once (a sheet's are).
     """
     return key(one, column) == key(other, column)
 
@@ -62,7 +62,7 @@ _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "category": lambda pet: normal(_category(pet)),
     "category_id": _category_id,
     "tags": lambda pet: frozenset(map(_tag_key, filter(_says, pet.tags))),
-    "photo_urls": lambda pet: pet.photo_urls,
+    "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
 }
 
 _CELLS: Mapping[Column, Callable[[Pet], str]] = {

@@ -50,14 +50,14 @@ def _category(
     old: Category | None, said: Mapping[Column, Any], vocabulary: Vocabulary
 ) -> Category | None:
     name, number = said.get("category"), said.get("category_id")
-    if name == "":
-        return None
     if name is None:
         return _numbered(old, number, vocabulary)
-    if number is None or contradiction(said, vocabulary):
-        return _named(old, name, vocabulary)
     if old is not None and (old.id, normal(old.name)) == (number, normal(name)):
         return old
+    if name == "":
+        return None
+    if number is None or contradiction(said, vocabulary):
+        return _named(old, name, vocabulary)
     return Category(number, name)
 
 
@@ -84,9 +84,9 @@ def _tags(old: tuple[Tag, ...], said: Iterable[Tag], vocabulary: Vocabulary) -> 
 
 
 def _tag(said: Tag, old: tuple[Tag, ...], vocabulary: Vocabulary) -> Tag:
-    for tag in old:
-        if _means(said, tag):
-            return tag
+    meant = [tag for tag in old if _means(said, tag)]
+    if meant:
+        return next((tag for tag in meant if (tag.id, tag.name) == (said.id, said.name)), meant[0])
     if said.id is None and said.name:
         return vocabulary.tag_named(said.name) or said
     if said.id is not None and said.name is None:

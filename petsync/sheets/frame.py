@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from petsync.errors import SheetError
 from petsync.model import Tag
+from petsync.sheets.clear import escaped
 from petsync.sheets.grid import Cells, Grid
 from petsync.sheets.headers import Mapper
 from petsync.sheets.read import CLEAR, STATUSES, judged
@@ -36,16 +37,17 @@ def sheet_from_frame(
 ) -> Sheet:
     """What a DataFrame says: a missing value nothing, an empty text or list "make it empty".
 
-    Rows are numbered from 0, by position. Lists in `tags` hold `Tag` values or text as in a cell;
-    text is read as a cell's is. Raises SheetError where no column is one of petsync's.
+    Rows are numbered from 0, by position. A list in `tags` holds `Tag` values or names; a text in
+    place of a list is read as a cell's is. The text "[clear]" is a text. Raises SheetError where
+    no column is one of petsync's.
     """
     header = [str(name) for name in frame.columns if name != EXTRA]
-    columns = [_cells(str(name), frame[name]) for name in frame.columns if name != EXTRA]
     mapper = Mapper.of(_NAME, mapping)
     if not mapper.score(header):
         raise mapper.unusable([header])
     if len(set(header)) < len(header):
         raise SheetError("the DataFrame has two columns of one name", hint="Rename one of them.")
+    columns = [_cells(str(name), frame[name]) for name in frame.columns if name != EXTRA]
     grid = Grid(
         tab="",
         header=header,
@@ -71,11 +73,13 @@ def _text(name: str, value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
-    text = str(value)
-    return CLEAR if text == "" and name in COLUMNS else text
+    if value == "" and name in COLUMNS:
+        return CLEAR
+    return escaped(str(value), CLEAR)
 
 
 def _joined(name: str, items: Sequence[Any]) -> str:
     if name == "photo_urls":
-        return format_photo_urls(map(str, items))
-    return format_tags(item if isinstance(item, Tag) else Tag(None, str(item)) for item in items)
+        return escaped(format_photo_urls(map(str, items)), CLEAR)
+    tags = (item if isinstance(item, Tag) else Tag(None, str(item)) for item in items)
+    return escaped(format_tags(tags), CLEAR)
