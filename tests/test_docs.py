@@ -1,0 +1,230 @@
+"""The documentation: complete, up to date, and true where a machine can tell."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.metadata
+import json
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from petsync import errors
+from petsync.cli.entry import cli
+from petsync.profile import ServiceProfile
+from petsync.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+_LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"(?:^|&& |`)petsync ([a-z]+)([^`\n|#]*)", re.MULTILINE)
+_OPTION = re.compile(r"(?<=\s)--?[a-z][a-z-]*")
+_ROW = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+_MACHINE_PATH = re.compile(r"(?:/home/|/root/|/Users/|/tmp/|/work/|[A-Z]:\\\\Users)")
+
+
+def _page(name: str) -> str:
+    return (DOCS / name).read_text("utf-8")
+
+
+def _rows(name: str) -> set[str]:
+    """What the tables' rows begin with, where that is code."""
+    return set(_ROW.findall(_page(name)))
+
+
+def test_every_field_of_a_profile_is_explained() -> None:
+    """profiles.md has a row for each field of ServiceProfile, and for no other."""
+    fields = {field.name for field in dataclasses.fields(ServiceProfile)}
+    table = _page("profiles.md").partition("## Every field")[2].partition("\n## ")[0]
+    assert set(_ROW.findall(table)) == fields
+
+
+def test_profiles_are_as_their_page_says() -> None:
+    """The values that profiles.md gives for `standard` and `live` are the profiles' own."""
+    from petsync.profile import LIVE, STANDARD
+
+    table = _page("profiles.md").partition("## Every field")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    said = {
+        row[0].strip("`"): (_literal(row[2]), _literal(row[3], same=_literal(row[2])))
+        for row in rows
+    }
+    for name, values in said.items():
+        ours = tuple(_plain(getattr(profile, name)) for profile in (STANDARD, LIVE))
+        assert values == ours, name
+
+
+def _literal(cell: str, *, same: object = None) -> object:
+    """The value that a cell begins with, in TOML's spelling; `the same` is the cell's before."""
+    found = re.match(r"`([^`]*)`", cell)
+    if found is None:
+        assert cell == "the same"
+        return same
+    return json.loads(found[1])
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _requirements(*, extras: bool) -> Iterator[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    yield from map(_name, project["dependencies"])
+    if extras:
+        for texts in project["optional-dependencies"].values():
+            yield from map(_name, texts)
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert found is not None
+    return found[0].lower()
+
+
+def test_every_dependency_has_its_line() -> None:
+    """dependencies.md has a row for each requirement in pyproject.toml, and for no other."""
+    told = {_name(text) for text in _rows("dependencies.md")}
+    assert told == set(_requirements(extras=True)) | {"petsync"}
+
+
+def test_everything_imported_is_a_dependency() -> None:
+    """What the package imports is a base dependency, not only there by another package's grace."""
+    declared = {_name(text).replace("-", "_") for text in _requirements(extras=False)}
+    modules = importlib.metadata.packages_distributions()
+    for path in (ROOT / "petsync").rglob("*.py"):
+        for module in _imported(path) - sys.stdlib_module_names - {"petsync"}:
+            owners = {_name(owner).replace("-", "_") for owner in modules[module]}
+            assert owners & declared, f"{path}: {module}"
+
+
+def _imported(path: Path) -> set[str]:
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_findings_page_is_up_to_date() -> None:
+    """findings.md is what docs/make.py writes from the rules."""
+    make = runpy.run_path(str(DOCS / "make.py"))
+    assert _page("findings.md") == make["findings_page"](), "run: python docs/make.py"
+
+
+def test_every_setting_is_in_the_table() -> None:
+    """python.md names every setting and, where it has one, its variable."""
+    page = _page("python.md")
+    for field in dataclasses.fields(Settings):
+        is_secret = field.name in ("token", "api_key")
+        variable = f"`PETSYNC_{field.name.upper()}`"
+        assert (variable if is_secret else f"`{field.name}`") in page or f"[{field.name}]" in page
+
+
+def test_every_error_is_in_the_table() -> None:
+    """python.md lists every error with its exit code and the builtin that it also is."""
+    lines = _page("python.md").splitlines()
+    cells = ([cell.strip(" `") for cell in line.split("|")] for line in lines)
+    rows = {row[1]: row[2:4] for row in cells if len(row) == 6}
+    for name in set(errors.__all__) - {"PetsyncError"}:
+        error = getattr(errors, name)
+        assert rows[name] == [_natural(error), str(error.exit_code)], name
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for language, code in _FENCE.findall(text):
+        if language == "sh":
+            yield from _COMMAND.findall(code)
+    for code in re.findall(r"`petsync [^`\n]+`", _FENCE.sub("", text)):
+        yield from _COMMAND.findall(code)
+
+
+def _natural(error: type[Exception]) -> str:
+    """The builtin that an error also is; "" where that is Exception alone."""
+    builtins = [kind.__name__ for kind in error.__mro__ if kind.__module__ == "builtins"]
+    return "" if builtins[0] == "Exception" else builtins[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_have_their_options(page: Path) -> None:
+    """Each option of a petsync command that a page shows is one that the command has."""
+    for name, rest in _commands(page.read_text("utf-8")):
+        known = {text for option in cli.commands[name].params for text in option.opts}
+        known |= {text for option in cli.commands[name].params for text in option.secondary_opts}
+        assert set(_OPTION.findall(rest)) <= known | {"--help"}, f"petsync {name}{rest}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """A relative link on a page leads to a file, and its fragment to a heading there."""
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    for link in _LINK.findall(text):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        place, _, fragment = link.partition("#")
+        target = page.parent / place if place else page
+        assert target.exists(), link
+        assert not fragment or fragment in _anchors(target), link
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_says_nothing_of_a_machine(page: Path) -> None:
+    """No page holds a path of the machine that it was written on."""
+    assert not re.search(r"/home/\w|/root/|/work/|/Users/\w", page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("page", ["python.md", "sandbox.md"])
+def test_python_blocks_run(page: str, tmp_path: Path) -> None:
+    """The Python blocks of a page run, in order, as one script with warnings as errors."""
+    blocks = [code for language, code in _FENCE.findall(_page(page)) if language == "python"]
+    script = tmp_path / "blocks.py"
+    script.write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def _cells(notebook: Path) -> list[dict[str, Any]]:
+    cells: list[dict[str, Any]] = json.loads(notebook.read_text("utf-8"))["cells"]
+    return cells
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
+def test_notebook_shows_its_outputs(notebook: Path) -> None:
+    """A notebook was run from top to bottom, without an error, a warning or a machine's path."""
+    code = [cell for cell in _cells(notebook) if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    assert not _MACHINE_PATH.search(json.dumps(outputs, ensure_ascii=False))
+    shown = {kind for output in outputs for kind in output.get("data", {})}
+    assert {"text/plain", "text/html", "image/png"} <= shown
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)
+def test_notebook_links_lead_somewhere(notebook: Path) -> None:
+    """A relative link in a notebook's text leads to a file."""
+    text = "".join("".join(c["source"]) for c in _cells(notebook) if c["cell_type"] == "markdown")
+    links = [link for link in _LINK.findall(text) if not link.startswith("http")]
+    assert links
+    assert not [link for link in links if not (notebook.parent / link).exists()]
