@@ -1,7 +1,8 @@
 """Session: sends calls to one service and reads the answers.
 
-It drives httpx's aiohttp transport itself. At 32 connections httpx.AsyncClient reaches about a
-tenth of this on its default transport, and two thirds on this one (benchmarks/requests.py).
+It drives aiohttp itself: httpx.AsyncClient on its default transport reaches less than a tenth of
+its rate at 32 connections (benchmarks/requests.py), and httpx's requests and responses alone would
+nearly double the time of one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,21 @@ from petsync.client.auth import Credentials
 from petsync.client.origin import checked_base, redirect_target
 from petsync.client.pace import Pace
 from petsync.client.retry import RetryPolicy
-from petsync.client.transport import ERRORS, aiohttp_transport, never_sent
-from petsync.errors import ApiError, NotFoundError, ResponseError, TransportError
+from petsync.client.transport import (
+    ERRORS,
+    AiohttpCarrier,
+    Carrier,
+    HttpxCarrier,
+    encoded,
+    never_sent,
+)
+from petsync.errors import (
+    ApiError,
+    NotFoundError,
+    ResponseError,
+    SettingsError,
+    TransportError,
+)
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire.failure import error_for
 from petsync.wire.message import Call, Request, Response
@@ -37,8 +51,9 @@ _AGENT = "petsync/0.1"
 class Session:
     """A service's base URL, how it is spoken to, and the connections to it.
 
-    `timeout` is in seconds: for connecting, and for each wait for more of an answer. Raises
-    SettingsError for a base URL that cannot be used; `send` raises ApiError and nothing else.
+    `timeout` is in seconds: for connecting, and for each wait for more of an answer. `transport`
+    makes an httpx transport that is used instead of aiohttp. Raises SettingsError for a base URL
+    that cannot be used; `send` raises ApiError and nothing else.
     """
 
     def __init__(
@@ -53,13 +68,13 @@ class Session:
         transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
+        self._encoded_base = _encoded_base(self.base_url)
         self.profile = profile
         self.pace = Pace()
         self.credentials = credentials
         self._retry, self._allow_http = retry, allow_http
-        self._timeout = {"connect": min(timeout, 10.0), "read": timeout, "pool": None}
-        self._make_transport = transport or (lambda: aiohttp_transport(self.base_url))
-        self._transport: httpx.AsyncBaseTransport | None = None
+        self._timeout, self._transport = timeout, transport
+        self._carrier: Carrier | None = None
 
     async def send(self, call: Call[T]) -> T:
         """The call's result, after as many attempts as are safe."""
@@ -94,15 +109,16 @@ class Session:
             credentials=Credentials(mine.token if token else None, mine.key if key else None),
             profile=self.profile,
             retry=RetryPolicy(attempts=1),
-            timeout=self._timeout["read"] or 30.0,
+            timeout=self._timeout,
             allow_http=self._allow_http,
+            transport=self._transport,
         )
 
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
+        carrier, self._carrier = self._carrier, None
+        if carrier is not None:
+            await carrier.close()
 
     async def _attempt(self, call: Call[T]) -> T:
         request = call.request
@@ -120,43 +136,36 @@ class Session:
 
     async def _answer(self, request: Request) -> Response:
         await self.pace.wait()
-        return await self._exchange(request, self.base_url + request.target, _REDIRECTS)
+        return await self._exchange(request, self._encoded_base + request.target, _REDIRECTS)
 
     def _masked(self, response: Response) -> Response:
         return replace(response, body=self.credentials.masked(response.body))
 
     async def _exchange(self, request: Request, url: str, redirects: int) -> Response:
+        target = None
         try:
             response = await self._once(request, url)
+            if 300 <= response.status < 400 and response.status != 304:
+                target = encoded(redirect_target(request, response, url))
         except ERRORS as error:
             raise self._transport_error(request, error) from None
-        if 300 <= response.status < 400 and response.status != 304:
-            target = redirect_target(request, response, url)
-            if redirects:
-                return await self._exchange(request, target, redirects - 1)
+        if target is not None and redirects:
+            return await self._exchange(request, target, redirects - 1)
         return response
 
     async def _once(self, request: Request, url: str) -> Response:
-        if self._transport is None:
-            self._transport = self._make_transport()
-        outgoing = httpx.Request(
-            request.method,
-            url,
-            headers=self._headers(request),
-            content=request.body or None,
-            extensions={"timeout": self._timeout},
+        if self._carrier is None:
+            self._carrier = self._make_carrier()
+        response = await self._carrier.carry(
+            request.method, url, self._headers(request), request.body
         )
-        incoming = await self._transport.handle_async_request(outgoing)
-        try:
-            body = await incoming.aread()
-        finally:
-            await incoming.aclose()
-        log.debug("%s %s: %d", request.method, url, incoming.status_code)
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1")
-            for name, value in incoming.headers.raw
-        }
-        return Response(incoming.status_code, headers, body)
+        log.debug("%s %s: %d", request.method, url, response.status)
+        return response
+
+    def _make_carrier(self) -> Carrier:
+        if self._transport is None:
+            return AiohttpCarrier(self.base_url, self._timeout)
+        return HttpxCarrier(self._transport(), self._timeout)
 
     def _headers(self, request: Request) -> dict[str, str]:
         headers = {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
@@ -178,3 +187,10 @@ class Session:
             may_have_happened=not unsent,
             hint="Is the address right, and the service up?" if unsent else "",
         )
+
+
+def _encoded_base(url: str) -> str:
+    try:
+        return encoded(url)
+    except httpx.InvalidURL as error:
+        raise SettingsError(f"the address {url!r} cannot be read: {error}") from None

@@ -1,21 +1,31 @@
-"""httpx's transport on aiohttp, set up so that nothing is repeated, kept or routed unseen."""
+"""What carries requests to the service: aiohttp, or any httpx transport that is given instead.
+
+Neither follows a redirect, keeps a cookie or repeats a request: session.py decides all that.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
 import aiohttp
 import httpx
-import httpx_aiohttp
+from yarl import URL
 
 from petsync.client.origin import is_loopback
+from petsync.wire.message import Response
 
-__all__ = ["ERRORS", "aiohttp_transport", "never_sent"]
+__all__ = ["ERRORS", "AiohttpCarrier", "Carrier", "HttpxCarrier", "encoded", "never_sent"]
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError)
-"""Everything that a transport raises where no whole answer came."""
+"""Everything that a carrier raises where no whole answer came."""
 
 _CONNECTIONS = 64
 _IDLE_SECONDS = 4.0
 """Below uvicorn's five seconds: a connection that the server is about to close is not used."""
+_LONGEST_CONNECT = 10.0
 _NEVER_SENT = (
     httpx.UnsupportedProtocol,
     httpx.InvalidURL,
@@ -24,33 +34,121 @@ _NEVER_SENT = (
 )
 
 
-def aiohttp_transport(base_url: str) -> httpx.AsyncBaseTransport:
-    """A transport without cookies, that asks the environment for a proxy unless the service is on
-    this machine.
-    """
-    local = is_loopback(httpx.URL(base_url).host)
-    transport = httpx_aiohttp.AiohttpTransport()
+class Carrier(Protocol):
+    """Takes one request to the service, and its whole answer back."""
 
-    def session() -> aiohttp.ClientSession:
-        made = aiohttp.ClientSession(
+    async def carry(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> Response:
+        """The answer, decompressed. `url` is as `encoded` makes it. Raises one of ERRORS."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class AiohttpCarrier:
+    """Carries by aiohttp. It is made where a loop runs, and asks the environment once for a proxy
+    unless the service is on this machine. `timeout` is in seconds, for each wait.
+    """
+
+    def __init__(self, base_url: str, timeout: float) -> None:
+        secure = urlsplit(base_url).scheme == "https"
+        self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=_CONNECTIONS, keepalive_timeout=_IDLE_SECONDS, ssl=transport.ssl_context
+                limit=_CONNECTIONS,
+                keepalive_timeout=_IDLE_SECONDS,
+                ssl=httpx.create_ssl_context() if secure else True,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=not local,
+            timeout=aiohttp.ClientTimeout(
+                sock_connect=min(timeout, _LONGEST_CONNECT), sock_read=timeout
+            ),
+            proxy=_proxy(base_url),
         )
         # aiohttp would send a PUT or DELETE again by itself after a lost connection, and nobody
         # would know that the first may have happened. Retries are client/retry.py's to decide.
-        made._retry_connection = False
-        return made
+        self._client._retry_connection = False
 
-    transport.client = session
-    return transport
+    async def carry(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> Response:
+        """As Carrier says."""
+        async with self._client.request(
+            method,
+            URL(url, encoded=True),
+            headers=headers,
+            data=body or None,
+            allow_redirects=False,
+        ) as answer:
+            content = await answer.read()
+            return Response(answer.status, _readable(answer.raw_headers), content)
+
+    async def close(self) -> None:
+        """As Carrier says."""
+        await self._client.close()
+
+
+class HttpxCarrier:
+    """Carries by an httpx transport, which says what it does beyond HTTP itself."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, timeout: float) -> None:
+        self._transport = transport
+        self._extensions = {
+            "timeout": {
+                "connect": min(timeout, _LONGEST_CONNECT),
+                "read": timeout,
+                "write": timeout,
+                "pool": None,
+            }
+        }
+
+    async def carry(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> Response:
+        """As Carrier says."""
+        request = httpx.Request(
+            method, url, headers=headers, content=body or None, extensions=self._extensions
+        )
+        answer = await self._transport.handle_async_request(request)
+        try:
+            content = await answer.aread()
+        finally:
+            await answer.aclose()
+        return Response(answer.status_code, _readable(answer.headers.raw), content)
+
+    async def close(self) -> None:
+        """As Carrier says."""
+        await self._transport.aclose()
+
+
+def encoded(url: str) -> str:
+    """The URL in ASCII, as it is sent; what is encoded stays so. Raises httpx.InvalidURL."""
+    return str(httpx.URL(url))
 
 
 def never_sent(error: BaseException) -> bool:
     """Whether the request surely never left: there was no connection to send it on.
 
-    The transport calls refused and lost connections alike a ConnectTimeout; its cause tells.
+    httpx-aiohttp calls refused and lost connections alike a ConnectTimeout; its cause tells.
     """
     return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
+
+
+def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+
+
+def _proxy(base_url: str) -> str | None:
+    """The environment's proxy for the service.
+
+    aiohttp's own `trust_env` would ask in a thread for every request, and would send what
+    ~/.netrc has for the host.
+    """
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    if is_loopback(host) or proxy_bypass(host):
+        return None
+    proxy = getproxies().get(parts.scheme)
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

@@ -1,0 +1,177 @@
+"""What carries the requests: aiohttp set up to do nothing unseen, or a given httpx transport."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from scripted import ScriptedServer, answer
+
+from petsync.client import auth
+from petsync.client.api import AsyncApi
+from petsync.client.retry import RetryPolicy
+from petsync.client.session import Session
+from petsync.errors import NotFoundError, SettingsError, TransportError
+from petsync.model import Pet
+from petsync.profile import STANDARD
+
+PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")
+PETS = answer(200, b"[]", content_type="application/json")
+FAR = "http://shop.example/v2"
+Act = Callable[[AsyncApi], Coroutine[Any, Any, Any]]
+
+
+def do(act: Act, url: str, **options: Any) -> Any:
+    """What the call returns or raises, from a session that is closed again."""
+
+    async def work() -> Any:
+        session = Session(url, retry=RetryPolicy(attempts=2, first=0.001), **options)
+        try:
+            return await act(AsyncApi(session))
+        finally:
+            await session.close()
+
+    return asyncio.run(work())
+
+
+def get(api: AsyncApi) -> Coroutine[Any, Any, Pet]:
+    """GetPetById."""
+    return api.get_pet_by_id(7)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the environment says of proxies is not what the tests are about."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+class Counted(httpx.AsyncHTTPTransport):
+    """httpx's own transport, that knows what went through it and whether it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.closed = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.seen.append(f"{request.method} {request.url.path}")
+        return await super().handle_async_request(request)
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await super().aclose()
+
+
+def test_any_httpx_transport_can_carry_the_requests() -> None:
+    """Bodies, credentials, errors and retries are the same, and the session closes it."""
+    made = Counted()
+    options = {"transport": lambda: made, "credentials": auth.bearer("t0ken")}
+    with ScriptedServer(PET, None, PET, answer(404)) as server:
+
+        async def act(api: AsyncApi) -> None:
+            assert (await api.add_pet(Pet(name="Rex"))).id == 7
+            assert (await api.get_pet_by_id(7)).name == "Rex"
+            with pytest.raises(NotFoundError):
+                await api.get_pet_by_id(8)
+
+        do(act, server.url, **options)
+    assert made.seen == ["POST /v2/pet", "GET /v2/pet/7", "GET /v2/pet/7", "GET /v2/pet/8"]
+    assert made.closed
+    assert server.requests[0].endswith('"name":"Rex","photoUrls":[],"tags":[]}')
+    assert all("bearer t0ken" in request.lower() for request in server.requests)
+
+
+def test_no_exception_of_a_given_transport_escapes() -> None:
+    """A closed port is a TransportError there too."""
+    with ScriptedServer(PET) as server:
+        url = server.url
+    with pytest.raises(TransportError, match="getPetById of pet 7"):
+        do(get, url, transport=httpx.AsyncHTTPTransport)
+
+
+def test_a_narrowed_session_uses_the_given_transport() -> None:
+    """What was chosen for a session holds for the one that is made from it."""
+    made = Counted()
+    with ScriptedServer(PET) as server:
+
+        async def act(api: AsyncApi) -> None:
+            narrowed = api.session.narrowed()
+            assert (await AsyncApi(narrowed).get_pet_by_id(7)).id == 7
+            await narrowed.close()
+
+        do(act, server.url, transport=lambda: made)
+    assert made.seen == ["GET /v2/pet/7"]
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_the_proxy_of_the_environment_carries_what_leaves_the_machine(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its own credentials; a service on this machine is spoken to directly."""
+    with ScriptedServer(PET) as proxy, ScriptedServer(PET) as server:
+        at = proxy.url.removeprefix("http://").removesuffix("/v2")
+        monkeypatch.setenv("http_proxy", f"{scheme}me:pw@{at}")
+        assert do(get, FAR).id == 7
+        assert do(get, server.url).id == 7
+    (request,) = proxy.requests
+    assert request.startswith(f"GET {FAR}/pet/7 ")
+    assert "proxy-authorization: basic bwu6chc=" in request.lower()
+    assert len(server.requests) == 1
+    assert "proxy" not in server.requests[0].lower()
+
+
+def test_a_host_that_the_environment_exempts_is_not_sent_to_its_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """no_proxy is heeded; the host does not exist, so the proxy's silence tells."""
+    with ScriptedServer(PET) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v2"))
+        monkeypatch.setenv("no_proxy", "shop.invalid")
+        with pytest.raises(TransportError):
+            do(get, "http://shop.invalid/v2")
+    assert proxy.requests == []
+
+
+@pytest.mark.parametrize("options", [{}, {"credentials": auth.bearer("t0ken")}])
+def test_what_netrc_has_for_the_host_is_never_sent(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login that was kept for other programs is not the service's business."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine shop.example login me password hunter2\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    with ScriptedServer(PET) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v2"))
+        assert do(get, FAR, allow_http=["shop.example"], **options).id == 7
+    assert "basic" not in proxy.requests[0].lower()
+
+
+def test_what_is_percent_encoded_is_sent_so() -> None:
+    """A comma inside a value never becomes a comma between values."""
+    with ScriptedServer(PETS) as server:
+        profile = replace(STANDARD, array_style="multi")
+        do(lambda api: api.find_pets_by_tags(["a,b", "ü&"]), server.url, profile=profile)
+    assert server.requests[0].startswith("GET /v2/pet/findByTags?tags=a%2Cb&tags=%C3%BC%26 ")
+
+
+def test_a_path_that_is_not_ascii_is_encoded() -> None:
+    """In the base URL, and where a redirect points."""
+    moved = answer(307, location="/v2/neu hier/7")
+    with ScriptedServer(moved, PET) as server:
+        assert do(get, server.url + "/größe").id == 7
+    assert server.requests[0].startswith("GET /v2/gr%C3%B6%C3%9Fe/pet/7 ")
+    assert server.requests[1].startswith("GET /v2/neu%20hier/7 ")
+
+
+def test_a_base_url_that_cannot_be_encoded_is_refused_at_once() -> None:
+    """Before anything is sent."""
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Session("http://shop.example/\x01")
