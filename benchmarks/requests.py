@@ -1,0 +1,290 @@
+"""getPetById as fast as it goes: petsync's client beside its peers, at 32 connections.
+
+    python benchmarks/requests.py [ROUNDS]        (default: 5)
+
+The sandbox serves the sample catalogue from a process of its own; every contender runs in this one,
+on asyncio's own event loop, and asks for the same pets. A round takes each contender once, for a
+fixed number of requests. Ratios are medians of the rounds' own ratios: whatever else the machine
+does falls on neighbours alike. CPU is this process's alone, so it tells clients apart even where
+the server is what limits them.
+
+Nobody's generated client is kept: openapi-generator makes it here from the sandbox's own OpenAPI
+document (`pip install petsync[bench]` brings the generator, a Java for it, and what the generated
+code imports). Without it, and without wrk, those rows are left out, and why is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import multiprocessing
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+
+from petsync.client.api import AsyncApi
+from petsync.client.session import Session
+from petsync.samples import sample_data
+
+Get = Callable[[int], Awaitable[object]]
+
+CONNECTIONS = 32
+OURS, DEFAULT, GENERATED = "petsync", "httpx, default transport", "generated, asyncio"
+RAW, BLOCKING, WRK = "aiohttp", "generated, urllib3, one by one", "wrk, the server's limit"
+LIMITS = {DEFAULT: 8.0, GENERATED: 1.2}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A client: `open` yields a function that gets one pet. `requests` make a round of seconds."""
+
+    name: str
+    answer: str
+    requests: int
+    open: Callable[[str], AbstractAsyncContextManager[Get]]
+    connections: int = CONNECTIONS
+
+
+@dataclass(frozen=True)
+class Round:
+    """One contender's requests a second, and its CPU in microseconds a request."""
+
+    rate: float
+    cpu: float | None = None
+
+
+def main(rounds: int) -> None:
+    """Print the table, what is missing from it, and whether the limits are kept."""
+    ids = [pet["id"] for pet in json.loads((sample_data() / "store.json").read_bytes())]
+    with server() as url, tempfile.TemporaryDirectory(prefix="petsync-generated-") as folder:
+        contenders, missing = own_contenders(), []
+        try:
+            contenders += generated_contenders(url, Path(folder))
+        except (ImportError, OSError, subprocess.CalledProcessError) as error:
+            missing.append(f"generated clients: {why(error)}")
+        if shutil.which("wrk") is None:
+            missing.append(f"{WRK}: it is not on PATH (apt-get install wrk)")
+        taken = measure(contenders, url, ids, rounds)
+    show(contenders, taken, rounds)
+    for line in missing:
+        print(f"left out: {line}")
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The base URL of a sandbox with the sample catalogue, in a process of its own."""
+    here, there = multiprocessing.Pipe()
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=_serve, args=(there,), daemon=True)
+    process.start()
+    there.close()
+    try:
+        yield here.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def measure(
+    contenders: list[Contender], url: str, ids: list[int], rounds: int
+) -> dict[str, list[Round]]:
+    """Every contender's rounds, taken in turn, and wrk's."""
+    taken: dict[str, list[Round]] = {contender.name: [] for contender in contenders}
+    taken[WRK] = []
+    for _ in range(rounds):
+        for contender in contenders:
+            taken[contender.name].append(asyncio.run(one_round(contender, url, ids)))
+        taken[WRK] += wrk(f"{url}/pet/{ids[0]}")
+    return taken
+
+
+async def one_round(contender: Contender, url: str, ids: list[int]) -> Round:
+    """The contender's requests, timed once its connections are open."""
+    async with contender.open(url) as get:
+        await _drive(get, ids[:100], contender.connections)
+        asked = list(islice(cycle(ids), contender.requests))
+        gc.collect()
+        begun, cpu = time.perf_counter(), time.process_time()
+        await _drive(get, asked, contender.connections)
+        seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    return Round(len(asked) / seconds, 1e6 * cpu / len(asked))
+
+
+def wrk(url: str) -> list[Round]:
+    """What wrk reaches with the same connections, where it is installed."""
+    if shutil.which("wrk") is None:
+        return []
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", "-d2s", url]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.search(r"Requests/sec:\s*([\d.]+)", said)
+    if found is None or "Non-2xx" in said:
+        raise RuntimeError(f"wrk was not answered well:\n{said}")
+    return [Round(float(found[1]))]
+
+
+def show(contenders: list[Contender], taken: dict[str, list[Round]], rounds: int) -> None:
+    """The table, with petsync's ratio to each contender."""
+    print(f"getPetById, {CONNECTIONS} at a time, medians of {rounds} rounds")
+    print(
+        f"{'':32}{'read as':>9}{'requests/s':>12}{'µs CPU each':>13}{'petsync/it':>12}{'limit':>7}"
+    )
+    answers = {contender.name: contender.answer for contender in contenders}
+    for name, own in taken.items():
+        if not own:
+            continue
+        limit = f"{LIMITS[name]:.1f}" if name in LIMITS else ""
+        cpu = [one.cpu for one in own if one.cpu is not None]
+        print(
+            f"{name:32}{answers.get(name, 'nothing'):>9}"
+            f"{statistics.median(one.rate for one in own):12,.0f}"
+            f"{f'{statistics.median(cpu):.0f}' if cpu else '':>13}"
+            f"{_ratio(taken, name):12.2f}{limit:>7}"
+        )
+    judged = {name: limit for name, limit in LIMITS.items() if taken.get(name)}
+    kept = all(_ratio(taken, name) >= limit for name, limit in judged.items())
+    untold = "" if len(judged) == len(LIMITS) else " (of those that could be measured)"
+    print(f"petsync, parsing included, reaches {_ratio(taken, RAW):.0%} of aiohttp's own rate")
+    print(f"limits kept: {'yes' if kept else 'NO'}{untold}")
+
+
+def own_contenders() -> list[Contender]:
+    """Those that need nothing but what petsync itself needs."""
+    return [
+        Contender(OURS, "Pet", 8000, petsync),
+        Contender(DEFAULT, "bytes", 500, default_transport),
+        Contender(RAW, "bytes", 12000, raw_aiohttp),
+    ]
+
+
+def generated_contenders(url: str, folder: Path) -> list[Contender]:
+    """The clients that openapi-generator makes from the service's own document."""
+    document = folder / "openapi.json"
+    document.write_bytes(httpx.get(url.removesuffix("/v2") + "/openapi.json").content)
+    sys.path.insert(0, str(folder))
+    for library in ("asyncio", "urllib3"):
+        generate(document, library, folder)
+    awaited = partial(generated_asyncio, importlib.import_module("pets_asyncio"))
+    blocking = partial(generated_urllib3, importlib.import_module("pets_urllib3"))
+    return [
+        Contender(GENERATED, "model", 5000, awaited),
+        Contender(BLOCKING, "model", 1500, blocking, connections=1),
+    ]
+
+
+def generate(document: Path, library: str, folder: Path) -> None:
+    """A package `pets_<library>` in the folder, by openapi-generator for Python."""
+    made = folder / f"made-{library}"
+    package = f"pets_{library}"
+    generator = [sys.executable, "-c", "import openapi_generator_cli as made; made.cli()"]
+    options = ["-g", "python", "--library", library, "--package-name", package]
+    subprocess.run(
+        [*generator, "generate", "-i", str(document), "-o", str(made), *options],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (made / package).rename(folder / package)
+
+
+@asynccontextmanager
+async def petsync(url: str) -> AsyncIterator[Get]:
+    """petsync's own client."""
+    session = Session(url)
+    try:
+        yield AsyncApi(session).get_pet_by_id
+    finally:
+        await session.close()
+
+
+@asynccontextmanager
+async def default_transport(url: str) -> AsyncIterator[Get]:
+    """httpx as it comes."""
+    async with httpx.AsyncClient() as client:
+
+        async def get(pet_id: int) -> bytes:
+            response = await client.get(f"{url}/pet/{pet_id}")
+            return response.raise_for_status().content
+
+        yield get
+
+
+@asynccontextmanager
+async def raw_aiohttp(url: str) -> AsyncIterator[Get]:
+    """aiohttp as it comes, without reading anything out of the body."""
+    async with aiohttp.ClientSession() as client:
+
+        async def get(pet_id: int) -> bytes:
+            async with client.get(f"{url}/pet/{pet_id}", raise_for_status=True) as response:
+                return await response.read()
+
+        yield get
+
+
+@asynccontextmanager
+async def generated_asyncio(package: Any, url: str) -> AsyncIterator[Get]:
+    """The generated client on aiohttp."""
+    async with package.ApiClient(package.Configuration(host=url)) as client:
+        yield package.PetApi(client).get_pet_by_id
+
+
+@asynccontextmanager
+async def generated_urllib3(package: Any, url: str) -> AsyncIterator[Get]:
+    """The generated client on urllib3: one thread, one request after the other."""
+    with package.ApiClient(package.Configuration(host=url)) as client:
+        api = package.PetApi(client)
+
+        async def get(pet_id: int) -> object:
+            return api.get_pet_by_id(pet_id)
+
+        yield get
+
+
+def why(error: Exception) -> str:
+    """The last thing that was said, and the way out."""
+    said = str(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        said = (error.stderr.strip() or error.stdout.strip() or said).splitlines()[-1]
+    return f"{said} (pip install petsync[bench])"
+
+
+async def _drive(get: Get, ids: list[int], connections: int) -> None:
+    asked = iter(ids)
+
+    async def work() -> None:
+        for pet_id in asked:
+            await get(pet_id)
+
+    await asyncio.gather(*(work() for _ in range(connections)))
+
+
+def _serve(ready: Connection) -> None:
+    from petsync.sandbox import serve
+
+    seed = sample_data() / "store.json"
+    serve(port=0, auth=False, seed=seed, on_ready=lambda info: ready.send(info.url))
+
+
+def _ratio(taken: dict[str, list[Round]], name: str) -> float:
+    pairs = zip(taken[OURS], taken[name], strict=True)
+    return statistics.median(ours.rate / other.rate for ours, other in pairs)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
