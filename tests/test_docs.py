@@ -146,7 +146,7 @@ def test_every_error_is_in_the_table() -> None:
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
     for language, code in _FENCE.findall(text):
-        if language == "sh":
+        if language in ("sh", "shell"):
             yield from _COMMAND.findall(code)
     for code in re.findall(r"`petsync [^`\n]+`", _FENCE.sub("", text)):
         yield from _COMMAND.findall(code)
