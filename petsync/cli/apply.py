@@ -102,7 +102,8 @@ def command(
             keep_apart(path, source)
     try:
         with context.connect() as store:
-            read = of_plan(store, source) if is_plan else of_sheet(store, source, asked)
+            with context.busy("Reading the plan" if is_plan else "Comparing the sheet"):
+                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked)
             plan, sheet = read
             if not _is_agreed(context, plan, yes):
                 return PENDING

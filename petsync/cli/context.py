@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,8 +53,15 @@ class Context:
         return self.err if self.as_json else self.out
 
     def say(self, text: str, style: str = "") -> None:
-        """One paragraph to a person."""
-        self.err.print(text, style=style, soft_wrap=True)
+        """Lines to a person; what a service or a sheet put into them cannot steer the terminal."""
+        from petsync.render.visible import visible
+
+        self.err.print(visible(text, keep="\n"), style=style, soft_wrap=True)
+
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        """Meanwhile a terminal shows what takes so long."""
+        err = self.err
+        return err.status(f"{text} …") if err.is_terminal else nullcontext()
 
     def show(self, document: bytes) -> None:
         """A whole document on stdout, as it is."""
@@ -72,7 +79,7 @@ class Context:
     def logged(self) -> Iterator[None]:
         """Meanwhile, petsync's log goes to stderr: with -v what was repeated, with -vv all."""
         log, handler = logging.getLogger("petsync"), logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+        handler.setFormatter(_Harmless("%(asctime)s %(name)s: %(message)s"))
         before = log.level
         if self.verbose:
             log.setLevel(logging.INFO if self.verbose == 1 else logging.DEBUG)
@@ -123,6 +130,14 @@ class Context:
                 f"warning: others can read {path}; `chmod 600 {path}` keeps it yours", "yellow"
             )
         return _one_line(text, str(path))
+
+
+class _Harmless(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with whatever could steer a terminal escaped."""
+        from petsync.render.visible import visible
+
+        return visible(super().format(record), keep="\n")
 
 
 def _one_line(text: str, where: str) -> str:

@@ -47,7 +47,8 @@ def command(context: Context) -> int:
     import asyncio
 
     store = context.connect()
-    diagnosis = asyncio.run(_examine(store))
+    with context.busy("Asking the service"):
+        diagnosis = asyncio.run(_examine(store))
     if context.as_json:
         context.show_json(_document(diagnosis))
     else:

@@ -38,7 +38,7 @@ def command(context: Context, out: Path, statuses: tuple[str, ...], tags: tuple[
     """
     if out.suffix.lower() not in _SUFFIXES:
         raise click.UsageError(f"{out}: the ending must be one of {', '.join(_SUFFIXES)}.")
-    with context.connect() as store:
+    with context.connect() as store, context.busy("Reading the store"):
         if tags:
             pets = _of_status(store.find_by_tags(*tags), statuses)
             source = store.url

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Sequence
 
@@ -19,13 +18,14 @@ _INTERRUPTED = 130
 
 def tell(error: Exception, context: Context, arguments: Sequence[str]) -> int:
     """The exit code, after the error was told; `arguments` are asked where reading them failed."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+    as_json = context.as_json or "--json" in arguments
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
         error.show()
         return _USAGE
     message, hint, code = _words(error)
     if context.verbose and not isinstance(error, click.ClickException | click.Abort):
-        traceback.print_exception(error, file=sys.stderr)
-    if context.as_json or "--json" in arguments:
+        context.say("".join(traceback.format_exception(error)).rstrip())
+    if as_json:
         said = {"type": _kind(error), "message": message, "hint": hint, "exit_code": code}
         context.show_json({"error": said})
     else:
@@ -40,6 +40,8 @@ def _words(error: Exception) -> tuple[str, str, int]:
         return error.message, error.hint, error.exit_code
     if isinstance(error, click.Abort):
         return "interrupted", "", _INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return "no command was given", _where_to_look(error), _USAGE
     if isinstance(error, click.ClickException):
         return error.format_message(), _where_to_look(error), _USAGE
     if isinstance(error, MemoryError):

@@ -69,7 +69,7 @@ def command(
     form = _form(context, form, outputs)
     for path in outputs:
         keep_apart(path, sheet)
-    with context.connect() as store:
+    with context.connect() as store, context.busy("Comparing the sheet with the store"):
         plan, _ = of_sheet(store, sheet, asked)
     kinds = [save(plan, path, form) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):

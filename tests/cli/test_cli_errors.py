@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from commands import COMMANDS, PROGRAM, Shell, finished, process, to
+from scripted import ScriptedServer, answer
 
 from petsync.sandbox import Sandbox
 
@@ -35,7 +38,8 @@ def test_json_error_is_the_one_document(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [["--json", "plna"], ["plan", "--json"], ["check", "x.csv", "--no-such", "--json"]]
+    "args",
+    [["--json"], ["--json", "plna"], ["plan", "--json"], ["check", "x.csv", "--no-such", "--json"]],
 )
 def test_json_usage_error(shell: Shell, args: list[str]) -> None:
     """What cannot even be read as a command is told as JSON too."""
@@ -202,6 +206,30 @@ def test_reader_that_goes_away_is_no_error(box: Sandbox, tmp_path: Path, form: s
         running.stdout.close()
         assert running.stderr.read() == ""
         assert running.wait(30) == 1
+
+
+def test_interrupt_while_reading(box: Sandbox, tmp_path: Path) -> None:
+    """Ctrl-C in a command that only reads ends it with 130 and one line."""
+    box.break_with("latency=20")
+    with process("export", tmp_path / "a.csv", *to(box)) as running:
+        while not box.requests:
+            time.sleep(0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert (out, err.strip()) == ("", "error: interrupted")
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_service_cannot_steer_the_terminal(shell: Shell) -> None:
+    """What a service says in an error is shown with its control characters escaped."""
+    said = answer(500, b"\x1b]0;owned\x07 \xe2\x80\xaetxt", content_type="text/plain")
+    with ScriptedServer(said) as server:
+        done = shell("export", "a.csv", "--url", server.url, "-v")
+    assert done.code == 1
+    assert "\\x1b]0;owned" in done.err
+    assert "\x1b" not in done.err
+    assert "\u202e" not in done.err
 
 
 def test_no_colour_in_a_pipe(box: Sandbox, tmp_path: Path) -> None:

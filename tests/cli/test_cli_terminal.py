@@ -93,6 +93,8 @@ def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -
     _sheet()
     with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
         _until(end, "[y/N]")
+        # Python notices a signal that comes just before it blocks only at the next key.
+        time.sleep(0.3)
         running.send_signal(signal.SIGINT)
         assert "interrupted" in _until(end)
         assert running.wait(30) == 7
