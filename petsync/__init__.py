@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from petsync.apply.planfile import load_plan, save_plan
-    from petsync.diff.report import Report, Result
     from petsync.client import auth
     from petsync.client.retry import RetryPolicy
     from petsync.diff.change import Add, Change, Conflict, Delete, Update
     from petsync.diff.guard import Guard, Limit, Verdict
     from petsync.diff.plan import Plan
+    from petsync.diff.report import Report, Result
     from petsync.diff.snapshot import Coverage, Snapshot
     from petsync.errors import (
         ApiError,

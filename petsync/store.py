@@ -22,7 +22,6 @@ from petsync import sheets
 from petsync._loop import LoopThread, blocking
 from petsync.apply import engine, journal
 from petsync.apply.engine import ApplyOptions, Progress
-from petsync.diff.report import Report
 from petsync.client import auth as auths
 from petsync.client import loader
 from petsync.client.api import Api, AsyncApi
@@ -33,6 +32,7 @@ from petsync.client.target import ServiceTarget
 from petsync.diff.compare import compare, unproved
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import InterruptedRunError, PlanError, SettingsError
 from petsync.model import Pet
@@ -109,7 +109,8 @@ class AsyncStore:
         Raises GuardError or StalePlanError before anything is sent, and InterruptedRunError with
         the `report` so far where the run was stopped. `rate` is in requests a second.
         """
-        self._check(plan)
+        plan.require_ok()
+        self.check(plan)
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         started = _now()
         record = journal.begin(self.settings.state, run_id, started, plan)
@@ -130,6 +131,17 @@ class AsyncStore:
         if report.stopped:
             raise _stopped(report)
         return report
+
+    def check(self, plan: Plan) -> None:
+        """Raise PlanError where the plan is for another store, StalePlanError where it was applied
+        already; `apply` does so too.
+        """
+        if plan.store != self._session.base_url:
+            raise PlanError(
+                f"the plan is for {plan.store}, and this store is {self._session.base_url}",
+                hint="Apply it there, or make a plan for this store.",
+            )
+        journal.check_unused(self.settings.state, plan)
 
     def read(
         self,
@@ -166,14 +178,6 @@ class AsyncStore:
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
 
-    def _check(self, plan: Plan) -> None:
-        plan.require_ok()
-        if plan.store != self._session.base_url:
-            raise PlanError(
-                f"the plan is for {plan.store}, and this store is {self._session.base_url}",
-                hint="Apply it there, or make a plan for this store.",
-            )
-
 
 class Store:
     """One service: loaders, plan and apply, and the eight operations as `api`.
@@ -201,6 +205,10 @@ class Store:
     def read(self, sheet: Sheet | pd.DataFrame | str | Path, *, tab: str | None = None) -> Sheet:
         """The sheet as it is read for this store."""
         return self.aio.read(sheet, tab=tab)
+
+    def check(self, plan: Plan) -> None:
+        """Raise PlanError where the plan is for another store, or was applied already."""
+        self.aio.check(plan)
 
     def close(self) -> None:
         """Close the connections, and the embedded store of a `demo()`."""
@@ -294,7 +302,8 @@ def _stopped(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done} of {len(report.plan.changes)} changes were applied, and none is half done. "
-        "A new plan from the same sheet holds what is left.",
+        "A new plan from the sheet with its results (write_results), which has the new pets' ids, "
+        "holds what is left.",
     )
     error.report = report
     return error

@@ -12,6 +12,7 @@ from shop import NO_LIMITS, error_at, plan_of, sheet_of, sheet_saying
 from strategies import ids, pets, texts
 
 from petsync.diff.change import Add, Delete, Update
+from petsync.diff.fields import normal
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan
 from petsync.errors import GuardError, PlanError
@@ -24,12 +25,20 @@ REX = Pet(id=1, name="Rex", status="available", category=DOGS, tags=(SHY,), phot
 TOM = Pet(id=2, name="Tom", status="sold", category=CATS, tags=(OLD, SHY))
 PETS = [REX, TOM]
 
+
+def as_in_a_shop(pet: Pet) -> Pet:
+    """The pet with a name and a status, and with each id standing for one tag at most."""
+    tags = {tag.id if tag.id is not None else normal(tag.name): tag for tag in pet.tags}
+    return msgspec.structs.replace(
+        pet,
+        status=pet.status or "available",
+        name=pet.name or "nameless",
+        tags=tuple(tags.values()),
+    )
+
+
 shop_pets = st.lists(
-    pets(extra=st.none(), pet_ids=ids).map(
-        lambda pet: msgspec.structs.replace(
-            pet, status=pet.status or "available", name=pet.name or "nameless"
-        )
-    ),
+    pets(extra=st.none(), pet_ids=ids).map(as_in_a_shop),
     max_size=5,
     unique_by=lambda pet: pet.id,
 )

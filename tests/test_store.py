@@ -62,6 +62,21 @@ def test_the_async_face_is_the_same(box: Sandbox, store: ps.Store) -> None:
     assert box.pets()[1] == msgspec.structs.replace(TOM, name="Moritz")
 
 
+def test_a_store_can_be_used_on_its_own_loop_and_on_others(store: ps.Store) -> None:
+    """Synchronously, then in two loops of the caller's: connections belong to their loop."""
+    assert len(store.snapshot()) == 3
+    for _ in range(2):
+        assert len(asyncio.run(_snapshot_and_close(store))) == 3
+    assert len(store.snapshot()) == 3
+
+
+async def _snapshot_and_close(store: ps.Store) -> ps.Snapshot:
+    try:
+        return await store.aio.snapshot()
+    finally:
+        await store.aio.close()
+
+
 def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store: ps.Store) -> None:
     """The main job, in pandas alone; fields that petsync does not know survive it."""
     frame = store.find_by_status()

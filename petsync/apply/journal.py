@@ -18,7 +18,7 @@ from petsync.diff.report import Result
 from petsync.errors import PetsyncError, StalePlanError
 from petsync.model import Pet
 
-__all__ = ["Header", "Intent", "Journal", "begin"]
+__all__ = ["Header", "Intent", "Journal", "begin", "check_unused"]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="plan"):
@@ -94,15 +94,26 @@ def begin(state: Path, run_id: str, started: str, plan: Plan) -> Journal:
     return Journal(path, descriptor)
 
 
+def check_unused(state: Path, plan: Plan) -> None:
+    """Raise StalePlanError where a run below `state` has begun with this very plan."""
+    path = state / "used" / plan.fingerprint
+    if path.exists():
+        raise _used(path)
+
+
 def _claim(path: Path, run_id: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(run_id)
     except FileExistsError:
-        raise StalePlanError(
-            f"this plan was applied already, in run {path.read_text('utf-8') or '?'}",
-            hint="Make a new plan from the sheet: it holds what is still to be done.",
-        ) from None
+        raise _used(path) from None
+
+
+def _used(path: Path) -> StalePlanError:
+    return StalePlanError(
+        f"this plan was applied already, in run {path.read_text('utf-8') or '?'}",
+        hint="Make a new plan from the sheet: it holds what is still to be done.",
+    )
 
 
 def _durably(descriptor: int, lines: bytes, path: Path) -> None:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from petsync.cli.files import free
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from petsync.diff.report import Report
     from petsync.table.sheet import Sheet
 
@@ -39,7 +37,7 @@ def save_results(report: Report, sheet: Sheet | None, path: Path) -> None:
     else:
         from petsync.sheets import write_results
 
-        write_results(sheet, _by_row(report, sheet), path)
+        write_results(sheet, report, path)
 
 
 def save_report(report: Report, path: Path) -> None:
@@ -50,19 +48,3 @@ def save_report(report: Report, path: Path) -> None:
 
     title = f"Report on {Path(report.plan.source).name}"
     atomic.replace(path, page(report_html(report, limit=None), title).encode())
-
-
-def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
-    """outcome, message and assigned_id, indexed by row; rows that were no change are skipped, and
-    blocked ones left out: their findings tell more.
-    """
-    results = report.to_frame().dropna(subset=["row"]).set_index("row")
-    results = results.drop(index=list(sheet.blocked), errors="ignore")
-    rows = sheet.frame.index.union(results.index)
-    told = results[["outcome", "message", "assigned_id"]].reindex(rows)
-    quiet = told["outcome"].isna()
-    is_ignored = (sheet.frame["action"] == "ignore").reindex(rows, fill_value=False)
-    told.loc[quiet, "outcome"] = "skipped"
-    told.loc[quiet, "message"] = "the store agrees already"
-    told.loc[quiet & is_ignored, "message"] = "ignored, as its action says"
-    return told

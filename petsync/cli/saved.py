@@ -19,11 +19,12 @@ __all__ = ["of_plan"]
 def of_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
     """The plan in the file, and its sheet; None where results can no longer be written into it.
 
-    Raises PlanError.
+    Raises PlanError, for a plan too that is for another store or was applied already.
     """
     from petsync.apply.planfile import load_plan
 
     plan = load_plan(path)
+    store.check(plan)
     source = Path(plan.source)
     try:
         content = source.read_bytes()

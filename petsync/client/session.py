@@ -7,11 +7,13 @@ nearly double the time of one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -74,7 +76,7 @@ class Session:
         self.credentials = credentials
         self._retry, self._allow_http = retry, allow_http
         self._timeout, self._transport = timeout, transport
-        self._carrier: Carrier | None = None
+        self._carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
 
     async def send(self, call: Call[T]) -> T:
         """The call's result, after as many attempts as are safe."""
@@ -116,9 +118,14 @@ class Session:
 
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
-        carrier, self._carrier = self._carrier, None
-        if carrier is not None:
-            await carrier.close()
+        here = asyncio.get_running_loop()
+        carriers = list(self._carriers.items())
+        self._carriers.clear()
+        for loop, carrier in carriers:
+            if loop is here:
+                await carrier.close()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(carrier.close(), loop)
 
     async def _attempt(self, call: Call[T]) -> T:
         request = call.request
@@ -154,13 +161,21 @@ class Session:
         return response
 
     async def _once(self, request: Request, url: str) -> Response:
-        if self._carrier is None:
-            self._carrier = self._make_carrier()
-        response = await self._carrier.carry(
+        response = await self._carrier_here().carry(
             request.method, url, self._headers(request), request.body
         )
         log.debug("%s %s: %d", request.method, url, response.status)
         return response
+
+    def _carrier_here(self) -> Carrier:
+        """Connections belong to the loop that they were opened on, and a store may be used on
+        several: its own, and the notebook's through `aio`.
+        """
+        loop = asyncio.get_running_loop()
+        carrier = self._carriers.get(loop)
+        if carrier is None:
+            carrier = self._carriers[loop] = self._make_carrier()
+        return carrier
 
     def _make_carrier(self) -> Carrier:
         if self._transport is None:

@@ -131,7 +131,7 @@ def encoded(url: str) -> str:
 def never_sent(error: BaseException) -> bool:
     """Whether the request surely never left: there was no connection to send it on.
 
-    httpx-aiohttp calls refused and lost connections alike a ConnectTimeout; its cause tells.
+    An httpx transport may call refused and lost connections alike; its cause tells them apart.
     """
     return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
 

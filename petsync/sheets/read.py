@@ -163,9 +163,9 @@ class _Reading:
         self.notes.add_all(positions(alone), "category_id", note)
 
     def _note_nameless(self) -> None:
-        added = self._mask(self.blank, "id", missing=True) | np.asarray(
-            self.values[ACTION] == "add"
-        )
+        action = self.values[ACTION]
+        unnamed = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
+        added = unnamed | np.asarray(action == "add")
         nameless = self._mask(self.blank, "name", missing=True)
         whole = np.ones(len(nameless), dtype=bool)
         whole[list(self.grid.faults)] = False

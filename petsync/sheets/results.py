@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from petsync.diff.report import Report
 from petsync.errors import SheetError
 from petsync.sheets import atomic, csv
 from petsync.sheets.headers import RESULTS, Mapper
@@ -20,13 +21,14 @@ Edits = Mapping[int, Mapping[str, str]]
 """New texts by row and by the name of the column."""
 
 
-def write_results(sheet: Sheet, results: pd.DataFrame, path: str | Path) -> None:
+def write_results(sheet: Sheet, results: Report | pd.DataFrame, path: str | Path) -> None:
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
-    `results` is indexed by row number and has the columns `outcome`, `message` and
-    `assigned_id`; the sheet's blocked rows are told by their findings. An assigned id also goes
-    into a blank id cell, and an `add` that was applied becomes `merge`, so that the copy can be
-    read and applied again. Of a workbook all else stays as it is; of a CSV file the delimiter.
+    `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
+    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An assigned
+    id also goes into a blank id cell, and an `add` that was applied becomes `merge`, so that the
+    copy can be read and applied again. Of a workbook all else stays as it is; of a CSV file the
+    delimiter.
 
     Raises SheetError where the file has changed since it was read, or cannot be written.
     """
@@ -38,7 +40,7 @@ def write_results(sheet: Sheet, results: pd.DataFrame, path: str | Path) -> None
         )
     if path.resolve() == source.path.resolve():
         raise SheetError(f"{path}: this is the sheet itself", hint="Give the copy another name.")
-    edits = _edits(sheet, results)
+    edits = _edits(sheet, _by_row(results, sheet) if isinstance(results, Report) else results)
     if source.kind == "text":
         atomic.replace(path, _text(source, sheet, edits))
         return
@@ -46,6 +48,22 @@ def write_results(sheet: Sheet, results: pd.DataFrame, path: str | Path) -> None
     from petsync.sheets.patch import patched
 
     atomic.replace(path, patched(source, sheet, edits, new_columns(sheet.columns, edits)))
+
+
+def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
+    """outcome, message and assigned_id, indexed by row; rows that were no change are skipped, and
+    blocked ones left out: their findings tell more.
+    """
+    results = report.to_frame().dropna(subset=["row"]).set_index("row")
+    results = results.drop(index=list(sheet.blocked), errors="ignore")
+    rows = sheet.frame.index.union(results.index)
+    told = results[["outcome", "message", "assigned_id"]].reindex(rows)
+    quiet = told["outcome"].isna()
+    is_ignored = (sheet.frame["action"] == "ignore").reindex(rows, fill_value=False)
+    told.loc[quiet, "outcome"] = "skipped"
+    told.loc[quiet, "message"] = "the store agrees already"
+    told.loc[quiet & is_ignored, "message"] = "ignored, as its action says"
+    return told
 
 
 def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
