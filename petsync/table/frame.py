@@ -85,7 +85,8 @@ def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
         "tags": _lists([pet.tags for pet in pets]),
         "photo_urls": _lists([pet.photo_urls for pet in pets]),
     }
-    extra = [_extra(pet) for pet in pets if isinstance(pet, Pet)]
+    is_plain = bool(pets) and isinstance(pets[0], json.PetRow)
+    extra = [] if is_plain else [_extra(pet) for pet in pets if isinstance(pet, Pet)]
     if any(extra):
         columns[EXTRA] = pd.Series(extra, dtype=object)
     return pd.DataFrame(columns, copy=False)
