@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,3 +55,37 @@ def test_program_writes_the_reference(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "petsync.cli.reference", "--write", str(file)]
     subprocess.run(program, check=True)
     assert "### petsync apply" in file.read_text("utf-8")
+
+
+def test_the_picture_of_a_plan_is_the_present_one() -> None:
+    """docs/plan.svg is what `python docs/picture.py` draws, and names no other address."""
+    made = runpy.run_path(str(README.parent / "docs" / "picture.py"))["picture"]()
+    assert made == (README.parent / "docs" / "plan.svg").read_text("utf-8")
+    assert set(re.findall(r"https?://[^/\"' <]+", made)) <= {
+        "http://www.w3.org",
+        "https://shop.example",
+        "https://images.petshop.example",
+    }
+
+
+def test_ci_runs_the_readmes_two_commands() -> None:
+    """What .ci/run looks for in the README is there: the main job, and the tests."""
+    lines = README.read_text("utf-8").splitlines()
+    commands = [line.strip() for line in lines if line.startswith("    python3 -m venv")]
+    assert [command.rsplit("/", 1)[-1] for command in commands] == ["petsync demo", "pytest"]
+    looked_for = re.findall(r"s/\^    \\\((.*?)\\\)\$/", (README.parent / ".ci/run").read_text())
+    assert [len(re.findall(rf"(?m)^    {each}$", "\n".join(lines))) for each in looked_for] == [
+        1,
+        1,
+    ]
+
+
+def test_the_tour_in_python_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The README's Python works as it stands there."""
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert block is not None
+    names: dict[str, Any] = {}
+    exec(block[1], names)
+    assert names["report"].counts["applied"] == len(names["plan"].changes) > 0
+    assert names["sheet"].errors > 0

@@ -81,10 +81,15 @@ def _blocked(sheet: Sheet) -> tuple[Blocked, ...]:
 
 
 def _blocked_row(sheet: Sheet, row: int, errors: Sequence[Finding]) -> Blocked:
-    """The row under its first error's address, with every error's value and problem."""
-    said = [f"{finding.value[:60]!r}: {finding.problem}" for finding in errors]
+    """The row under its first error's address, with what is wrong in every cell, and the cure."""
+    said = [_said(finding) for finding in errors]
     rest = [
         f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
     ]
     source = errors[0].address if errors else sheet.address(row)
     return Blocked(row=row, source=source, problem="; ".join([*said[:1], *rest]))
+
+
+def _said(finding: Finding) -> str:
+    value = f"{finding.value[:60]!r}: " if finding.value.strip() else ""
+    return f"{value}{finding.problem} {finding.suggestion}".rstrip()
