@@ -21,6 +21,9 @@ from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["sheet_html", "snapshot_html"]
 
+_OPEN = 3
+"""So many rules stand open; the rest would push what comes after them off the screen."""
+
 
 def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
     """The sheet and its findings by rule, the first `limit` of each."""
@@ -44,9 +47,10 @@ def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
     yield markup.summary(sheet_summary(sheet))
     yield markup.facts(sheet_facts(sheet))
     columns = ("", "Where", "Problem", "Suggestion")
-    for listing in findings_by_rule(sheet, limit):
+    for n, listing in enumerate(findings_by_rule(sheet, limit)):
         title = rule_title(listing)
-        yield markup.listing(title, listing, columns, _finding, fold_over=fold_over)
+        fold = fold_over if n < _OPEN else 0
+        yield markup.listing(title, listing, columns, _finding, fold_over=fold)
 
 
 def _finding(finding: Finding) -> str:
