@@ -157,7 +157,6 @@ def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
     assert "warning" not in done.err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_token_file_that_others_can_read(shell: Shell, guarded: Sandbox) -> None:
     """A token file that others can read is used, with a warning."""
     Path("token").write_text(guarded.token(), "utf-8")

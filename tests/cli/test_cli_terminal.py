@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import select
 import signal
 import subprocess
@@ -11,12 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from commands import BIG, PROGRAM, READING, Shell, to
 
 from petsync.sandbox import Sandbox
-
-pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
 
 CHANGED = f"id,name,status\n1,Max,available\n,New,sold\n{BIG},Sean,sold\n2,Mia,available\n"
 
