@@ -7,7 +7,6 @@ and waits for its clean-up before it returns.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -39,19 +38,30 @@ class LoopThread:
         """
         loop = self._started()
         done: Future[R] = Future()
-        tasks: list[asyncio.Task[None]] = []
-        loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(_into(done, work))))
+        tasks: list[asyncio.Task[R]] = []
+
+        def begin() -> None:
+            task = loop.create_task(work)
+            task.add_done_callback(lambda ended: _settle(done, ended))
+            tasks.append(task)
+
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
         try:
+            loop.call_soon_threadsafe(begin)
             return done.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            return _after_interrupt(done, lambda: _cancel_again(loop, tasks))
+            loop.call_soon_threadsafe(cancel)
+            return _after_interrupt(done, lambda: loop.call_soon_threadsafe(cancel))
 
     def close(self) -> None:
         """End the loop and its thread; used again, it starts anew."""
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -67,27 +77,31 @@ class LoopThread:
             return self._loop
 
 
-async def _into(done: Future[R], work: Coroutine[Any, Any, R]) -> None:
-    try:
-        done.set_result(await work)
-    except asyncio.CancelledError:
+def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
+    """Hand the task's end to the caller, even where it was cancelled before it began."""
+    if task.cancelled():
         done.set_exception(KeyboardInterrupt())
-    except BaseException as error:  # noqa: BLE001 - it is the caller's, and is raised there
+    elif (error := task.exception()) is not None:
         done.set_exception(error)
+    else:
+        done.set_result(task.result())
 
 
-def _after_interrupt(done: Future[R], again: Callable[[], None]) -> R:
+async def _end_all() -> None:
+    """Cancel what is still under way, and wait for its clean-up."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def _after_interrupt(done: Future[R], again: Callable[[], object]) -> R:
     try:
         return done.result()
     except KeyboardInterrupt:
         if not done.done():
             again()
         raise
-
-
-def _cancel_again(loop: asyncio.AbstractEventLoop, tasks: list[asyncio.Task[None]]) -> None:
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
 
 
 class Bridged(Protocol[A_co]):

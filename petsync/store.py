@@ -36,7 +36,7 @@ from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import InterruptedRunError, PlanError, SettingsError
 from petsync.model import Pet
-from petsync.profile import profile_from
+from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
 from petsync.settings import Settings, read_toml, resolve
 from petsync.table.columns import Column
@@ -166,6 +166,17 @@ class AsyncStore:
         """Close the connections."""
         await self._session.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
     async def _look_up(self, ids: Sequence[int]) -> dict[int, Pet | None]:
         target, gate = ServiceTarget(self.api), asyncio.Semaphore(_LOOKUPS)
 
@@ -235,7 +246,7 @@ def connect(
     url: str | None = None,
     *,
     auth: Credentials | None = None,
-    profile: str | None = None,
+    profile: str | ServiceProfile | None = None,
     state: str | Path | None = None,
     allow_http: Sequence[str] | None = None,
     timeout: float | None = None,
@@ -249,7 +260,7 @@ def connect(
     """
     arguments = {
         "url": url,
-        "profile": profile,
+        "profile": profile if isinstance(profile, str) else None,
         "state": state,
         "allow_http": allow_http,
         "timeout": timeout,
@@ -264,7 +275,11 @@ def connect(
     session = Session(
         settings.url,
         credentials=_credentials(settings) if auth is None else auth,
-        profile=profile_from(settings.profile, settings.service),
+        profile=(
+            profile
+            if isinstance(profile, ServiceProfile)
+            else profile_from(settings.profile, settings.service)
+        ),
         retry=retry or RetryPolicy(),
         timeout=settings.timeout,
         allow_http=settings.allow_http,
@@ -302,8 +317,7 @@ def _stopped(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done} of {len(report.plan.changes)} changes were applied, and none is half done. "
-        "A new plan from the sheet with its results (write_results), which has the new pets' ids, "
-        "holds what is left.",
+        "A new plan from the result sheet, which has the new pets' ids, holds what is left.",
     )
     error.report = report
     return error

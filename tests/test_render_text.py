@@ -213,7 +213,9 @@ def test_a_long_plan_is_cut() -> None:
     text = plan_text(large_plan(221), limit=20)
     assert text.count("Pets!B18") == 20
     assert "\n  ... and 201 more\n" in text
-    assert "All of them: --format html or xlsx, or plan.to_frame()." in text
+    assert (
+        "All of them: `petsync plan -o plan.html` or .xlsx, or plan.to_frame() in Python." in text
+    )
     assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
 
 

@@ -116,8 +116,9 @@ class _Engine:
     async def _phases(self) -> None:
         unassigned = any(c.kind == "add" and c.pet_id is None for c in self._changes)
         before = remember(await self._sender.target.all(), self._changes) if unassigned else None
-        for kind in ("add", "update"):
-            await self._phase(kind)
+        await self._phase(lambda change: change.kind == "add" and change.pet_id is not None)
+        await self._phase(lambda change: change.kind == "add" and change.pet_id is None)
+        await self._phase(lambda change: change.kind == "update")
         if before is not None and any(r.outcome == "unknown" for r in self._results.values()):
             now = await self._sender.target.all()
             for result in settle(list(self._results.values()), self._changes, before, now):
@@ -125,10 +126,10 @@ class _Engine:
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
         else:
-            await self._phase("delete")
+            await self._phase(lambda change: change.kind == "delete")
 
-    async def _phase(self, kind: str) -> None:
-        changes = ((n, c) for n, c in enumerate(self._changes) if c.kind == kind)
+    async def _phase(self, belongs: Callable[[Change], bool]) -> None:
+        changes = ((n, c) for n, c in enumerate(self._changes) if belongs(c))
         async with asyncio.TaskGroup() as group:
             for _ in range(self._options.concurrency):
                 group.create_task(self._worker(changes))
@@ -177,7 +178,7 @@ def _without_request(plan: Plan) -> Iterator[Result]:
             source=conflict.source,
             pet_id=conflict.pet_id,
             outcome="conflict",
-            message=f"{conflict.problem}. {conflict.suggestion}",
+            message=f"the row {conflict.problem}. {conflict.suggestion}",
         )
         number += 1
     for blocked in plan.blocked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -194,7 +195,7 @@ class Session:
         unsent = never_sent(error)
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         what = "cannot be reached" if unsent else "gave no whole answer"
-        reason = str(error) or type(error).__name__
+        reason = _reason(error)
         return TransportError(
             f"{request.operation}{about}: {self.base_url} {what} ({reason})",
             operation=request.operation,
@@ -209,3 +210,9 @@ def _encoded_base(url: str) -> str:
         return encoded(url)
     except httpx.InvalidURL as error:
         raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words where there are some: "Connection refused"."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__

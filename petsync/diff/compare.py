@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from petsync.diff import align
 from petsync.diff.change import Blocked, Change
@@ -18,7 +18,7 @@ from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["compare", "unproved"]
 
-_ORDER = {"add": 0, "update": 1, "delete": 2}
+_ORDER = {"add": 0, "update": 2, "delete": 3}
 _DEFAULT_OPTIONS = PlanOptions()
 _DEFAULT_GUARD = Guard()
 
@@ -43,7 +43,7 @@ def compare(
     decisions = Decisions(snapshot, sheet, found, options, profile)
     decided = decisions.changes()
     deletes, notes = missing(snapshot, sheet, decisions.named, decided, options)
-    changes: list[Change] = sorted([*decided, *deletes], key=lambda change: _ORDER[change.kind])
+    changes: list[Change] = sorted([*decided, *deletes], key=_order)
     kinds = Counter(change.kind for change in changes)
     rows = len(sheet.frame) + len(sheet.blocked)
     return Plan(
@@ -61,7 +61,7 @@ def compare(
         ignored=decisions.ignored,
         rows=rows,
         pets=len(snapshot),
-        notes=(*decisions.notes(), *notes),
+        notes=(*_warned(sheet), *decisions.notes(), *notes),
         verdict=guard.judge(
             pets=len(snapshot),
             rows=rows,
@@ -70,6 +70,26 @@ def compare(
             deletes=kinds["delete"],
         ),
     )
+
+
+def _warned(sheet: Sheet) -> Iterator[str]:
+    """What the sheet's warnings come to; a header that is nearly one of ours in full, as its whole
+    column says nothing.
+    """
+    warnings = [finding for finding in sheet.problems if finding.severity == "warning"]
+    headers = [finding for finding in warnings if finding.rule.startswith("header")]
+    for finding in headers:
+        yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
+    rest = len(warnings) - len(headers)
+    if rest:
+        cells = "1 cell was" if rest == 1 else f"{rest:,} cells were"
+        yield f"{cells} read with a warning; `petsync check` and sheet.findings list them."
+
+
+def _order(change: Change) -> int:
+    """Adds first, and of these the ones with an id, before the service gives that id away."""
+    is_unnumbered = change.kind == "add" and change.pet_id is None
+    return _ORDER[change.kind] + is_unnumbered
 
 
 def _blocked(sheet: Sheet) -> tuple[Blocked, ...]:

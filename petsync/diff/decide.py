@@ -14,7 +14,7 @@ from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict, Delete, Update
 from petsync.diff.fields import differing, normal
 from petsync.diff.match import Candidates
-from petsync.diff.merge import contradiction, merged
+from petsync.diff.merge import contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.vocabulary import Vocabulary
@@ -150,8 +150,11 @@ class Decisions:
     def _update(self, row: _Row, pet: Pet) -> Change | None:
         after = merged(pet, row.said, self._vocabulary)
         fields = differing(pet, after)
+        self._mind(row)
         if not fields:
             return self._agrees()
+        if nameless(pet.category, row.said, self._vocabulary):
+            return self._nameless(row, pet.id)
         if row.action == "add":
             problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(fields)}"
             return self._conflict(
@@ -160,7 +163,6 @@ class Decisions:
         if not normal(after.status) and "status" in fields:
             problem = "would have no status, and no query of the service could find it"
             return self._conflict(row, problem, self._a_status(), pet.id)
-        self._mind(row)
         source = self._source(row, fields[0])
         return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
 
@@ -176,9 +178,15 @@ class Decisions:
                 "would be a new pet without a status, which no query of the service could find",
                 self._a_status(),
             )
+        if nameless(None, row.said, self._vocabulary):
+            return self._nameless(row)
         self._mind(row)
         fields = differing(_NEW, after)
         return Add(row=row.number, source=self._source(row), fields=fields, after=after)
+
+    def _nameless(self, row: _Row, pet_id: int | None = None) -> Change | None:
+        problem = f"names the category {row.said['category_id']}, which the store does not know"
+        return self._conflict(row, problem, "Write the category's name as well.", pet_id)
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."

@@ -12,7 +12,7 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet, Tag
 from petsync.table.columns import Column
 
-__all__ = ["contradiction", "merged"]
+__all__ = ["contradiction", "merged", "nameless"]
 
 
 def merged(pet: Pet, said: Mapping[Column, Any], vocabulary: Vocabulary) -> Pet:
@@ -31,15 +31,23 @@ def merged(pet: Pet, said: Mapping[Column, Any], vocabulary: Vocabulary) -> Pet:
     return msgspec.structs.replace(pet, **new) if new else pet
 
 
-def contradiction(said: Mapping[Column, Any], vocabulary: Vocabulary) -> Category | None:
-    """The store's category of the name that a row gives with the id of another category.
+def contradiction(said: Mapping[Column, Any], vocabulary: Vocabulary) -> bool:
+    """Whether a row gives a category's name with the id of another one.
 
     People change a category's name and leave the id beside it as it was; the name is meant.
     """
     name, number = said.get("category"), said.get("category_id")
     if not name or number is None or vocabulary.knows(Category(number, name)):
-        return None
-    return vocabulary.category_named(name)
+        return False
+    return bool(vocabulary.category_named(name) or vocabulary.category_numbered(number))
+
+
+def nameless(old: Category | None, said: Mapping[Column, Any], vocabulary: Vocabulary) -> bool:
+    """Whether a row gives nothing but an id of a category that nobody has a name for."""
+    number = said.get("category_id")
+    if number is None or "category" in said or (old is not None and old.id == number):
+        return False
+    return vocabulary.category_numbered(number) is None
 
 
 def _folded(text: str | None) -> str:

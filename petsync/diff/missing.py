@@ -26,7 +26,7 @@ def missing(
     A row whose id cannot be read may mean any of them, so then none is deleted.
     """
     if not options.delete_missing:
-        return [], []
+        return [], _left_alone(len(snapshot) - len(named))
     unread = _unidentified(sheet)
     if unread:
         note = (
@@ -38,6 +38,13 @@ def missing(
     pets = pets_from_frame(snapshot.frame.iloc[places])
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in pets]
     return deletes, list(_renames(deletes, changes))
+
+
+def _left_alone(count: int) -> list[str]:
+    if not count:
+        return []
+    pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
+    return [f"{pets} in no row: nothing happens to them (--delete-missing would delete them)."]
 
 
 def _unidentified(sheet: Sheet) -> list[str]:

@@ -75,7 +75,9 @@ TO_LOOK_AT: tuple[Outcome, ...] = ("failed", "unknown", "conflict", "skipped")
 STOPPED = "Why it stopped"
 REFUSED = "The guard refuses this plan: nothing will be sent"
 KEPT = "Guard: the plan keeps every limit."
-WHERE_TO_SEE_ALL = "All of them: --format html or xlsx, or plan.to_frame()."
+WHERE_TO_SEE_ALL = (
+    "All of them: `petsync plan -o plan.html` or .xlsx, or plan.to_frame() in Python."
+)
 
 
 def number(value: int) -> str:

@@ -74,7 +74,8 @@ def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
         if problem.severity == "error" and problem.row in edits:
             edit = edits[problem.row]
             before = f"{edit['message']}; " if edit["message"] else ""
-            edit |= {"outcome": "blocked", "message": before + problem.problem}
+            told = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
+            edit |= {"outcome": "failed", "message": before + told}
     adds = set(sheet.frame.index[sheet.frame["action"] == "add"])
     for result in results.itertuples():
         row = int(str(result.Index))

@@ -32,11 +32,17 @@ def error_for(response: Response, request: Request, now: datetime) -> errors.Api
         status=response.status,
         service_message=said,
         may_have_happened=response.status >= 500,
-        hint=_HINTS.get(response.status, ""),
+        hint=_hint(response.status, request),
     )
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
         error.retry_after = retry_after(response.headers.get("retry-after", ""), now)
     return error
+
+
+def _hint(status: int, request: Request) -> str:
+    if status == 404 and request.pet_id is None:
+        return "Is the base URL right? It is what stands before /pet, and often ends in /v2."
+    return _HINTS.get(status, "")
 
 
 def retry_after(value: str, now: datetime) -> float | None:
