@@ -114,6 +114,9 @@ class AsyncStore:
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         started = _now()
         record = journal.begin(self.settings.state, run_id, started, plan)
+        if rate is not None:
+            # Few at a time, so that a pet is sent soon after it was read again.
+            concurrency = min(concurrency, max(1, int(rate / 4)))
         self._session.pace.rate = rate
         try:
             report = await engine.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,8 @@ def test_a_run_makes_the_store_say_what_the_sheet_says(
     assert report.counts["conflict"] == len(plan.conflicts)
     assert sum(report.counts.values()) == plan.rows + len(plan.deletes)
     after = list(target.pets.values())
-    assert plan_of(after, sheet_of(wanted), delete_missing=True).changes == ()
     if not plan.conflicts:
+        assert plan_of(after, sheet_of(wanted), delete_missing=True).changes == ()
         assert set(target.pets) == {pet.id for pet in wanted}
 
 
@@ -393,3 +394,94 @@ def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
     assert "cannot be written" in report.stopped
     assert set(target.calls) == {"get"}
     assert outcomes(report) == ["failed", "skipped"]
+
+
+def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
+    tmp_path: Path,
+) -> None:
+    """Only a pet that was not there before the run can be an add's pet."""
+    old = Pet(id=5, name="Rex", status="sold")
+    target = MemoryTarget([old])
+    target.failures["add"], target.commits = [lost()], False
+    row = {"name": "Rex", "status": "available", "action": "add"}
+    sheet = sheet_saying(row, {"id": 5, "name": "Rex", "status": "available"})
+    report = carry_out(plan_of([old], sheet), target, tmp_path)
+    assert outcomes(report) == ["failed", "applied"]
+    assert report.results[0].assigned_id is None
+
+
+def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) -> None:
+    """The same plan, applied where its first run is not known, doubles nothing."""
+    target = MemoryTarget(PETS)
+    twins = {"name": "Goldie", "status": "sold", "action": "add"}
+    plan = plan_of(PETS, sheet_saying(twins, twins))
+    assert outcomes(carry_out(plan, target, tmp_path / "here")) == ["applied", "applied"]
+    again = carry_out(plan, target, tmp_path / "elsewhere")
+    assert outcomes(again) == ["conflict", "conflict"]
+    assert len(target.pets) == 4
+    more = plan_of(list(target.pets.values()), sheet_saying(twins))
+    assert outcomes(carry_out(more, target, tmp_path / "there")) == ["applied"]
+
+
+def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: Path) -> None:
+    """The result workbook gets it, so that the next plan does not add the pet again."""
+
+    class Wilful(MemoryTarget):
+        async def add(self, pet: Pet) -> Pet:
+            return await super().add(msgspec.structs.replace(pet, id=None))
+
+    plan = plan_of(PETS, sheet_saying({"id": 999, "name": "Nina", "status": "sold"}))
+    (result,) = carry_out(plan, Wilful(PETS), tmp_path).results
+    assert (result.outcome, result.assigned_id) == ("applied", 3)
+    assert "999" in result.message
+
+
+def test_a_callback_that_raises_stops_the_run_and_keeps_the_report(tmp_path: Path) -> None:
+    """What was done is told; nothing is cancelled in the middle."""
+
+    def bad(_: Progress) -> None:
+        raise RuntimeError("my own mistake")
+
+    target = MemoryTarget(PETS)
+    rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"})
+    report = carry_out(plan_of(PETS, rows), target, tmp_path, on_progress=bad, concurrency=1)
+    assert outcomes(report) == ["applied", "skipped"]
+    assert "my own mistake" in report.stopped
+    assert target.pets[1].name == "Max"
+
+
+def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> None:
+    """Many changes at a time, and the journal fails after the first: what was done is told."""
+    store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 31)]
+    target = MemoryTarget(store)
+    plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
+
+    async def work() -> Report:
+        record = journal.begin(tmp_path, "run", "now", plan)
+        options = ApplyOptions(concurrency=8)
+
+        def fill(_: Progress) -> None:
+            os.dup2(os.open("/dev/full", os.O_WRONLY), record._descriptor)
+
+        return await engine.run(
+            plan, target, record, run_id="r", started="now", options=options, on_progress=fill
+        )
+
+    report = asyncio.run(work())
+    assert "cannot be written" in report.stopped
+    renamed = {pet.id for pet in target.pets.values() if pet.name == "x"}
+    told = {r.pet_id for r in report.results if r.outcome in ("applied", "unknown", "failed")}
+    assert renamed <= told
+    assert sum(report.counts.values()) == 30
+
+
+def test_a_start_that_fails_leaves_the_plan_usable(tmp_path: Path) -> None:
+    """A journal without room is no use of the plan."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (runs / "run.jsonl").write_text("in the way")
+    with pytest.raises(PetsyncError, match="cannot be written"):
+        carry_out(plan, MemoryTarget(PETS), tmp_path)
+    (runs / "run.jsonl").unlink()
+    assert outcomes(carry_out(plan, MemoryTarget(PETS), tmp_path)) == ["applied"]

@@ -17,7 +17,7 @@ from petsync.apply.settle import remember, settle
 from petsync.apply.target import Target
 from petsync.diff.change import Change
 from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
+from petsync.diff.report import Outcome, Report, Result
 from petsync.errors import PetsyncError
 
 __all__ = ["ApplyOptions", "Progress", "run"]
@@ -85,6 +85,7 @@ class _Engine:
         self._results: dict[int, Result] = {}
         self._stopped = ""
         self._told = 0
+        self._before = remember((), ())
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
@@ -115,13 +116,14 @@ class _Engine:
 
     async def _phases(self) -> None:
         unassigned = any(c.kind == "add" and c.pet_id is None for c in self._changes)
-        before = remember(await self._sender.target.all(), self._changes) if unassigned else None
+        if unassigned:
+            self._before = remember(await self._sender.target.all(), self._changes)
         await self._phase(lambda change: change.kind == "add" and change.pet_id is not None)
         await self._phase(lambda change: change.kind == "add" and change.pet_id is None)
         await self._phase(lambda change: change.kind == "update")
-        if before is not None and any(r.outcome == "unknown" for r in self._results.values()):
+        if any(result.outcome == "unknown" for result in self._results.values()):
             now = await self._sender.target.all()
-            for result in settle(list(self._results.values()), self._changes, before, now):
+            for result in settle(list(self._results.values()), self._changes, self._before, now):
                 await self._record(result)
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
@@ -139,13 +141,25 @@ class _Engine:
             if self._stopped:
                 return
             try:
-                result = await self._sender.send(number, change)
+                result = await self._outcome(number, change)
+                await self._record(result)
+                self._tell(result)
             except PetsyncError as error:
-                self._stopped = self._stopped or str(error)
-                self._results[number] = result_of(number, change, "failed", error.message)
-                return
-            await self._record(result)
-            self._tell(result)
+                self._stop(number, change, str(error), "failed")
+            except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
+                self._stop(number, change, f"unexpected: {error!r}", "unknown")
+
+    async def _outcome(self, number: int, change: Change) -> Result:
+        if self._before.came_since_the_plan(change):
+            why = "a pet that says just this has come since the plan; plan again to see"
+            return result_of(number, change, "conflict", why)
+        return await self._sender.send(number, change)
+
+    def _stop(self, number: int, change: Change, why: str, outcome: Outcome) -> None:
+        """End the run after the changes under way; this one keeps the result that it has."""
+        self._stopped = self._stopped or why
+        message = why.splitlines()[0]
+        self._results.setdefault(number, result_of(number, change, outcome, message))
 
     async def _record(self, result: Result) -> None:
         if self._results.get(result.number) != result:

@@ -80,17 +80,23 @@ def begin(state: Path, run_id: str, started: str, plan: Plan) -> Journal:
 
     Raises StalePlanError where this very plan was begun before: a plan is used once.
     """
+    check_unused(state, plan)
     runs, used = state / "runs", state / "used"
     header = Header(run_id=run_id, started=started, fingerprint=plan.fingerprint, plan=plan)
-    path = runs / f"{run_id}.jsonl"
+    path, claim = runs / f"{run_id}.jsonl", used / plan.fingerprint
     try:
         for folder in (state, runs, used):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _claim(used / plan.fingerprint, run_id)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     except OSError as error:
         raise _unwritable(path, error) from None
-    _durably(descriptor, msgspec.json.encode(header) + b"\n", path)
+    try:
+        _durably(descriptor, msgspec.json.encode(header) + b"\n", path)
+        _claim(claim, run_id)
+    except BaseException:
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
+        raise
     return Journal(path, descriptor)
 
 
@@ -103,10 +109,18 @@ def check_unused(state: Path, plan: Plan) -> None:
 
 def _claim(path: Path, run_id: str) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(run_id)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise _used(path) from None
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
+        _durably(descriptor, run_id.encode(), path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def _used(path: Path) -> StalePlanError:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from petsync._file import landing
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 
@@ -14,8 +15,8 @@ __all__ = ["load_plan", "save_plan"]
 
 def save_plan(plan: Plan, path: str | Path) -> Path:
     """The path of the plan's file, of mode 0600. Raises PlanError where it cannot be written."""
-    target = Path(path)
     try:
+        target = landing(Path(path))
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -25,8 +26,8 @@ def save_plan(plan: Plan, path: str | Path) -> Path:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise PlanError(f"{target} cannot be written: {error.strerror}") from None
-    return target
+        raise PlanError(f"{path} cannot be written: {error.strerror}") from None
+    return Path(path)
 
 
 def load_plan(path: str | Path) -> Plan:

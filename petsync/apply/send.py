@@ -89,6 +89,11 @@ class Sender:
         self, number: int, change: Change, wanted: Pet | None, answer: Pet | None
     ) -> Result:
         assigned = answer.id if isinstance(change, Add) and answer is not None else None
+        if assigned == change.pet_id:
+            assigned = None
+        elif change.pet_id is not None and assigned is not None:
+            why = f"the service gave it the id {assigned} in place of {change.pet_id}"
+            return result_of(number, change, "applied", why, assigned)
         if self.verify:
             pet_id = change.pet_id if change.pet_id is not None else assigned
             if (wrong := await self._wrong(pet_id, wanted)) is not None:
@@ -145,7 +150,7 @@ def result_of(
         pet_id=change.pet_id,
         outcome=outcome,
         message=message,
-        assigned_id=assigned_id if change.pet_id is None else None,
+        assigned_id=assigned_id,
         fields=change.fields,
     )
 

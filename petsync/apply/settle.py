@@ -4,14 +4,14 @@ them again.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from petsync.diff.change import Add, Change
-from petsync.diff.fields import key
+from petsync.diff.fields import content
 from petsync.diff.report import Result
 from petsync.model import Pet
 
@@ -20,15 +20,28 @@ __all__ = ["Before", "remember", "settle"]
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """The ids, before a run, of the pets that say the same as one of its adds."""
+    """The store before a run: its ids, and how many pets say the same as each of its adds."""
 
     ids: frozenset[int]
+    alike: Mapping[Hashable, int]
+
+    def came_since_the_plan(self, change: Change) -> bool:
+        """Whether a pet that says just what an add says has come since the plan was made: it may
+        be that add's own pet, from a run that this one knows nothing of.
+        """
+        if not isinstance(change, Add) or change.pet_id is not None:
+            return False
+        return self.alike.get(content(change.after), 0) > change.alike
 
 
-def remember(pets: Iterable[Pet], changes: Iterable[Change]) -> Before:
+def remember(pets: Collection[Pet], changes: Iterable[Change]) -> Before:
     """What has to be known before adds without an id are sent."""
-    wanted = {_content(c.after) for c in changes if isinstance(c, Add) and c.pet_id is None}
-    return Before(frozenset(p.id for p in pets if p.id is not None and _content(p) in wanted))
+    wanted = {content(c.after) for c in changes if isinstance(c, Add) and c.pet_id is None}
+    said = (content(pet) for pet in pets)
+    return Before(
+        frozenset(pet.id for pet in pets if pet.id is not None),
+        Counter(each for each in said if each in wanted),
+    )
 
 
 def settle(
@@ -50,7 +63,7 @@ def _settled(
     change = changes[result.number]
     if result.outcome != "unknown" or not isinstance(change, Add) or change.pet_id is not None:
         return result
-    ids = arrivals[_content(change.after)]
+    ids = arrivals[content(change.after)]
     if not ids:
         message = f"{result.message}; the store does not have it, so nothing was added"
         return msgspec.structs.replace(result, outcome="failed", message=message)
@@ -66,13 +79,7 @@ def _arrivals(now: Iterable[Pet], known: Collection[int]) -> dict[Hashable, list
     arrivals: dict[Hashable, list[int]] = defaultdict(list)
     for pet in now:
         if pet.id is not None and pet.id not in known:
-            arrivals[_content(pet)].append(pet.id)
+            arrivals[content(pet)].append(pet.id)
     for ids in arrivals.values():
         ids.sort()
     return arrivals
-
-
-def _content(pet: Pet) -> Hashable:
-    """What a service stores as it was sent; ids of tags and categories it may fill in itself."""
-    tags = frozenset(tag.name for tag in pet.tags)
-    return key(pet, "name"), key(pet, "status"), key(pet, "category"), tags, pet.photo_urls

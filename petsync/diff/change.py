@@ -27,6 +27,8 @@ class Add(_Change, frozen=True, kw_only=True, tag="add"):
     """A pet that the store does not have; without an id the service assigns one."""
 
     after: Pet
+    alike: int = 0
+    """How many pets say just the same already, where no id is given."""
     kind: ClassVar[Kind] = "add"
 
     @property

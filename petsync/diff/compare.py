@@ -42,7 +42,7 @@ def compare(
     """
     decisions = Decisions(snapshot, sheet, found, options, profile)
     decided = decisions.changes()
-    deletes, notes = missing(snapshot, sheet, decisions.named, decided, options)
+    deletes, notes = missing(snapshot, decisions.named, decisions.uncertain, decided, options)
     changes: list[Change] = sorted([*decided, *deletes], key=_order)
     kinds = Counter(change.kind for change in changes)
     rows = len(sheet.frame) + len(sheet.blocked)

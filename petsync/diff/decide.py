@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict, Delete, Update
-from petsync.diff.fields import differing, normal
+from petsync.diff.fields import content, differing, normal
 from petsync.diff.match import Candidates
 from petsync.diff.merge import contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
@@ -43,7 +44,8 @@ class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
     After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `named` (the
-    places in the snapshot of the pets that rows mean), and `notes()`.
+    places in the snapshot of the pets that rows mean), `uncertain` (the addresses of rows that may
+    mean any pet: blocked, ignored or in conflict, and without an id), and `notes()`.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Decisions:
         self._rows, self._places = frame[active], places[active]
         self.named = {int(place) for place in places if place >= 0} | self._blocked_places()
         self.ignored = int((~active).sum())
+        self.uncertain = [*_untrusted(sheet), *self._ignored_without_id(active)]
         self.unchanged = 0
         self.conflicts: list[Conflict] = []
         self._taken: list[str] = []
@@ -88,6 +91,11 @@ class Decisions:
     def _blocked_places(self) -> set[int]:
         ids = pd.Series(sorted(self._sheet.blocked_ids), dtype="Int64")
         return {int(place) for place in align.positions(ids, self._pets) if place >= 0}
+
+    def _ignored_without_id(self, active: align.Mask) -> list[str]:
+        frame = self._sheet.frame
+        lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
+        return [self._sheet.address(row) for row in frame.index[~active & lacking].tolist()]
 
     def _left_over(self) -> Iterator[_Row]:
         """The rows that may be anything but in agreement with their pet."""
@@ -182,7 +190,9 @@ class Decisions:
             return self._nameless(row)
         self._mind(row)
         fields = differing(_NEW, after)
-        return Add(row=row.number, source=self._source(row), fields=fields, after=after)
+        alike = 0 if row.pet_id is not None else self._alike[content(after)]
+        source = self._source(row)
+        return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
 
     def _nameless(self, row: _Row, pet_id: int | None = None) -> Change | None:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
@@ -202,6 +212,8 @@ class Decisions:
     def _conflict(
         self, row: _Row, problem: str, suggestion: str, pet_id: int | None = None
     ) -> Change | None:
+        if row.pet_id is None:
+            self.uncertain.append(self._source(row))
         self.conflicts.append(
             Conflict(
                 row=row.number,
@@ -220,13 +232,35 @@ class Decisions:
         return pets_from_frame(self._pets.iloc[[place]])[0]
 
     @cached_property
-    def _candidates(self) -> Candidates:
+    def _alike(self) -> Counter[Hashable]:
+        """How many pets of the snapshot say the same, for each name that a row without id has."""
+        wanted = self._pets["name"].map(normal).isin(self._free_names).to_numpy(dtype=bool)
+        return Counter(content(pet) for pet in pets_from_frame(self._pets[wanted]))
+
+    @cached_property
+    def _free_names(self) -> set[str]:
         rows = self._rows
-        nameless = rows[rows["id"].isna()] if "id" in rows else rows
-        names = set(nameless["name"].dropna().map(normal)) if "name" in rows else set()
+        free = rows[rows["id"].isna()] if "id" in rows else rows
+        return set(free["name"].dropna().map(normal)) if "name" in rows else set()
+
+    @cached_property
+    def _candidates(self) -> Candidates:
         places = range(len(self._pets))
         free = [p for p in places if self._options.match_on or p not in self.named]
-        return Candidates(self._pets, free, names, self._options.match_on)
+        return Candidates(self._pets, free, self._free_names, self._options.match_on)
+
+
+def _untrusted(sheet: Sheet) -> list[str]:
+    """Where an id is missing in a blocked row, or is there but cannot be read."""
+    findings = [
+        finding.address
+        for finding in sheet.problems
+        if finding.column == "id"
+        and finding.severity == "error"
+        and not finding.rule.startswith("duplicate")
+    ]
+    rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}
+    return findings + [sheet.address(row) for row in sheet.unidentified if row not in rows]
 
 
 def _nowhere(frame: pd.DataFrame) -> align.Positions:

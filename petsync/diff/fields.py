@@ -9,7 +9,7 @@ from petsync.model import Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS, Column
 
-__all__ = ["cell", "differing", "key", "normal", "same"]
+__all__ = ["cell", "content", "differing", "key", "normal", "same"]
 
 
 def normal(text: str | None) -> str:
@@ -37,6 +37,12 @@ def same(one: Pet, other: Pet, column: Column) -> bool:
 def key(pet: Pet, column: Column) -> Hashable:
     """What two pets must share to agree in a column."""
     return _KEYS[column](pet)
+
+
+def content(pet: Pet) -> Hashable:
+    """What a service stores just as it was sent; it may fill in ids of tags and categories."""
+    tags = frozenset(tag.name for tag in pet.tags)
+    return key(pet, "name"), key(pet, "status"), key(pet, "category"), tags, pet.photo_urls
 
 
 def _tag_key(tag: Tag) -> tuple[int | None, str]:

@@ -36,8 +36,8 @@ def contradiction(said: Mapping[Column, Any], vocabulary: Vocabulary) -> bool:
 
     People change a category's name and leave the id beside it as it was; the name is meant.
     """
-    name, number = said.get("category"), said.get("category_id")
-    if not name or number is None or vocabulary.knows(Category(number, name)):
+    name, number = said.get("category") or "", said.get("category_id")
+    if not normal(name) or number is None or vocabulary.knows(Category(number, name)):
         return False
     return bool(vocabulary.category_named(name) or vocabulary.category_numbered(number))
 
@@ -62,7 +62,7 @@ def _category(
         return _numbered(old, number, vocabulary)
     if old is not None and (old.id, normal(old.name)) == (number, normal(name)):
         return old
-    if name == "":
+    if not normal(name):
         return None
     if number is None or contradiction(said, vocabulary):
         return _named(old, name, vocabulary)

@@ -9,29 +9,28 @@ from petsync.diff.fields import normal
 from petsync.diff.plan import PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.table.frame import pets_from_frame
-from petsync.table.sheet import Sheet
 
 __all__ = ["missing"]
 
 
 def missing(
     snapshot: Snapshot,
-    sheet: Sheet,
     named: Collection[int],
+    uncertain: Sequence[str],
     changes: Sequence[Change],
     options: PlanOptions,
 ) -> tuple[list[Delete], list[str]]:
     """The deletes of the pets at the places that are not `named`, and notes on them.
 
-    A row whose id cannot be read may mean any of them, so then none is deleted.
+    A row that is `uncertain` may mean any of them, so then none is deleted.
     """
     if not options.delete_missing:
         return [], _left_alone(len(snapshot) - len(named))
-    unread = _unidentified(sheet)
-    if unread:
+    if uncertain:
+        more = f" and {len(uncertain) - 5} more" if len(uncertain) > 5 else ""
         note = (
-            f"No missing pet is deleted: the id in {', '.join(unread[:5])} cannot be read, so "
-            "that row may mean one of them. Correct it first."
+            f"No missing pet is deleted: {', '.join(uncertain[:5])}{more} cannot be told to be "
+            "about another pet. Correct these rows, or give them their ids, first."
         )
         return [], [note]
     places = [place for place in range(len(snapshot)) if place not in named]
@@ -45,17 +44,6 @@ def _left_alone(count: int) -> list[str]:
         return []
     pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
     return [f"{pets} in no row: nothing happens to them (--delete-missing would delete them)."]
-
-
-def _unidentified(sheet: Sheet) -> list[str]:
-    """The addresses of ids that are there but cannot be read."""
-    return [
-        finding.address
-        for finding in sheet.problems
-        if finding.column == "id"
-        and finding.severity == "error"
-        and not finding.rule.startswith("duplicate")
-    ]
 
 
 def _renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:

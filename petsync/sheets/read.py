@@ -126,6 +126,7 @@ class _Reading:
             problems=self.notes.findings(),
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(self._ids()[blocked & named].tolist()),
+            unidentified=tuple(self.grid.rows[blocked & ~named].tolist()),
             columns={
                 name: self.grid.places[at]
                 for name, at in {**self.headers.others, **self.headers.ours}.items()

@@ -57,6 +57,7 @@ class Sheet:
     `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
     such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
     be trusted has an error finding in the column `id`: any pet may be meant.
+    `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
     column in the file; `header_row`: the row of the headers. `tab` is the worksheet's name, ""
     for CSV; `digest` the SHA-256 of the file's bytes, in hexadecimal.
@@ -69,6 +70,7 @@ class Sheet:
     problems: tuple[Finding, ...] = ()
     blocked: tuple[int, ...] = ()
     blocked_ids: frozenset[int] = frozenset()
+    unidentified: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
     digest: str = ""

@@ -61,11 +61,11 @@ def test_result_sheet_never_overwrites(shell: Shell, box: Sandbox) -> None:
 
 
 def test_blocked_rows_are_told_by_their_findings(shell: Shell, box: Sandbox) -> None:
-    """A row with an error is not sent, is `blocked` in the result sheet, and exits with 3."""
+    """A row with an error is not sent, is `failed` in the result sheet, and exits with 3."""
     done = shell("apply", _sheet("id,name\nx,Rex\n1,Max\n"), *to(box), "--yes")
     assert done.code == 3
     assert "Max" in _names(box)
-    assert "blocked" in Path("pets.results.csv").read_text("utf-8").splitlines()[1]
+    assert "failed" in Path("pets.results.csv").read_text("utf-8").splitlines()[1]
 
 
 def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:
