@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -14,9 +16,11 @@ from petsync import errors
 from petsync.model import ApiResponse, Pet
 from petsync.profile import LIVE, STANDARD
 from petsync.wire import calls, failure
-from petsync.wire.message import Request, Response
+from petsync.wire.message import Call, Request, Response
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+XML_PET = b"<Pet><id>1</id></Pet>"
+PAGE = b"<html xmlns='http://www.w3.org/1999/xhtml'><head/><body><p>Sign in</p></body></html>"
 GET = Request(operation="getPetById", method="GET", target="/pet/7", headers={}, pet_id=7)
 
 
@@ -110,10 +114,101 @@ def test_an_answer_is_read_as_what_it_says_it_is() -> None:
     """JSON and XML by content type; without one, by its first byte."""
     read = calls.get_pet_by_id(1).read
     assert read(Response(200, {"content-type": "application/json"}, b'{"id":1}')).id == 1
-    assert read(Response(200, {"content-type": "text/xml; charset=x"}, b"<Pet/>")) == Pet()
-    assert read(Response(200, {}, b" <Pet><id>2</id></Pet>")).id == 2
+    assert read(Response(200, {"content-type": "text/xml; charset=x"}, XML_PET)).id == 1
+    assert read(Response(200, {}, b" " + XML_PET)).id == 1
     upload = calls.upload_file(1).read(Response(200, {}, b"{}"))
     assert upload == ApiResponse()
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("application/json; charset=utf-8", b'{"id":1}'),
+        ("application/problem+json", b'{"id":1}'),
+        ("text/json", b'{"id":1}'),
+        ("application/shop+xml", XML_PET),
+        ("application/xml", XML_PET),
+        ("text/plain", XML_PET),
+        ("text/plain", b'{"id":1}'),
+        ("application/octet-stream", b'{"id":1}'),
+    ],
+)
+def test_these_media_types_are_read(media: str, body: bytes) -> None:
+    """Those of JSON and XML, and those that say nothing."""
+    assert calls.get_pet_by_id(1).read(Response(200, {"content-type": media}, body)).id == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [calls.get_pet_by_id(1), calls.find_pets_by_status(["sold"]), calls.add_pet(Pet(name="x"))],
+)
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("text/html", PAGE),
+        ("TEXT/HTML; charset=utf-8", b"[]"),
+        ("application/xhtml+xml", PAGE),
+        ("application/xml", PAGE),
+        ("text/plain", PAGE),
+        ("", b"\n<!DOCTYPE html><title>Sign in</title>"),
+    ],
+)
+def test_a_web_page_is_never_pets(call: Call[object], media: str, body: bytes) -> None:
+    """A sign-in page is well-formed XML, and would be an empty list."""
+    with pytest.raises(errors.ResponseError, match="web page, not pets"):
+        call.read(Response(200, {"content-type": media}, body))
+
+
+def test_another_media_type_is_named() -> None:
+    """A picture is no list of pets, whatever its bytes are."""
+    with pytest.raises(errors.ResponseError, match="'image/png', neither JSON nor XML"):
+        calls.find_pets_by_status(["sold"]).read(
+            Response(200, {"content-type": "image/png"}, b"[]")
+        )
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b'{"id":5}', "with pet 5"),
+        (b'{"id":"5"}', "with pet 5"),
+        (b"{}", "with a pet without an id"),
+    ],
+)
+def test_another_pet_than_the_one_asked_for_is_an_error(body: bytes, says: str) -> None:
+    """A cache that answers for every id must not lead to the wrong pet being changed."""
+    with pytest.raises(errors.ResponseError, match=f"^asked for pet 3, was answered {says}"):
+        calls.get_pet_by_id(3).read(Response(200, {}, body))
+
+
+def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:
+    """An answer without an id says nothing and is taken; so is any id that an add is given."""
+    update = calls.update_pet(Pet(id=3, name="Rex"))
+    assert update.read(Response(200, {}, b'{"name":"Rex"}')) == Pet(name="Rex")
+    with pytest.raises(errors.ResponseError, match=r"^sent pet 3, was answered with pet 5"):
+        update.read(Response(200, {}, b'{"id":5}'))
+    assert calls.add_pet(Pet(id=3, name="Rex")).read(Response(200, {}, b'{"id":5}')).id == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [(calls.add_pet, "addPet takes a Pet, not dict"), (calls.update_pet, "updatePet takes a Pet")],
+)
+def test_what_is_no_pet_is_refused_by_the_operations_name(
+    make: Callable[[Any], object], says: str
+) -> None:
+    """A dict is easily taken for a pet."""
+    with pytest.raises(errors.InvalidInputError, match=says):
+        make({})
+
+
+def test_how_long_to_wait_is_in_the_hint() -> None:
+    """In whole seconds; nothing is said where the service says nothing."""
+    busy = Response(429, {"retry-after": "3600"}, b"")
+    assert failure.error_for(busy, GET, NOW).hint == "The service asks to wait 3600 seconds."
+    short = Response(503, {"retry-after": "0.2"}, b"")
+    assert failure.error_for(short, GET, NOW).hint == "The service asks to wait 1 second."
+    assert failure.error_for(Response(429, {}, b""), GET, NOW).hint == ""
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,12 @@ def test_an_upload_answer_is_read_with_or_without_code() -> None:
     assert json.decode_api_response(b'{"code":"200","x":1}') == ApiResponse(code=200)
     with pytest.raises(ResponseError):
         json.decode_api_response(b"<html>")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x":' * 100_000])
+def test_what_is_nested_without_end_is_refused(body: bytes) -> None:
+    """However an answer is read, its depth is no crash."""
+    for decode in (json.decode_pet, json.decode_pets, json.decode_api_response):
+        with pytest.raises(ResponseError):
+            decode(body)
+    assert json.decode_rows(body) is None

@@ -116,3 +116,32 @@ def test_an_upload_answer_is_read_without_code() -> None:
     assert xml.decode_api_response(xml.encode_api_response(full)) == full
     live = b"<apiResponse><message>no</message></apiResponse>"
     assert xml.decode_api_response(live) == ApiResponse(message="no")
+
+
+def test_what_is_nested_without_end_is_refused() -> None:
+    """An unknown field keeps its depth only so far."""
+    deep = b"<Pet>" + b"<x>" * 50_000 + b"</x>" * 50_000 + b"</Pet>"
+    with pytest.raises(ResponseError, match="nested more than 100 deep"):
+        xml.decode_pet(deep)
+    fair = b"<Pet>" + b"<x>" * 50 + b"1" + b"</x>" * 50 + b"</Pet>"
+    assert xml.decode_pet(fair).extra is not None
+
+
+@pytest.mark.parametrize("root", ["Pets", "pets", "List", "ArrayList", "Collection"])
+@pytest.mark.parametrize("item", ["Pet", "pet", "PET", "item"])
+def test_a_list_may_be_called_anything(root: str, item: str) -> None:
+    """Services name their lists as they like; what is in them are pets."""
+    assert xml.decode_pets(f"<{root}/>".encode()) == []
+    body = f"<{root} xmlns='urn:x'><{item}><id>1</id></{item}></{root}>"
+    assert xml.decode_pets(body.encode()) == [Pet(id=1)]
+
+
+def test_another_element_where_a_pet_was_expected_is_named() -> None:
+    """An error or an order in XML is no pet without fields."""
+    with pytest.raises(ResponseError, match="the XML is <Order>, not a Pet"):
+        xml.decode_pet(b"<Order><id>1</id></Order>")
+    with pytest.raises(ResponseError, match="the list holds <message>"):
+        xml.decode_pets(b"<ApiResponse><message>no</message></ApiResponse>")
+    for read in (xml.decode_pet, xml.decode_pets, xml.decode_api_response):
+        with pytest.raises(ResponseError, match="web page"):
+            read(b"<html xmlns='http://www.w3.org/1999/xhtml'/>")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from petsync._loop import LoopThread, blocking
@@ -92,9 +92,17 @@ def each_query(
     make: Callable[..., Call[list[Pet]]], values: str | Sequence[str], profile: ServiceProfile
 ) -> list[Call[list[Pet]]]:
     """The calls that ask for all values: one, or one each where only a first value counts."""
-    asked = list(dict.fromkeys([values] if isinstance(values, str) else values))
+    asked = _listed(values)
     groups = [[value] for value in asked] if profile.one_value_a_query and asked else [asked]
-    return [make(group, profile=profile) for group in groups]
+    queries = [make(group, profile=profile) for group in groups]
+    return list({query.request.target: query for query in queries}.values())
+
+
+def _listed(values: object) -> list[object]:
+    """What is no text is left for the operation to refuse by its own name."""
+    if isinstance(values, Iterable) and not isinstance(values, str):
+        return list(values)
+    return [values]
 
 
 def _file(file: bytes | str | Path | None) -> tuple[bytes | None, str]:

@@ -12,6 +12,7 @@ from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import Pet
 from petsync.table.frame import frame_from_json, frame_from_pets, without_duplicates
 from petsync.wire import calls
+from petsync.wire.answer import kind_of
 from petsync.wire.message import Call, Response
 
 __all__ = ["find_by_status", "find_by_tags", "snapshot"]
@@ -52,7 +53,7 @@ async def _load(
 
 def _as_frame(call: Call[list[Pet]]) -> Call[pd.DataFrame]:
     def read(response: Response) -> pd.DataFrame:
-        if "json" in response.media:
+        if kind_of(response) == "json":
             return frame_from_json(response.body)
         return without_duplicates(frame_from_pets(call.read(response)))
 

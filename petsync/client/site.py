@@ -12,6 +12,7 @@ from petsync.errors import ApiError
 from petsync.model import MAX_ID, Pet
 from petsync.profile import ServiceProfile
 from petsync.wire import calls
+from petsync.wire.answer import read_pet
 from petsync.wire.failure import error_for
 from petsync.wire.message import Request, Response
 
@@ -109,10 +110,10 @@ def ids_in(response: Response) -> set[int]:
 
 
 def pet_in(response: Response) -> Pet:
-    """The one pet. Raises ApiError for anything else."""
+    """The one pet, whichever it is. Raises ApiError for anything else."""
     if response.status != 200:
         raise error_of(response, "getPetById")
-    return calls.get_pet_by_id(0).read(response)
+    return read_pet(response)
 
 
 def error_of(response: Response, operation: str) -> ApiError:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 from petsync.errors import InvalidInputError
 from petsync.model import MAX_ID, MIN_ID, ApiResponse, Pet
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire import json, xml
+from petsync.wire.answer import pet_answer, read_pet, reader
 from petsync.wire.message import Call, Request, Response
 
 __all__ = [
@@ -29,21 +29,21 @@ __all__ = [
     "upload_file",
 ]
 
-T = TypeVar("T")
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
-_XML = frozenset({"application/xml", "text/xml"})
 
 
 def add_pet(pet: Pet, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
     """addPet. Never repeatable: an add without an id would make two pets."""
-    return _send_pet("addPet", "POST", pet, profile, repeatable=False)
+    return _send_pet("addPet", "POST", pet, profile, read=read_pet, repeatable=False)
 
 
 def update_pet(pet: Pet, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
     """updatePet: the whole pet is replaced by what is sent."""
-    if pet.id is None:
+    pet_id = _is_pet(pet, "updatePet").id
+    if pet_id is None:
         raise InvalidInputError("updatePet needs a pet with an id", operation="updatePet")
-    return _send_pet("updatePet", "PUT", pet, profile, repeatable=True)
+    read = pet_answer(pet_id, asked="sent", needs_id=False)
+    return _send_pet("updatePet", "PUT", pet, profile, read=read, repeatable=True)
 
 
 def delete_pet(
@@ -71,8 +71,8 @@ def find_pets_by_tags(
 
 
 def get_pet_by_id(pet_id: int, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
-    """getPetById."""
-    read = _reader(json.decode_pet, xml.decode_pet)
+    """getPetById. An answer that is another pet is a ResponseError."""
+    read = pet_answer(pet_id, asked="asked for", needs_id=True)
     return Call(_request("getPetById", "GET", pet_id, profile), read)
 
 
@@ -116,7 +116,7 @@ def upload_file(
         body=body,
         repeatable=False,
     )
-    return Call(request, _reader(json.decode_api_response, xml.decode_api_response))
+    return Call(request, reader(json.decode_api_response, xml.decode_api_response))
 
 
 def shape_of(profile: ServiceProfile) -> xml.Shape:
@@ -125,8 +125,15 @@ def shape_of(profile: ServiceProfile) -> xml.Shape:
 
 
 def _send_pet(
-    operation: str, method: str, pet: Pet, profile: ServiceProfile, *, repeatable: bool
+    operation: str,
+    method: str,
+    pet: Pet,
+    profile: ServiceProfile,
+    *,
+    read: Callable[[Response], Pet],
+    repeatable: bool,
 ) -> Call[Pet]:
+    _is_pet(pet, operation)
     try:
         as_xml = profile.media == "xml"
         body = xml.encode_pet(pet, shape_of(profile)) if as_xml else json.encode_pet(pet)
@@ -151,13 +158,24 @@ def _send_pet(
         pet_id=pet.id,
         repeatable=repeatable,
     )
-    return Call(request, _reader(json.decode_pet, xml.decode_pet))
+    return Call(request, read)
+
+
+def _is_pet(pet: object, operation: str) -> Pet:
+    if isinstance(pet, Pet):
+        return pet
+    given = type(pet).__name__
+    raise InvalidInputError(
+        f"{operation} takes a Pet, not {given}",
+        operation=operation,
+        hint='For example petsync.Pet(name="Rex", status="available").',
+    )
 
 
 def _find(operation: str, target: str, profile: ServiceProfile) -> Call[list[Pet]]:
     headers = {"accept": _MEDIA[profile.media]}
     request = Request(operation=operation, method="GET", target=target, headers=headers)
-    return Call(request, _reader(json.decode_pets, xml.decode_pets))
+    return Call(request, reader(json.decode_pets, xml.decode_pets))
 
 
 def _request(
@@ -190,7 +208,7 @@ def _checked(pet_id: int, operation: str) -> int:
 
 
 def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation: str) -> str:
-    items = list(values)
+    items = list(dict.fromkeys(_texts(values, operation)))
     if not items:
         raise InvalidInputError(f"{operation} needs at least one value", operation=operation)
     if profile.array_style == "multi":
@@ -205,19 +223,15 @@ def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation:
     return f"{name}={','.join(quote(item, safe='') for item in items)}"
 
 
-def _reader(
-    from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
-) -> Callable[[Response], T]:
-    """By what the service says it sent; a service that says nothing is taken at its first byte."""
-
-    def read(response: Response) -> T:
-        if response.media in _XML or (
-            "json" not in response.media and response.body.lstrip()[:1] == b"<"
-        ):
-            return from_xml(response.body)
-        return from_json(response.body)
-
-    return read
+def _texts(values: Iterable[object], operation: str) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidInputError(
+                f"{operation} takes texts, not {type(value).__name__}", operation=operation
+            )
+        texts.append(value)
+    return texts
 
 
 def _nothing(_: Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -36,7 +37,15 @@ def error_for(response: Response, request: Request, now: datetime) -> errors.Api
     )
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
         error.retry_after = retry_after(response.headers.get("retry-after", ""), now)
+        error.hint = _patience(error.retry_after) or error.hint
     return error
+
+
+def _patience(seconds: float | None) -> str:
+    if not seconds:
+        return ""
+    whole = math.ceil(seconds)
+    return f"The service asks to wait {whole} second{'' if whole == 1 else 's'}."
 
 
 def _hint(status: int, request: Request) -> str:

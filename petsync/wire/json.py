@@ -53,6 +53,7 @@ class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 _row = msgspec.json.Decoder(PetRow)
 _rows = msgspec.json.Decoder(list[PetRow])
 _encoder = msgspec.json.Encoder()
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _KNOWN = ("id", "name", "photoUrls", "category", "tags", "status")
 
 
@@ -60,7 +61,7 @@ def decode_pet(body: bytes) -> Pet:
     """One pet. Raises ResponseError where the bytes are no pet."""
     try:
         return _row.decode(body).to_pet()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return _pet(_plain(body), "the pet")
 
 
@@ -68,7 +69,7 @@ def decode_rows(body: bytes) -> list[PetRow] | None:
     """A list of pets, at full speed; None where a pet has anything that a PetRow cannot hold."""
     try:
         return _rows.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return None
 
 
@@ -97,7 +98,7 @@ def decode_api_response(body: bytes) -> ApiResponse:
     """The answer to an upload; unknown fields are passed over."""
     try:
         return msgspec.json.decode(body, type=ApiResponse, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ResponseError(f"the answer is no ApiResponse: {error}") from None
 
 
@@ -128,7 +129,7 @@ def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ResponseError(f"the answer is not whole JSON: {error}") from None
 
 

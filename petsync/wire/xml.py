@@ -30,6 +30,8 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _PHOTO_ITEMS = frozenset({"photoUrls", "photoUrl", "item"})
 _TAG_ITEMS = frozenset({"tags", "tag", "Tag", "item"})
+_PET_ITEMS = frozenset({"pet", "item"})
+_DEEPEST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,21 @@ def encode_api_response(answer: ApiResponse) -> bytes:
 
 def decode_pet(body: bytes) -> Pet:
     """One pet, in any known shape. Raises ResponseError where the bytes are no pet."""
-    return _read_pet(_parse(body), "the pet")
+    root = _parse(body)
+    if _local(root).lower() != "pet":
+        raise ResponseError(f"the XML is {_named(root)}, not a Pet")
+    return _read_pet(root, "the pet")
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """A list of pets below any root element."""
+    """A list of pets below any root element that is no web page's.
+
+    Raises ResponseError that names the first item that is no pet.
+    """
     items = list(_parse(body))
+    for item in items:
+        if _local(item).lower() not in _PET_ITEMS:
+            raise ResponseError(f"the list holds {_named(item)}, where a Pet was expected")
     return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
 
 
@@ -161,6 +172,8 @@ def _parse(body: bytes) -> ET.Element:
             raise
         raise ResponseError(f"the answer is not whole XML: {error}") from None
     assert isinstance(root, ET.Element)
+    if _local(root).lower() == "html":
+        raise ResponseError("the XML is a web page, not pets")
     return root
 
 
@@ -205,18 +218,24 @@ def _read_label(
     return number, _text(fields.pop("name", [])), _read_extra(fields)
 
 
-def _read_extra(fields: Mapping[str, list[ET.Element]]) -> dict[str, Any] | None:
-    values = {name: [_value(element) for element in items] for name, items in fields.items()}
+def _read_extra(fields: Mapping[str, list[ET.Element]], depth: int = 0) -> dict[str, Any] | None:
+    if depth > _DEEPEST:
+        raise ResponseError(f"the XML has elements nested more than {_DEEPEST} deep")
+    values = {name: [_value(item, depth) for item in items] for name, items in fields.items()}
     return {name: items[0] if len(items) == 1 else items for name, items in values.items()} or None
 
 
-def _value(element: ET.Element) -> Any:
+def _value(element: ET.Element, depth: int) -> Any:
     if not len(element):
         return element.text or ""
     fields: dict[str, list[ET.Element]] = {}
     for child in element:
         fields.setdefault(_local(child), []).append(child)
-    return _read_extra(fields)
+    return _read_extra(fields, depth + 1)
+
+
+def _named(element: ET.Element) -> str:
+    return f"<{_local(element)[:40]}>"
 
 
 def _local(element: ET.Element) -> str:
