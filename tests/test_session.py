@@ -32,7 +32,7 @@ from petsync.errors import (
     TransportError,
 )
 from petsync.model import Pet
-from petsync.profile import LIVE, STANDARD
+from petsync.profile import LIVE, STANDARD, ServiceProfile
 from petsync.settings import Secret
 
 TOKEN = "s3cr3t-token-0123456789"
@@ -137,8 +137,10 @@ def test_a_redirect_that_would_turn_a_post_into_a_get_is_refused() -> None:
 def test_a_circle_of_redirects_ends() -> None:
     """After a few, it is an error."""
     with ScriptedServer(answer(307, location="/v2/pet/7")) as server:
-        assert isinstance(failure(get, server.url), ApiError)
-    assert len(server.requests) < 10
+        error = failure(get, server.url)
+    assert isinstance(error, RedirectError)
+    assert "still redirects after 5 times" in str(error)
+    assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,9 @@ def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None
     assert isinstance(error, RateLimitedError)
     with ScriptedServer(answer(429, retry_after="3600")) as server:
         begun = time.monotonic()
-        assert failure(get, server.url).status == 429
+        error = failure(get, server.url)
+        assert error.status == 429
+        assert error.hint == "The service asks to wait 3600 seconds."
         assert len(server.requests) == 1
     assert time.monotonic() - begun < 5
 
@@ -356,3 +360,109 @@ def test_a_rate_spreads_requests() -> None:
         begun = time.monotonic()
         do(paced, server.url)
     assert time.monotonic() - begun >= 0.1
+
+
+@pytest.mark.parametrize(
+    "where", [f"http://{TOKEN}.evil.example/", f"http://{KEY.upper()}.example"]
+)
+def test_a_redirect_that_holds_a_secret_does_not_show_it(where: str) -> None:
+    """A service can put what it was sent where the error will speak of it."""
+    with ScriptedServer(answer(307, location=where)) as server:
+        error = failure(get, server.url)
+    assert isinstance(error, RedirectError)
+    assert "points to http://***." in str(error)
+    shown = (repr(error) + "".join(traceback.format_exception(error))).lower()
+    assert TOKEN not in shown
+    assert KEY not in shown
+
+
+@pytest.mark.parametrize("where", ["http://[::1", "http://127.0.0.1:port/", "http://a:99999999/"])
+def test_a_redirect_to_no_address_is_said_so(where: str) -> None:
+    """No bare ValueError comes out of a service's header."""
+    with ScriptedServer(answer(307, location=where)) as server:
+        error = failure(get, server.url)
+    assert isinstance(error, RedirectError)
+    assert "points to an address that cannot be read" in str(error)
+
+
+def test_a_redirect_without_an_address_is_said_so() -> None:
+    """There is nowhere to point to."""
+    with ScriptedServer(answer(302)) as server:
+        error = failure(get, server.url)
+    assert isinstance(error, RedirectError)
+    assert "answers 302 without saying where" in str(error)
+
+
+def test_an_unreadable_answer_does_not_show_the_token_either() -> None:
+    """What cannot be read is quoted without it."""
+    body = answer(200, f"<Pet><id>{TOKEN}</id></Pet>".encode(), content_type="text/xml")
+    with ScriptedServer(body) as server:
+        error = failure(get, server.url)
+    assert "id is '***'" in str(error)
+    assert TOKEN not in repr(error) + repr(vars(error))
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 418, 429, 501])
+def test_an_error_after_a_lost_answer_says_that_it_may_have_happened(status: int) -> None:
+    """The last attempt's answer says nothing of what the first one did."""
+    act: Act = lambda api: api.update_pet(Pet(id=7, name="x"))  # noqa: E731
+    policy = replace(QUICK, attempts=2)
+    for script, doubtful in ([None, answer(status)], True), ([answer(429), answer(status)], False):
+        with ScriptedServer(*script) as server:
+            error = failure(act, server.url, retry=policy)
+        assert error.status == status
+        assert error.may_have_happened is (doubtful or status >= 500)
+
+
+def test_a_delete_that_was_lost_in_any_attempt_may_find_the_pet_gone() -> None:
+    """Not only in the first one; a 429 alone is no reason to believe so."""
+    act: Act = lambda api: api.delete_pet(7)  # noqa: E731
+    with ScriptedServer(answer(429), None, answer(404)) as server:
+        assert do(act, server.url) is None
+    with ScriptedServer(answer(429), answer(404)) as server:
+        assert isinstance(failure(act, server.url), NotFoundError)
+
+
+def test_an_update_answered_with_another_pet_may_have_happened() -> None:
+    """The service was asked, and what it did cannot be told."""
+    with ScriptedServer(PET) as server:
+        error = failure(lambda api: api.update_pet(Pet(id=3, name="x")), server.url)
+    assert isinstance(error, ResponseError)
+    assert "updatePet: sent pet 3, was answered with pet 7" in str(error)
+    assert error.may_have_happened
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), None, "30", True], ids=repr)
+def test_a_timeout_that_is_no_time_is_refused(timeout: Any) -> None:
+    """At once, and by its name."""
+    with pytest.raises(SettingsError, match="the timeout is"):
+        Session("http://127.0.0.1", timeout=timeout)
+
+
+@pytest.mark.parametrize("token", [None, 7, b"token"])
+def test_a_token_that_is_no_text_is_refused(token: Any) -> None:
+    """A variable that is not set gives None."""
+    with pytest.raises(SettingsError, match=r"the token is \w+, not text"):
+        auth.bearer(token)
+    with pytest.raises(SettingsError, match=r"the api key is \w+, not text"):
+        auth.api_key(token)
+
+
+def test_a_bare_token_in_place_of_credentials_is_refused_without_being_shown() -> None:
+    """The way to give it is named."""
+    token: Any = TOKEN
+    with pytest.raises(SettingsError, match="bearer") as caught:
+        Session("https://shop.example/v2", credentials=token)
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("profile", [STANDARD, LIVE])
+@pytest.mark.parametrize("values", [None, 7, [None], [["sold"]], b"sold"], ids=repr)
+def test_a_search_for_what_is_no_text_is_refused(values: Any, profile: ServiceProfile) -> None:
+    """By the operation's name, before anything is sent."""
+    with ScriptedServer(OK) as server:
+        act: Act = lambda api: api.find_pets_by_status(values)  # noqa: E731
+        error = failure(act, server.url, profile=profile)
+    assert isinstance(error, InvalidInputError)
+    assert "findPetsByStatus takes texts, not" in str(error)
+    assert server.requests == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from petsync.errors import SettingsError
@@ -27,6 +28,13 @@ class Credentials:
                 text = text.replace(secret.reveal().encode(), b"***")
         return text
 
+    def masked_text(self, text: str) -> str:
+        """The same for text, in whatever case: a host name loses its own."""
+        for secret in (self.token, self.key):
+            if secret is not None:
+                text = re.sub(re.escape(secret.reveal()), "***", text, flags=re.IGNORECASE)
+        return text
+
 
 def bearer(token: str | Secret, *, api_key: str | Secret | None = None) -> Credentials:
     """An access token for `petstore_auth`, and the api key if the service wants one too."""
@@ -47,10 +55,20 @@ def none() -> Credentials:
 
 
 def _header_safe(value: str | Secret, what: str) -> Secret:
-    text = (value.reveal() if isinstance(value, Secret) else value).strip()
+    text = _text(value, what).strip()
     if not text or not all("!" <= character <= "~" for character in text):
         raise SettingsError(
             f"{what} is empty or holds a character that no header can carry",
             hint="Copy it again, without line breaks and quotes.",
         )
     return Secret(text)
+
+
+def _text(value: object, what: str) -> str:
+    text = value.reveal() if isinstance(value, Secret) else value
+    if not isinstance(text, str):
+        raise SettingsError(
+            f"{what} is {type(text).__name__}, not text",
+            hint="Is the variable or the file that it comes from set?",
+        )
+    return text

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx
 
 from petsync.errors import RedirectError, SettingsError
 from petsync.wire.message import Request, Response
 
-__all__ = ["checked_base", "is_loopback", "redirect_target"]
+__all__ = ["checked_base", "encoded", "endless", "is_loopback", "redirect_target"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -51,24 +53,52 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def redirect_target(request: Request, response: Response, url: str) -> str:
-    """The address that a 3xx points to, if the same request may go there.
+def encoded(url: str) -> str:
+    """The URL in ASCII, as it is sent; what is encoded stays so. Raises httpx.InvalidURL."""
+    return str(httpx.URL(url))
 
-    Raises RedirectError for another origin, where credentials must not go, and for a redirect
-    that would change the request.
+
+def redirect_target(
+    request: Request, response: Response, url: str, masked: Callable[[str], str]
+) -> str:
+    """The encoded address that a 3xx points to, if the same request may go there.
+
+    Raises RedirectError for another origin, where credentials must not go, for a redirect that
+    would change the request, and for one that points nowhere; `masked` takes secrets out of what
+    it shows of the address.
     """
-    target = urljoin(url, response.headers.get("location", ""))
-    same = _origin(urlsplit(url)) == _origin(urlsplit(target))
-    kept = response.status in (307, 308) or request.method == "GET"
-    if same and kept and "location" in response.headers:
+    if "location" not in response.headers:
+        raise _refused(request, response.status, f"answers {response.status} without saying where")
+    try:
+        target = encoded(urljoin(url, response.headers["location"]))
+        here, there = urlsplit(url), urlsplit(target)
+        same = _origin(here) == _origin(there)
+    except (ValueError, httpx.InvalidURL):
+        said = f"answers {response.status} and points to an address that cannot be read"
+        raise _refused(request, response.status, said) from None
+    if same and (response.status in (307, 308) or request.method == "GET"):
         return target
-    where = f"{urlsplit(target).scheme}://{urlsplit(target).netloc.rpartition('@')[2]}"
-    raise RedirectError(
-        f"{request.operation}: the service answers {response.status} and points to {where}",
+    where = masked(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")
+    raise _refused(
+        request,
+        response.status,
+        f"answers {response.status} and points to {where}",
+        hint="If that is the service's address, give it as the URL.",
+    )
+
+
+def endless(request: Request, status: int, times: int) -> RedirectError:
+    """The error for redirects that lead to redirects."""
+    return _refused(request, status, f"still redirects after {times} times")
+
+
+def _refused(request: Request, status: int, said: str, *, hint: str = "") -> RedirectError:
+    return RedirectError(
+        f"{request.operation}: the service {said}",
         operation=request.operation,
         pet_id=request.pet_id,
-        status=response.status,
-        hint="If that is the service's address, give it as the URL.",
+        status=status,
+        hint=hint or "Is the address right? It is what stands before /pet.",
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -19,7 +20,7 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from petsync.client.auth import Credentials
-from petsync.client.origin import checked_base, redirect_target
+from petsync.client.origin import checked_base, encoded, endless, redirect_target
 from petsync.client.pace import Pace
 from petsync.client.retry import RetryPolicy
 from petsync.client.transport import (
@@ -27,7 +28,6 @@ from petsync.client.transport import (
     AiohttpCarrier,
     Carrier,
     HttpxCarrier,
-    encoded,
     never_sent,
 )
 from petsync.errors import (
@@ -55,8 +55,8 @@ class Session:
     """A service's base URL, how it is spoken to, and the connections to it.
 
     `timeout` is in seconds: for connecting, and for each wait for more of an answer. `transport`
-    makes an httpx transport that is used instead of aiohttp. Raises SettingsError for a base URL
-    that cannot be used; `send` raises ApiError and nothing else.
+    makes an httpx transport that is used instead of aiohttp. Raises SettingsError for a base URL,
+    credentials or a timeout that cannot be used; `send` raises ApiError and nothing else.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Session:
         allow_http: Collection[str] = (),
         transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
+        _check(credentials, timeout)
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self._encoded_base = _encoded_base(self.base_url)
         self.profile = profile
@@ -79,19 +80,37 @@ class Session:
         self._timeout, self._transport = timeout, transport
         self._carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
 
-    async def send(self, call: Call[T]) -> T:
-        """The call's result, after as many attempts as are safe."""
-        request = call.request
+    async def send(self, call: Call[T], *, again: Callable[[], Awaitable[None]] | None = None) -> T:
+        """The call's result, after as many attempts as are safe.
+
+        `again` is awaited before each further attempt, and ends them by raising. Where one attempt
+        may have happened, the error of a later one says so too.
+        """
+        request, uncertain = call.request, False
+
+        async def attempt() -> T:
+            nonlocal uncertain
+            try:
+                return await self._attempt(call)
+            except ApiError as error:
+                uncertain = error.may_have_happened = uncertain or error.may_have_happened
+                raise
+
+        async def repeat() -> T:
+            if again is not None:
+                await again()
+            return await attempt()
+
         try:
-            return await self._attempt(call)
+            return await attempt()
         except ApiError as error:
             if not self._retry.repeats(request, error):
                 raise
             first = error
         try:
-            return await self._retry.run(request, lambda: self._attempt(call), first)
+            return await self._retry.run(request, repeat, first)
         except NotFoundError:
-            if request.operation == "deletePet" and first.may_have_happened:
+            if request.operation == "deletePet" and uncertain:
                 return call.read(Response(204, {}, b""))
             raise
 
@@ -138,7 +157,9 @@ class Session:
         except ResponseError as error:
             error.operation, error.pet_id = request.operation, request.pet_id
             error.status = response.status
-            error.message = f"{request.operation}: {error.message}"
+            said = self.credentials.masked_text(error.message)
+            error.message = f"{request.operation}: {said}"
+            error.args = (error.message,)
             error.may_have_happened = True
             raise
 
@@ -154,18 +175,23 @@ class Session:
         try:
             response = await self._once(request, url)
             if 300 <= response.status < 400 and response.status != 304:
-                target = encoded(redirect_target(request, response, url))
+                masked = self.credentials.masked_text
+                target = redirect_target(request, response, url, masked)
         except ERRORS as error:
             raise self._transport_error(request, error) from None
-        if target is not None and redirects:
-            return await self._exchange(request, target, redirects - 1)
-        return response
+        if target is None:
+            return response
+        if not redirects:
+            raise endless(request, response.status, _REDIRECTS)
+        return await self._exchange(request, target, redirects - 1)
 
     async def _once(self, request: Request, url: str) -> Response:
         response = await self._carrier_here().carry(
             request.method, url, self._headers(request), request.body
         )
-        log.debug("%s %s: %d", request.method, url, response.status)
+        if log.isEnabledFor(logging.DEBUG):
+            shown = self.credentials.masked_text(url)
+            log.debug("%s %s: %d", request.method, shown, response.status)
         return response
 
     def _carrier_here(self) -> Carrier:
@@ -195,13 +221,27 @@ class Session:
         unsent = never_sent(error)
         about = "" if request.pet_id is None else f" of pet {request.pet_id}"
         what = "cannot be reached" if unsent else "gave no whole answer"
-        reason = _reason(error)
+        reason = self.credentials.masked_text(_reason(error))
         return TransportError(
             f"{request.operation}{about}: {self.base_url} {what} ({reason})",
             operation=request.operation,
             pet_id=request.pet_id,
             may_have_happened=not unsent,
             hint="Is the address right, and the service up?" if unsent else "",
+        )
+
+
+def _check(credentials: object, timeout: object) -> None:
+    if not isinstance(credentials, Credentials):
+        raise SettingsError(
+            f"the credentials are {type(credentials).__name__}, which is not how a token is given",
+            hint="Use petsync.auth.bearer(…), petsync.auth.api_key(…) or petsync.auth.none().",
+        )
+    number = timeout if isinstance(timeout, int | float) and timeout is not True else 0
+    if not 0 < number < math.inf:
+        raise SettingsError(
+            f"the timeout is {timeout!r}, not a number of seconds above 0",
+            hint="For example timeout=30.",
         )
 
 

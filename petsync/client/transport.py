@@ -17,7 +17,7 @@ from yarl import URL
 from petsync.client.origin import is_loopback
 from petsync.wire.message import Response
 
-__all__ = ["ERRORS", "AiohttpCarrier", "Carrier", "HttpxCarrier", "encoded", "never_sent"]
+__all__ = ["ERRORS", "AiohttpCarrier", "Carrier", "HttpxCarrier", "never_sent"]
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError)
 """Everything that a carrier raises where no whole answer came."""
@@ -40,7 +40,7 @@ class Carrier(Protocol):
     async def carry(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> Response:
-        """The answer, decompressed. `url` is as `encoded` makes it. Raises one of ERRORS."""
+        """The answer, decompressed. `url` is as origin.encoded makes it. Raises one of ERRORS."""
         ...
 
     async def close(self) -> None:
@@ -121,11 +121,6 @@ class HttpxCarrier:
     async def close(self) -> None:
         """As Carrier says."""
         await self._transport.aclose()
-
-
-def encoded(url: str) -> str:
-    """The URL in ASCII, as it is sent; what is encoded stays so. Raises httpx.InvalidURL."""
-    return str(httpx.URL(url))
 
 
 def never_sent(error: BaseException) -> bool:
