@@ -5,6 +5,7 @@ docs/profiles.md explains each field: the gap, the default and why.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -87,6 +88,9 @@ def profile_from(name: str, overrides: Mapping[str, Any] | None = None) -> Servi
     return replace(PROFILES[name], **values)
 
 
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
 def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
     if key not in hints:
         raise SettingsError(f"[service] {key} is unknown", hint=f"Known: {', '.join(hints)}.")
@@ -99,6 +103,11 @@ def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
         wanted = "a list of text"
     else:
         fits, wanted = type(value) is hints[key], f"of type {hints[key].__name__}"
+    if key == "statuses":
+        fits, wanted = fits and bool(value), "a list of text, and not empty"
+    elif key == "api_key_header":
+        fits = isinstance(value, str) and _HEADER.fullmatch(value) is not None
+        wanted = "of type str, and a header's name"
     if not fits:
         raise SettingsError(f"[service] {key} is {value!r}, and must be {wanted}")
     return value

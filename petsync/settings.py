@@ -5,6 +5,8 @@ Nothing here reads the environment or a file by itself: both are handed in.
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +27,9 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "service": (dict,),
     "columns": (dict,),
 }
+
+
+_COLUMNS = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
 
 
 class Secret:
@@ -73,7 +78,9 @@ class Settings:
 def resolve(
     arguments: Mapping[str, Any], environ: Mapping[str, str], toml: Mapping[str, Any]
 ) -> Settings:
-    """The settings; an argument that is None does not count. Raises SettingsError."""
+    """The settings; an argument that is None does not count. Raises SettingsError that names the
+    key whose value cannot be.
+    """
     given = {name: value for name, value in arguments.items() if value is not None}
     named = {
         name: value
@@ -86,6 +93,9 @@ def resolve(
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
     merged = {**toml, **named, **secrets, **given}
+    for key, value in merged.items():
+        if wanted := _lack(key, value):
+            raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
     for name in ("token", "api_key"):
         if isinstance(merged.get(name), str):
             merged[name] = Secret(merged[name].strip())
@@ -123,3 +133,29 @@ def _check(path: Path, key: str, value: object) -> None:
     if not isinstance(value, expected) or isinstance(value, bool):
         wanted = " or ".join(kind.__name__ for kind in expected)
         raise SettingsError(f"{path}: {key} is {value!r}, not of type {wanted}")
+    if wanted := _lack(key, value):
+        raise SettingsError(f"{path}: {key} is {value!r}, and must be {wanted}")
+    if isinstance(value, dict) and key == "columns":
+        for header, column in value.items():
+            _check_column(path, header, column)
+
+
+def _lack(key: str, value: Any) -> str:
+    """What the value of the right type must be and is not; "" if it is."""
+    if key == "timeout" and not (math.isfinite(value) and value > 0):
+        return "a number of seconds above 0"
+    if key == "state" and not str(value):
+        return "a folder"
+    if key == "allow_http" and not all(isinstance(host, str) and host for host in value):
+        return "a list of hosts, as text"
+    return ""
+
+
+def _check_column(path: Path, header: str, column: object) -> None:
+    # As loose as a sheet's headers are: `Photo URLs` is photo_urls.
+    loose = {name.replace("_", ""): name for name in _COLUMNS}
+    if not isinstance(column, str) or re.sub(r"[\s_-]+", "", column).casefold() not in loose:
+        raise SettingsError(
+            f"{path}: [columns] {header} is {column!r}, which is no column of petsync",
+            hint=f"These are: {', '.join(_COLUMNS)}.",
+        )

@@ -56,6 +56,13 @@ def test_no_file_is_no_settings(tmp_path: Path) -> None:
         ("colour = 'red'", "unknown key 'colour'"),
         ("token = 'abc123'", "token does not belong in a file"),
         ("url = ", "cannot be read"),
+        ("timeout = 0", "timeout is 0, and must be"),
+        ("timeout = nan", "timeout is nan, and must be"),
+        ("timeout = inf", "timeout is inf, and must be"),
+        ("state = ''", "state is '', and must be"),
+        ("allow_http = [5]", "allow_http is [5], and must be"),
+        ("columns = { Nr = 5 }", "[columns] Nr is 5"),
+        ("columns = { Nr = 'nummer' }", "[columns] Nr is 'nummer'"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, says: str) -> None:
@@ -66,6 +73,23 @@ def test_a_file_that_is_wrong_is_named_with_its_key(tmp_path: Path, text: str, s
     assert str(tmp_path / "petsync.toml") in str(caught.value)
     assert "abc123" not in str(caught.value)
     assert caught.value.exit_code == 64
+
+
+def test_a_mapping_may_name_each_column(tmp_path: Path) -> None:
+    """Every column of a sheet can be mapped to, written as loosely as a header."""
+    from petsync.sheets.headers import ACTION
+    from petsync.table.columns import COLUMNS
+
+    for column in (*COLUMNS, ACTION, "Photo URLs", "category-id"):
+        text = f"[columns]\nNr = '{column}'"
+        assert read_toml(toml(tmp_path, text)) == {"columns": {"Nr": column}}
+
+
+def test_an_argument_is_checked_as_the_file_is() -> None:
+    """A value that cannot be is refused wherever it comes from."""
+    for given in ({"timeout": -1.0}, {"state": ""}):
+        with pytest.raises(SettingsError, match="must be"):
+            resolve(given, {}, {})
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
@@ -93,6 +117,9 @@ def test_single_fields_of_a_profile_can_be_set() -> None:
         ("standard", {"statuses": "sold"}, "a list of text"),
         ("standard", {"statuses": ["a", 1]}, "a list of text"),
         ("standard", {"api_key_header": 5}, "of type str"),
+        ("standard", {"api_key_header": "a b"}, "a header's name"),
+        ("standard", {"api_key_header": ""}, "a header's name"),
+        ("standard", {"statuses": []}, "not empty"),
     ],
 )
 def test_a_field_that_cannot_be_is_named(
