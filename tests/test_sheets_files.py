@@ -404,3 +404,21 @@ def test_no_bytes_end_in_another_error(tmp_path, kind):
 def test_limits_hold_together():
     """The least that is refused as a bomb is more than what is always allowed."""
     assert archive.FREE < archive.MAX_UNPACKED
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.ods", b"PK\x03\x04"),
+        (
+            "a.xlsx",
+            b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+        ),
+    ],
+)
+def test_an_open_document_is_named(tmp_path, name, data):
+    """An OpenDocument sheet is known by its name or its bytes, with what to do."""
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(SheetError, match="OpenDocument sheet") as caught:
+        read_sheet(tmp_path / name)
+    assert ".xlsx" in caught.value.hint

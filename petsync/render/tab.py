@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from petsync._file import landing
 from petsync.errors import SheetError
 from petsync.render.visible import visible
 
@@ -133,17 +134,20 @@ def _literal(sheet: Worksheet, text: str) -> Any:
 @contextmanager
 def _in_place_of(path: Path) -> Iterator[IO[bytes]]:
     """A new file, moved to `path` once it is written and on the disk."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft = None
     try:
+        target = landing(path)
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         with draft.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(path)
+        draft.replace(target)
     except OSError as error:
         raise SheetError(
             f"{path} cannot be written: {error.strerror or error}",
             hint="Is the folder there, and is the file open in another program?",
         ) from error
     finally:
-        draft.unlink(missing_ok=True)
+        if draft is not None:
+            draft.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
+from petsync._file import landing
 from petsync.errors import SheetError
 
 __all__ = ["replace"]
@@ -16,7 +17,15 @@ def replace(path: Path, data: bytes) -> None:
 
     Raises SheetError where it cannot be written; what was there is then untouched.
     """
-    target = path.resolve()
+    try:
+        _replace(landing(path), data)
+    except OSError as error:
+        raise SheetError(
+            f"{path}: the file cannot be written: {error.strerror}", hint=_way_out(path)
+        ) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
     beside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
         with beside.open("xb") as file:
@@ -26,10 +35,6 @@ def replace(path: Path, data: bytes) -> None:
         if target.exists():
             beside.chmod(target.stat().st_mode & 0o777)
         beside.replace(target)
-    except OSError as error:
-        raise SheetError(
-            f"{path}: the file cannot be written: {error.strerror}", hint=_way_out(target)
-        ) from None
     finally:
         beside.unlink(missing_ok=True)
 
@@ -37,6 +42,8 @@ def replace(path: Path, data: bytes) -> None:
 def _way_out(target: Path) -> str:
     if target.is_dir():
         return "This is a folder; name a file in it."
+    if target.exists() and not target.is_file():
+        return "Name a file, or a new one."
     if not target.parent.is_dir():
         return f"There is no folder {target.parent}; make it first."
     return "Close it where another program has it open, and check permission and free space."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ _TEXTS = (".csv", ".tsv", ".txt")
 _ZIP = b"PK\x03\x04"
 _OLE = bytes.fromhex("D0CF11E0A1B11AE1")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_ODS = b"mimetypeapplication/vnd.oasis.opendocument"
+_OPEN_DOCUMENT = (".ods", ".fods")
 _RESAVE = "Open it in Excel or LibreOffice and save it as .xlsx or as CSV (UTF-8)."
 
 
@@ -35,12 +38,16 @@ class Source:
 
 def load(path: Path) -> Source:
     """The file at `path`. Raises SheetError where it is no spreadsheet that can be read."""
+    if path.suffix.casefold() in _OPEN_DOCUMENT:
+        raise _open_document(path)
     data = _bytes(path)
     if not data.strip():
         raise SheetError(f"{path}: the file is empty", hint="Save the sheet again, or export one.")
     if data.startswith(_OLE):
         raise _ole(path, data)
     if data.startswith(_ZIP):
+        if _ODS in data[:128]:
+            raise _open_document(path)
         return Source(path, "workbook", data)
     suffix = path.suffix.casefold()
     if suffix in _WORKBOOKS:
@@ -59,6 +66,11 @@ def load(path: Path) -> Source:
 
 def _bytes(path: Path) -> bytes:
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise SheetError(
+                f"{path}: this is a device or a pipe, no file", hint="Save the sheet as a file."
+            )
         return path.read_bytes()
     except FileNotFoundError:
         near = sorted(p.name for p in path.parent.glob("*") if p.suffix in _WORKBOOKS + _TEXTS)
@@ -71,8 +83,16 @@ def _bytes(path: Path) -> bytes:
             f"{path}: you may not read this file",
             hint="Ask its owner for permission, and close it where another program holds it.",
         ) from None
+    except SheetError:
+        raise
     except (OSError, ValueError) as error:
         raise SheetError(f"{path}: the file cannot be read: {error}") from None
+
+
+def _open_document(path: Path) -> SheetError:
+    return SheetError(
+        f"{path}: this is an OpenDocument sheet (.ods)", hint="Save it as .xlsx, and use that."
+    )
 
 
 def _ole(path: Path, data: bytes) -> SheetError:
