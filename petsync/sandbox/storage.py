@@ -8,6 +8,8 @@ disk keeps its word. The temporary file of a `Sandbox` without `db` is not flush
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -60,7 +62,13 @@ class Storage:
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
-        self._writing = self._opened(durable=durable)
+        self._beside = path.with_name(f"{path.name}.lock")
+        self._lock = self._locked() if durable else None
+        try:
+            self._writing = self._opened(durable=durable)
+        except BaseException:
+            self._unlock()
+            raise
         self.reader = self.connect()
         self.writer = Writer(self._writing, in_thread=durable)
         self._idle: list[sqlite3.Connection] = []
@@ -98,6 +106,32 @@ class Storage:
         self.writer.close()
         for connection in (*self._idle, self.reader, self._writing):
             connection.close()
+        self._unlock()
+
+    def _locked(self) -> int:
+        """Hold the file beside the store's that one server at a time can hold."""
+        try:
+            lock = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._refused(f"cannot be opened: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # One that ends takes its file away: what was opened before that protects nothing.
+            if self._beside.stat().st_ino == os.fstat(lock).st_ino:
+                return lock
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(lock)
+            raise self._refused("is in use: another server keeps its pets there") from None
+        os.close(lock)
+        return self._locked()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._beside.unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
 
     def _opened(self, *, durable: bool) -> sqlite3.Connection:
         try:

@@ -135,3 +135,14 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.err.startswith("warning: 0.0.0.0 can be reached from other machines\n")
     assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in said.err
     assert "http://127.0.0.1:8080/oauth/token" in said.err
+
+
+def test_a_store_has_one_server(shell: Shell) -> None:
+    """A second server on the same file is refused, and begins once the first has ended."""
+    with _served("--no-auth", "--db", "s.db"):
+        done = shell("serve", "--no-auth", "--port", "0", "--db", "s.db")
+        assert done.code == 64
+        assert "another server" in done.err
+    assert [path.name for path in Path().iterdir()] == ["s.db"]
+    with _served("--no-auth", "--db", "s.db") as said:
+        assert said["pets"] == 1240
