@@ -12,13 +12,15 @@ import click
 from petsync.cli import progress
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.files import keep_apart
+from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.outcome import default_results, save_report, save_results
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from petsync.diff.plan import Plan
     from petsync.diff.report import Report
     from petsync.store import Store
@@ -97,14 +99,13 @@ def command(
     is_plan = source.suffix.lower() == ".json"
     if is_plan and asked:
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
-    for path in (results, page):
-        if path is not None:
-            keep_apart(path, source)
+    _check_outputs(source, results, page)
     try:
         with context.connect() as store:
             with context.busy("Reading the plan" if is_plan else "Comparing the sheet"):
                 read = of_plan(store, source) if is_plan else of_sheet(store, source, asked)
             plan, sheet = read
+            _check_fit(plan, sheet, results, page)
             if not _is_agreed(context, plan, yes):
                 return PENDING
             report, error = carry_out(
@@ -116,8 +117,11 @@ def command(
             hint="If the run had begun, its journal tells how far it came. Plan again from the "
             "sheet to see what is left.",
         ) from None
+    # Whoever reads what is printed may have gone away: the files come first.
+    said, left = _leave(report, sheet, results, page)
     _print(context, report)
-    left = _leave(context, report, sheet, results, page)
+    for line, style in said:
+        context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
         context.say(error.hint)
@@ -173,23 +177,65 @@ def _print(context: Context, report: Report) -> None:
         show_report(report, context.out)
 
 
+Said = list[tuple[str, str]]
+"""Lines with their style."""
+
+
 def _leave(
-    context: Context, report: Report, sheet: Sheet | None, results: Path | None, page: Path | None
-) -> int:
-    """Write what is asked for; 1 if it could not be: the run itself is over, and stands."""
+    report: Report, sheet: Sheet | None, results: Path | None, page: Path | None
+) -> tuple[Said, int]:
+    """Write what is asked for; what to say of it, and 1 if it could not be: the run itself is
+    over, and stands.
+    """
+    said: Said = []
     if results is None and sheet is not None and report.plan.changes:
         results = default_results(sheet)
+    code = 0
+    if results is not None:
+        file = results
+        told = f"What became of each row is in {file}."
+        code |= _write(said, told, lambda: save_results(report, sheet, file))
+    elif sheet is None:
+        said.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
+    if page is not None:
+        code |= _write(said, f"The report is in {page}.", lambda: save_report(report, page))
+    return said, code
+
+
+def _write(said: Said, told: str, save: Callable[[], None]) -> int:
     try:
-        if results is not None:
-            save_results(report, sheet, results)
-            context.say(f"What became of each row is in {results}.")
-        elif sheet is None:
-            context.say("No result workbook: the sheet is gone, or was changed since the plan.")
-        if page is not None:
-            save_report(report, page)
-            context.say(f"The report is in {page}.")
+        save()
     except PetsyncError as error:
-        context.say(f"error: {error.message}", "bold red")
-        context.say(error.hint)
+        said += [(f"error: {error.message}", "bold red"), (error.hint, "")]
         return error.exit_code
+    said.append((told, ""))
     return 0
+
+
+def _check_outputs(source: Path, results: Path | None, page: Path | None) -> None:
+    """Raise UsageError, before anything is asked, where a file could not be left behind."""
+    for path in (results, page):
+        if path is not None:
+            keep_apart(path, source)
+            must_be_writable(path)
+    if results is not None and page is not None and results.resolve() == page.resolve():
+        raise click.UsageError(f"--results and --report are the same file, {page}.")
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+
+
+def _check_fit(plan: Plan, sheet: Sheet | None, results: Path | None, page: Path | None) -> None:
+    """Raise UsageError, before anything is sent, where the results could not be of the sheet."""
+    for path in (results, page):
+        if path is not None:
+            keep_apart(path, Path(plan.source))
+    is_text = sheet is not None and sheet.tab == ""
+    fitting: tuple[str, ...] = (".csv", ".tsv", ".txt") if is_text else (".xlsx",)
+    if sheet is not None and sheet.source.lower().endswith(".xlsm"):
+        fitting = (".xlsx", ".xlsm")
+    if results is not None and results.suffix.lower() not in fitting:
+        kind = "a text sheet" if is_text else "a workbook"
+        raise click.UsageError(
+            f"--results {results}: the results are {kind}; the ending must be one of "
+            f"{', '.join(fitting)}."
+        )

@@ -52,11 +52,15 @@ class Context:
         """Where a text for people goes that is a result unless JSON is."""
         return self.err if self.as_json else self.out
 
-    def say(self, text: str, style: str = "") -> None:
-        """Lines to a person; what a service or a sheet put into them cannot steer the terminal."""
+    def say(self, text: str, style: str = "", *, fold: bool = True) -> None:
+        """Lines to a person, folded to the terminal's width, or to 80 columns where there is none;
+        what a service or a sheet put into them cannot steer the terminal.
+        """
+        from petsync.cli.console import folded
         from petsync.render.visible import visible
 
-        self.err.print(visible(text, keep="\n"), style=style, soft_wrap=True)
+        err, shown = self.err, visible(text, keep="\n")
+        err.print(folded(shown, err.width) if fold else shown, style=style, soft_wrap=True)
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         """Meanwhile a terminal shows what takes so long."""
@@ -151,6 +155,7 @@ def _one_line(text: str, where: str) -> str:
 
 
 def _console(stream: Any) -> Console:
-    from rich.console import Console
+    # rich is loaded when something is said.
+    from petsync.cli.console import console
 
-    return Console(file=stream, highlight=False, markup=False, emoji=False)
+    return console(stream)

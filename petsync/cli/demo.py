@@ -205,8 +205,9 @@ All of it is in {folder}:
   report.html, plan.html    to open in a browser
   plan.json                 the plan, as `petsync apply` reads it
 
-Next:
-  petsync serve --no-auth                                 such a store, to play with
-  petsync export my.xlsx --url http://127.0.0.1:8080/v2   then edit my.xlsx in Excel
-  petsync plan my.xlsx --url http://127.0.0.1:8080/v2     and see what would change
+Next: start such a store to play with; in another window export its catalogue,
+edit my.xlsx in Excel, and see what would change.
+  petsync serve --no-auth
+  petsync export my.xlsx --url http://127.0.0.1:8080/v2
+  petsync plan my.xlsx --url http://127.0.0.1:8080/v2
   petsync --help"""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import click
 
-from petsync.cli import apply, check, demo, doctor, export, failure, plan, serve
+from petsync.cli import apply, check, demo, doctor, export, failure, plan, serve, streams
 from petsync.cli.command import Group
 from petsync.cli.context import Context
 
@@ -66,26 +66,27 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code."""
     given = sys.argv[1:] if args is None else list(args)
     context = Context()
-    _encode_everything()
     try:
-        code = cli.main(given, "petsync", standalone_mode=False, obj=context)
+        streams.prepare()
+        with streams.interruptible():
+            code = cli.main(given, "petsync", standalone_mode=False, obj=context)
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_stdout()
-        code = 1
     except Exception as error:  # noqa: BLE001 - the last resort, which tells it in one line
-        code = failure.tell(error, context, given)
+        code = _told(error, context, given)
     sys.exit(code)
 
 
-def _encode_everything() -> None:
-    """A name in another script must not end a command on a terminal that cannot show it."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-
-
-def _discard_stdout() -> None:
-    """The reader went away (`petsync plan … | head`): the last flush must not fail once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _told(error: Exception, context: Context, given: Sequence[str]) -> int:
+    """The exit code for the error, once it was told as far as the streams allow it."""
+    gone = streams.lost() or streams.of_output(error)
+    if gone is None and not isinstance(error, BrokenPipeError):
+        try:
+            return failure.tell(error, context, given)
+        except OSError as failed:
+            gone = streams.lost() or failed
+    # A reader that went away (`petsync plan … | head`) has seen what it wanted.
+    if gone is not None and not isinstance(gone, BrokenPipeError):
+        with suppress(OSError):
+            context.say(f"error: standard output cannot be written: {gone.strerror}", "bold red")
+    streams.lost()
+    return 1

@@ -24,7 +24,7 @@ def tell(error: Exception, context: Context, arguments: Sequence[str]) -> int:
         return _USAGE
     message, hint, code = _words(error)
     if context.verbose and not isinstance(error, click.ClickException | click.Abort):
-        context.say("".join(traceback.format_exception(error)).rstrip())
+        context.say("".join(traceback.format_exception(error)).rstrip(), fold=False)
     if as_json:
         said = {"type": _kind(error), "message": message, "hint": hint, "exit_code": code}
         context.show_json({"error": said})

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from itertools import count
 from pathlib import Path
 
 import click
 
-__all__ = ["free", "keep_apart"]
+from petsync._file import landing
+
+__all__ = ["free", "keep_apart", "must_be_writable"]
 
 
 def keep_apart(target: Path, source: Path) -> None:
     """Raise UsageError where the target is the file that is read."""
     if target.exists() and source.exists() and target.samefile(source):
         raise click.UsageError(f"{target} is what is read: it would be overwritten.")
+
+
+def must_be_writable(target: Path) -> None:
+    """Raise UsageError where a file cannot be put there."""
+    try:
+        folder = landing(target).parent
+    except OSError as error:
+        raise click.UsageError(f"{target} cannot be written: {error.strerror}.") from None
+    if not folder.is_dir():
+        raise click.UsageError(f"{target}: there is no folder {folder}; make it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise click.UsageError(f"{target}: you may not write into the folder {folder}.")
 
 
 def free(path: Path) -> Path:

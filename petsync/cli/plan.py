@@ -10,7 +10,7 @@ import click
 
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.files import keep_apart
+from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code
 from petsync.errors import GuardError
 
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["command", "save"]
 
 _FORMATS = ("text", "json", "html", "xlsx")
-_BY_SUFFIX = {".json": "json", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
+_BY_SUFFIX = {
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".xlsx": "xlsx",
+    ".txt": "text",
+}
 _EXAMPLES = """
 petsync plan catalogue.xlsx
 petsync plan catalogue.xlsx -o plan.json -o plan.html
@@ -38,7 +44,8 @@ petsync plan arrivals.csv --match-on name --exit-code
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Save the plan: as .json to apply it later, as .html or .xlsx to look at; repeatable.",
+    help="Save the plan: as .json to apply it later, as .html, .xlsx or .txt to look at; "
+    "repeatable.",
 )
 @click.option(
     "--format",
@@ -66,9 +73,10 @@ def command(
     pending; else 5 if rows are in conflict with the store; else 3 if errors in the sheet block
     rows; else 0, in sync.
     """
+    asked_form = form
     form = _form(context, form, outputs)
     for path in outputs:
-        keep_apart(path, sheet)
+        _check_output(path, sheet, asked_form)
     with context.connect() as store, context.busy("Comparing the sheet with the store"):
         plan, _ = of_sheet(store, sheet, asked)
     kinds = [save(plan, path, form) for path in outputs]
@@ -85,7 +93,7 @@ def command(
 
 def save(plan: Plan, path: Path, form: str = "text") -> str:
     """Write the plan in the format of the path's suffix, else of `form`; which one it was."""
-    kind = _BY_SUFFIX.get(path.suffix.lower(), "json" if form == "text" else form)
+    kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
         from petsync.sheets import atomic
 
@@ -94,11 +102,24 @@ def save(plan: Plan, path: Path, form: str = "text") -> str:
         from petsync.render.workbook import plan_workbook
 
         plan_workbook(plan, path)
+    elif kind == "text":
+        from petsync.render.text import plan_text
+        from petsync.sheets import atomic
+
+        atomic.replace(path, plan_text(plan, limit=None).encode())
     else:
         from petsync.apply.planfile import save_plan
 
         save_plan(plan, path)
     return kind
+
+
+def _check_output(path: Path, sheet: Path, form: str | None) -> None:
+    # A name without an ending is written as --format says.
+    if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
+        raise click.UsageError(f"{path}: the ending must be one of {', '.join(_BY_SUFFIX)}.")
+    keep_apart(path, sheet)
+    must_be_writable(path)
 
 
 def _form(context: Context, form: str | None, outputs: Sequence[Path]) -> str:

@@ -35,7 +35,9 @@ def shown(console: Console, total: int) -> Iterator[Callable[[Progress], None]]:
         bars.TimeElapsedColumn(),
         bars.TextColumn("{task.fields[trouble]}"),
     )
-    with bars.Progress(*columns, console=console) as bar:
+    bar = bars.Progress(*columns, console=console)
+    bar.start()
+    try:
         task = bar.add_task("", total=total, trouble="")
         trouble = 0
 
@@ -47,6 +49,9 @@ def shown(console: Console, total: int) -> Iterator[Callable[[Progress], None]]:
                 bar.update(task, completed=progress.done, trouble=said)
 
         yield step
+    finally:
+        with suppress(OSError, ValueError):
+            bar.stop()
 
 
 def _lines(console: Console) -> Callable[[Progress], None]:

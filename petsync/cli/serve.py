@@ -117,6 +117,7 @@ def _tell_secrets(context: Context, info: ServedInfo) -> None:
     context.say("A token for an hour:")
     context.say(
         f"  curl -s -u {info.client_id}:{info.client_secret} "
-        f"-d grant_type=client_credentials {origin}/oauth/token"
+        f"-d grant_type=client_credentials {origin}/oauth/token",
+        fold=False,
     )
     context.say("Put its access_token into PETSYNC_TOKEN.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -184,11 +185,98 @@ def test_inputs_are_never_overwritten(shell: Shell, box: Sandbox) -> None:
 
 
 def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbox) -> None:
-    """A report that cannot be written is told, exits with 1, and takes nothing back."""
-    done = shell("apply", _sheet(), *to(box), "--yes", "--report", "no/such/r.html")
-    assert done.code == 1
-    assert "r.html" in done.err
+    """Results that cannot be written are told, exit with 1, keep neither the report back nor the
+    page, and take nothing back.
+    """
+    box.break_with("latency=0.5,only=addPet")
+    with process("apply", _sheet(), *to(box), "--yes", "--report", "r.html") as running:
+        while not box.requests["addPet"]:
+            time.sleep(0.02)
+        Path("pets.csv").unlink()
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert "pets.csv" in err
+    assert "3 applied" in out
+    assert Path("r.html").exists()
     assert "Max" in _names(box)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--report", "no/such/r.html"], "no folder"),
+        (["--results", "no/such/r.csv"], "no folder"),
+        (["--results", "folder"], "folder"),
+        (["--results", "pipe.csv"], "pipe"),
+        (["--report", "pipe.html"], "pipe"),
+        (["--report", "r.pdf"], ".html"),
+        (["--results", "same.html", "--report", "./same.html"], "same file"),
+        (["--results", "r.xlsx"], ".csv, .tsv, .txt"),
+    ],
+)
+def test_outputs_are_checked_before_anything_is_sent(
+    shell: Shell, box: Sandbox, options: list[str], says: str
+) -> None:
+    """What could not be written afterwards is a usage error, and the store is as it was."""
+    Path("folder").mkdir()
+    for name in ("pipe.csv", "pipe.html"):
+        os.mkfifo(name)
+    done = shell("apply", _sheet(), *to(box), "--yes", *options)
+    assert done.code == 64
+    assert says in done.err
+    assert set(box.requests) <= READING
+
+
+def test_outputs_never_replace_the_sheet_of_a_plan(shell: Shell, box: Sandbox) -> None:
+    """The sheet that a saved plan was made from is no place for the results either."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    done = shell("apply", "plan.json", *to(box), "--yes", "--results", "pets.csv")
+    assert done.code == 64
+    assert Path("pets.csv").read_text("utf-8") == CHANGED
+    assert set(box.requests) <= READING
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_results_do_not_depend_on_a_reader(shell: Shell, box: Sandbox, form: list[str]) -> None:
+    """Where nobody reads what is printed, the files are written all the same."""
+    args = ["apply", _sheet(), *to(box), "--yes", "--report", "r.html", *form]
+    with process(*args) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.wait(30) == 1
+    assert "applied" in Path("pets.results.csv").read_text("utf-8")
+    assert Path("r.html").exists()
+    assert "Max" in _names(box)
+
+
+def test_results_are_kept_where_stdout_is_full(shell: Shell, box: Sandbox) -> None:
+    """Output that cannot be written ends in one line and 1, after the files are there."""
+    with Path("/dev/full").open("w") as full:
+        done = finished("apply", _sheet(), *to(box), "--yes", stdout=full)
+    assert done.code == 1
+    assert "standard output cannot be written" in done.err
+    assert "Traceback" not in done.err
+    assert "applied" in Path("pets.results.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+def test_request_to_end_is_an_interrupt(shell: Shell, box: Sandbox, sign: int) -> None:
+    """SIGTERM, and a terminal that closes (which says so twice), end a run as Ctrl-C does."""
+    _sheet("id,name,status\n" + "".join(f",Pet {n},sold\n" for n in range(100)))
+    box.break_with("latency=0.2,only=addPet")
+    with process("apply", "pets.csv", *to(box), "--yes", "--concurrency", "2") as running:
+        while box.requests["addPet"] < 4:
+            time.sleep(0.02)
+        running.send_signal(sign)
+        if sign == signal.SIGHUP:
+            time.sleep(0.05)
+            running.send_signal(sign)
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 7
+    assert "was stopped" in err
+    results = Path("pets.results.csv").read_text("utf-8")
+    assert results.count("applied") == len(box.pets()) - 6
+    assert "unknown" not in results
 
 
 @pytest.mark.parametrize("rate", ["0", "x", "20/m", "-1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from commands import Shell
@@ -75,3 +76,11 @@ def test_named_tab(shell: Shell) -> None:
     done = shell("check", workbook, "--sheet", "Pts")
     assert done.code == 1
     assert "Pets" in done.err
+
+
+def test_a_pipe_is_not_waited_for(shell: Shell) -> None:
+    """A pipe under a sheet's name is refused at once."""
+    os.mkfifo("pipe.csv")
+    done = shell("check", "pipe.csv")
+    assert done.code == 1
+    assert "pipe.csv: this is a device or a pipe" in done.err

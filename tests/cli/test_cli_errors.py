@@ -74,7 +74,7 @@ def test_verbose_tells_of_repeats(shell: Shell, box: Sandbox) -> None:
     box.break_with("503=1,first=1")
     assert "503" in shell("export", "a.csv", *to(box), "-v").err
     box.break_with("503=1,first=1")
-    assert "503" not in shell("export", "a.csv", *to(box)).err
+    assert ": 503" not in shell("export", "a.csv", *to(box)).err
 
 
 def test_no_output_ever_holds_the_token(
@@ -205,6 +205,55 @@ def test_reader_that_goes_away_is_no_error(box: Sandbox, tmp_path: Path, form: s
         running.stdout.close()
         assert running.stderr.read() == ""
         assert running.wait(30) == 1
+
+
+@pytest.mark.parametrize("args", [["plan"], ["plan", "--json"], ["check", "--json"]])
+def test_full_disk_is_one_line(shell: Shell, box: Sandbox, args: list[str]) -> None:
+    """Output that cannot be written, an error as JSON too, ends in one line and 1."""
+    Path("a.csv").write_text("id,name\n1,Max\n", "utf-8")
+    for name in ("a.csv", "nowhere.csv"):
+        with Path("/dev/full").open("w") as full:
+            done = finished(*args, name, *to(box), stdout=full)
+        assert done.code == 1
+        said = "no such file" if args == ["plan"] and name == "nowhere.csv" else "No space left"
+        assert done.err.startswith("error: ")
+        assert said in done.err
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- <&-", ">&- 2>&-"])
+def test_closed_output_is_one_line(shell: Shell, box: Sandbox, closed: str) -> None:
+    """Without a standard output nothing is asked or sent; it is said where that is possible."""
+    Path("a.csv").write_text("id,name\n1,Max\n", "utf-8")
+    args = [*PROGRAM, "apply", "a.csv", *to(box), "--yes"]
+    script = ["sh", "-c", f'"$@" {closed}', "sh", *args]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert ("standard output is closed" in done.stderr) == ("2>" not in closed)
+    assert "Traceback" not in done.stderr
+    assert not box.requests
+
+
+def test_errors_fit_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors and hints are folded between words, and no word, such as a path, is broken."""
+    path = "folder/" + "x" * 90 + ".csv"
+    lines = shell("check", path).err.splitlines()
+    assert any(path in line for line in lines)
+    assert all(len(line) <= 80 or " " not in line.strip() for line in lines)
+    lines = shell("plan", "a.csv").err.splitlines()
+    assert max(map(len, lines)) <= 80
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, shell("plan", "a.csv").err.splitlines())) <= 40
+
+
+@pytest.mark.parametrize("value", ["5", "true", '["id"]', '"nummer"', '""'])
+def test_mapping_to_no_column_is_a_usage_error(shell: Shell, value: str) -> None:
+    """[columns] maps to petsync's columns; anything else is named with its key."""
+    Path("a.csv").write_text("Nr\n1\n", "utf-8")
+    Path("petsync.toml").write_text(f"[columns]\nNr = {value}\n", "utf-8")
+    done = shell("check", "a.csv")
+    assert done.code == 64
+    assert "[columns] Nr" in done.err
 
 
 def test_interrupt_while_reading(box: Sandbox, tmp_path: Path) -> None:

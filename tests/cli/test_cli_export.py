@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -66,3 +67,35 @@ def test_failed_export_leaves_the_old_file(shell: Shell, box: Sandbox) -> None:
     missing = shell("export", "no/folder/a.csv", *to(box))
     assert missing.code == 1
     assert "folder" in missing.err
+
+
+def test_tab_separated_export(shell: Shell, box: Sandbox) -> None:
+    """A .tsv reads back exactly, as the other sheets do."""
+    assert shell("export", "b.tsv", *to(box)).code == 0
+    assert "\t" in Path("b.tsv").read_text("utf-8").splitlines()[0]
+    assert shell("plan", "b.tsv", *to(box), "--exit-code").code == 0
+
+
+def test_export_of_nothing_replaces_nothing(shell: Shell, box: Sandbox) -> None:
+    """No pets do not replace a file that has something in it, and may be put elsewhere."""
+    Path("a.csv").write_text("mine", "utf-8")
+    box.reset([])
+    done = shell("export", "a.csv", *to(box))
+    assert done.code == 1
+    assert "Delete the file first" in done.err
+    assert Path("a.csv").read_text("utf-8") == "mine"
+    assert shell("export", "new.csv", *to(box)).code == 0
+
+
+def test_export_writes_through_a_link(shell: Shell, box: Sandbox) -> None:
+    """A symbolic link stays, and what it leads to is written; a pipe is left alone."""
+    Path("there").mkdir()
+    Path("a.csv").symlink_to("there/real.csv")
+    assert shell("export", "a.csv", *to(box)).code == 0
+    assert Path("a.csv").is_symlink()
+    assert "Rex" in Path("there/real.csv").read_text("utf-8")
+    os.mkfifo("pipe.csv")
+    done = shell("export", "pipe.csv", *to(box))
+    assert done.code == 1
+    assert "pipe" in done.err
+    assert Path("pipe.csv").is_fifo()

@@ -158,3 +158,29 @@ def test_status_that_only_the_store_has(shell: Shell) -> None:
         Path("petsync.toml").write_text('[service]\nstatuses = ["lost"]\n', "utf-8")
         done = shell("plan", _sheet("id,status\n1,lost\n"), *to(box), "--exit-code")
     assert done.code == 0
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x.csv", "x", "no/x.json", "pipe.json"])
+def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) -> None:
+    """An ending that says no format, a folder that is not there, a pipe: before anything is
+    asked.
+    """
+    os.mkfifo("pipe.json")
+    done = shell("plan", _sheet(CHANGED), *to(box), "-o", name)
+    assert done.code == 64
+    assert name in done.err
+    assert "." in name[-5:] or ".json, .html, .htm, .xlsx, .txt" in done.err
+    assert not Path("x.pdf").exists()
+    assert Path("pipe.json").is_fifo()
+    assert not box.requests
+
+
+def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
+    """-o x.txt holds what is printed; every format is written through a symbolic link."""
+    for ending in ("txt", "json", "html", "xlsx"):
+        Path(f"link.{ending}").symlink_to(f"real.{ending}")
+        done = shell("plan", _sheet(CHANGED), *to(box), "-o", f"link.{ending}")
+        assert done.code == 0
+        assert Path(f"link.{ending}").is_symlink()
+        assert Path(f"real.{ending}").stat().st_size > 100
+    assert "name: Rex -> Max" in Path("real.txt").read_text("utf-8")
