@@ -29,12 +29,13 @@ from petsync.client.auth import Credentials
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
+from petsync.diff import arguments
 from petsync.diff.compare import compare, unproved
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import InterruptedRunError, PlanError, SettingsError
+from petsync.errors import InterruptedRunError, PlanError, SettingsError, SheetError
 from petsync.model import Pet
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
@@ -73,7 +74,7 @@ class AsyncStore:
         sheet: Sheet | pd.DataFrame | str | Path,
         *,
         delete_missing: bool = False,
-        match_on: Iterable[Column] = (),
+        match_on: str | Iterable[Column] = (),
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
     ) -> Plan:
@@ -82,7 +83,13 @@ class AsyncStore:
         `sheet` may be a file or a DataFrame in the canonical columns too; a missing value in it
         says nothing. With `delete_missing` pets that no row names are deleted, within `guard`.
         """
-        now = snapshot or await self.snapshot()
+        limits = arguments.guard_of(guard)
+        columns = arguments.match_columns(match_on)
+        now = (
+            await self.snapshot()
+            if snapshot is None
+            else arguments.checked_snapshot(snapshot, self._session.base_url)
+        )
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         ids = unproved(read.frame, now.frame)
         return compare(
@@ -90,8 +97,8 @@ class AsyncStore:
             read,
             found=await self._look_up(ids),
             created=_now(),
-            options=PlanOptions(delete_missing=delete_missing, match_on=tuple(match_on)),
-            guard=guard,
+            options=PlanOptions(delete_missing=delete_missing, match_on=columns),
+            guard=limits,
             profile=self._session.profile,
         )
 
@@ -109,7 +116,8 @@ class AsyncStore:
         Raises GuardError or StalePlanError before anything is sent, and InterruptedRunError with
         the `report` so far where the run was stopped. `rate` is in requests a second.
         """
-        plan.require_ok()
+        arguments.checked_plan(plan).require_ok()
+        arguments.checked_pace(concurrency, rate)
         self.check(plan)
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         started = _now()
@@ -160,6 +168,11 @@ class AsyncStore:
         known = known_statuses
         if isinstance(sheet, pd.DataFrame):
             return sheets.sheet_from_frame(sheet, statuses=statuses, known_statuses=known)
+        if not isinstance(sheet, str | Path):
+            raise SheetError(
+                f"a {type(sheet).__name__} is no sheet",
+                hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
+            )
         mapping = self.settings.columns
         return sheets.read_sheet(
             sheet, tab=tab, mapping=mapping, statuses=statuses, known_statuses=known

@@ -119,7 +119,7 @@ class MemoryTarget:
         await self._begin("get")
         return self.pets.get(pet_id)
 
-    async def add(self, pet: Pet) -> Pet:
+    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
         """Assigns the next id to a pet without one."""
         await self._begin("add")
         number = max((i for i in self.pets if i is not None), default=0) + 1
@@ -127,21 +127,23 @@ class MemoryTarget:
         self._commit("add", lambda: self.pets.__setitem__(stored.id, stored))
         return stored
 
-    async def replace(self, pet: Pet) -> Pet:
+    async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
         """Replaces a pet that is there."""
         await self._begin("replace")
         self._known(pet.id)
         self._commit("replace", lambda: self.pets.__setitem__(pet.id, pet))
         return pet
 
-    async def rename(self, pet_id: int, *, name: str | None, status: str | None) -> None:
+    async def rename(
+        self, pet_id: int, *, name: str | None, status: str | None, again: Any = None
+    ) -> None:
         """Sets what is given."""
         await self._begin("rename")
         given = {k: v for k, v in (("name", name), ("status", status)) if v is not None}
         new = msgspec.structs.replace(self._known(pet_id), **given)
         self._commit("rename", lambda: self.pets.__setitem__(pet_id, new))
 
-    async def delete(self, pet_id: int) -> None:
+    async def delete(self, pet_id: int, *, again: Any = None) -> None:
         """Removes a pet that is there."""
         await self._begin("delete")
         self._known(pet_id)

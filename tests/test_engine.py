@@ -328,7 +328,7 @@ def test_verify_reads_every_changed_pet_back(tmp_path: Path) -> None:
     """A service that answers 200 and does nothing is found out."""
 
     class Forgetful(MemoryTarget):
-        async def replace(self, pet: Pet) -> Pet:
+        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
             return pet
 
     plan = plan_of(PETS, sheet_saying({"id": 1, "tags": []}, {"id": 2, "name": "Max"}))
@@ -427,7 +427,7 @@ def test_an_id_that_the_service_chose_in_place_of_the_sheets_is_told(tmp_path: P
     """The result workbook gets it, so that the next plan does not add the pet again."""
 
     class Wilful(MemoryTarget):
-        async def add(self, pet: Pet) -> Pet:
+        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
             return await super().add(msgspec.structs.replace(pet, id=None))
 
     plan = plan_of(PETS, sheet_saying({"id": 999, "name": "Nina", "status": "sold"}))

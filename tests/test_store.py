@@ -225,3 +225,34 @@ def test_the_demo_store_is_a_real_one(tmp_path: Path) -> None:
     gone = ps.connect(url, auth=ps.auth.none(), environ={}, retry=ps.RetryPolicy(attempts=1))
     with gone, pytest.raises(ps.TransportError):
         gone.api.get_pet_by_id(1)
+
+
+@pytest.mark.parametrize("operation", ["updatePet", "updatePetWithForm", "deletePet"])
+def test_a_pet_is_looked_at_again_before_a_request_is_repeated(
+    box: Sandbox, store: ps.Store, operation: str
+) -> None:
+    """What somebody changes while petsync waits for the next attempt is not overwritten."""
+    row: dict[str, object] = {
+        "updatePet": {"id": 1, "tags": ["old"]},
+        "updatePetWithForm": {"id": 1, "name": "Max"},
+        "deletePet": {"id": 1, "action": "delete"},
+    }[operation]
+    plan = store.plan(pd.DataFrame([row]))
+    changed = msgspec.structs.replace(REX, status="sold", photo_urls=("new",))
+    box.break_with(f"429=1,retry_after=1,only={operation},first=9")
+    threading.Timer(0.5, lambda: (box.break_with(None), box.put(changed))).start()
+    report = store.apply(plan)
+    assert [result.outcome for result in report.results] == ["conflict"]
+    assert box.pets()[0] == changed
+
+
+@pytest.mark.parametrize("last", ["429", "503"])
+def test_an_answer_that_was_lost_is_settled_whatever_the_next_one_says(
+    box: Sandbox, store: ps.Store, last: str
+) -> None:
+    """The first attempt was carried out; the error of a later one is not the whole story."""
+    plan = store.plan(pd.DataFrame([{"id": 1, "tags": ["old"]}]))
+    box.break_with(f"drop_after=1,only=updatePet,first=1,seed={last}")
+    report = store.apply(plan)
+    assert [result.outcome for result in report.results] == ["applied"]
+    assert box.requests["updatePet"] == 1

@@ -18,7 +18,7 @@ from petsync.apply.target import Target
 from petsync.diff.change import Change
 from petsync.diff.plan import Plan
 from petsync.diff.report import Outcome, Report, Result
-from petsync.errors import PetsyncError
+from petsync.errors import ApiError, PetsyncError
 
 __all__ = ["ApplyOptions", "Progress", "run"]
 
@@ -145,7 +145,8 @@ class _Engine:
                 await self._record(result)
                 self._tell(result)
             except PetsyncError as error:
-                self._stop(number, change, str(error), "failed")
+                is_open = isinstance(error, ApiError) and error.may_have_happened
+                self._stop(number, change, str(error), "unknown" if is_open else "failed")
             except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
                 self._stop(number, change, f"unexpected: {error!r}", "unknown")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from petsync.apply.journal import Intent, Journal
-from petsync.apply.target import Target
+from petsync.apply.target import Again, Target
 from petsync.diff.change import Add, Change, Delete, Update
 from petsync.diff.fields import differing, same
 from petsync.diff.report import Outcome, Result
@@ -15,7 +15,6 @@ from petsync.errors import (
     ApiError,
     AuthError,
     DuplicateError,
-    InvalidInputError,
     NotFoundError,
 )
 from petsync.model import Pet
@@ -54,7 +53,9 @@ class Sender:
             return result_of(number, change, "failed", error.message)
         await self.journal.write(Intent(number=number, before=now))
         try:
-            answer = await self._request(change, wanted)
+            answer = await self._request(change, wanted, self._again(change, wanted, now))
+        except _Unsent as reason:
+            return result_of(number, change, reason.outcome, reason.message)
         except AuthError:
             raise
         except ApiError as error:
@@ -73,17 +74,35 @@ class Sender:
         _check_deletable(change, now)
         return None, now
 
-    async def _request(self, change: Change, wanted: Pet | None) -> Pet | None:
+    async def _request(self, change: Change, wanted: Pet | None, again: Again | None) -> Pet | None:
         if wanted is None:
             assert change.pet_id is not None
-            await self.target.delete(change.pet_id)
+            await self.target.delete(change.pet_id, again=again)
             return None
         if isinstance(change, Add):
-            return await self.target.add(wanted)
+            return await self.target.add(wanted, again=again)
         if _FORM_FIELDS.issuperset(change.fields) and wanted.id is not None and wanted.name:
-            await self.target.rename(wanted.id, name=wanted.name, status=wanted.status)
+            name, status = wanted.name, wanted.status
+            await self.target.rename(wanted.id, name=name, status=status, again=again)
             return None
-        return await self.target.replace(wanted)
+        return await self.target.replace(wanted, again=again)
+
+    def _again(self, change: Change, wanted: Pet | None, before: Pet | None) -> Again | None:
+        """The look at the pet before a request is repeated: meanwhile the first attempt may have
+        come through, and others may have changed the pet.
+        """
+        pet_id = change.pet_id
+        if pet_id is None:
+            return None
+
+        async def look() -> None:
+            now = await self.target.get(pet_id)
+            if _state(now, wanted) is None:
+                raise _Unsent("applied", "confirmed by reading it back")
+            if _state(now, before) is not None:
+                raise _Unsent("conflict", "changed in the store between two attempts")
+
+        return look
 
     async def _after_answer(
         self, number: int, change: Change, wanted: Pet | None, answer: Pet | None
@@ -112,16 +131,16 @@ class Sender:
     async def _after_error(
         self, number: int, change: Change, wanted: Pet | None, error: ApiError
     ) -> Result:
+        if error.may_have_happened and change.pet_id is not None:
+            return await self._settle(number, change, change.pet_id, wanted, error)
+        if error.may_have_happened:
+            return result_of(number, change, "unknown", error.message)
         if isinstance(error, DuplicateError):
             return result_of(number, change, "conflict", "a pet with this id came in between")
         if isinstance(error, NotFoundError):
             gone: Outcome = "skipped" if wanted is None else "conflict"
             return result_of(number, change, gone, "the pet is gone")
-        if isinstance(error, InvalidInputError) or not error.may_have_happened:
-            return result_of(number, change, "failed", error.message)
-        if change.pet_id is None:
-            return result_of(number, change, "unknown", error.message)
-        return await self._settle(number, change, change.pet_id, wanted, error)
+        return result_of(number, change, "failed", error.message)
 
     async def _settle(
         self, number: int, change: Change, pet_id: int, wanted: Pet | None, error: ApiError

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from petsync.model import Pet
 
-__all__ = ["Target"]
+__all__ = ["Again", "Target"]
+
+Again = Callable[[], Awaitable[None]]
+"""Awaited before a request is sent once more; what it raises ends the attempts."""
 
 
 class Target(Protocol):
     """A store, one pet at a time. Errors are those of petsync.errors; each call retries what is
-    safe to repeat by itself, and an error's `may_have_happened` is honest.
+    safe to repeat by itself, and an error's `may_have_happened` is honest. Time passes between
+    two attempts, so a change takes `again`, which looks whether it still is to be sent.
     """
 
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None if there is none."""
 
-    async def add(self, pet: Pet) -> Pet:
+    async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """Add the pet, once; the answer carries its id."""
 
-    async def replace(self, pet: Pet) -> Pet:
+    async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """Replace the whole pet of that id."""
 
-    async def rename(self, pet_id: int, *, name: str | None, status: str | None) -> None:
+    async def rename(
+        self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
+    ) -> None:
         """Change name and status only, by the form operation; None is left out."""
 
-    async def delete(self, pet_id: int) -> None:
+    async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
         """Delete the pet."""
 
     async def all(self) -> list[Pet]:

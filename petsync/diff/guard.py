@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
 import msgspec
 
@@ -18,8 +17,16 @@ _SMALL_UPDATES = 10
 class Limit(msgspec.Struct, frozen=True):
     """A number of pets, or a share of the store (0 to 1) where `is_share`."""
 
-    value: Annotated[float, msgspec.Meta(ge=0)]
+    value: float
     is_share: bool = True
+
+    def __post_init__(self) -> None:
+        most = 1.0 if self.is_share else float(10**12)
+        if not isinstance(self.value, int | float) or not 0 <= self.value <= most:
+            raise SettingsError(
+                f"Limit({self.value!r}, is_share={self.is_share}) is no limit",
+                hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
+            )
 
     @classmethod
     def parse(cls, text: str, option: str) -> Limit:
@@ -31,6 +38,8 @@ class Limit(msgspec.Struct, frozen=True):
                 hint=f"Write, say, {option} 25 or {option} 10%.",
             )
         number = float(match[1])
+        if match[2] and number > 100:
+            raise SettingsError(f"{option}: {text!r} is more than 100 %")
         return cls(number / 100 if match[2] else number, bool(match[2]))
 
     def allows(self, total: int, at_least: int) -> int:
@@ -48,6 +57,15 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     max_update: Limit = Limit(0.30)
     max_add: Limit | None = None
     allow_empty: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_delete", "max_update", "max_add"):
+            limit = getattr(self, name)
+            if not isinstance(limit, Limit) and (limit is not None or name != "max_add"):
+                raise SettingsError(
+                    f"Guard({name}={limit!r}) is no Limit",
+                    hint="Write, say, Limit(0.1) for a tenth, or Limit(10, is_share=False).",
+                )
 
     def judge(self, *, pets: int, rows: int, adds: int, updates: int, deletes: int) -> Verdict:
         """The verdict on a plan for a store of `pets`, made from a sheet of `rows`."""

@@ -1,0 +1,72 @@
+"""Arguments of plan and apply, checked before anything is asked for or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+
+from petsync.diff.guard import Guard
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Snapshot
+from petsync.errors import PlanError, SettingsError
+from petsync.table.columns import COLUMNS, Column
+
+__all__ = ["checked_pace", "checked_plan", "checked_snapshot", "guard_of", "match_columns"]
+
+_MOST = 64
+
+
+def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
+    """The columns to match on; one name alone will do. Raises SettingsError."""
+    names = (match_on,) if isinstance(match_on, str) else tuple(match_on)
+    known: dict[str, Column] = {name: name for name in COLUMNS if name != "id"}
+    for name in names:
+        if name not in known:
+            raise SettingsError(
+                f"match_on: {name!r} is no column to match on",
+                hint=f"These are: {', '.join(known)}.",
+            )
+    return tuple(known[name] for name in names)
+
+
+def guard_of(guard: object) -> Guard:
+    """The guard itself. Raises SettingsError for anything else."""
+    if not isinstance(guard, Guard):
+        raise SettingsError(
+            f"guard is {guard!r}, not a Guard", hint="Leave it out, or give Guard(…)."
+        )
+    return guard
+
+
+def checked_snapshot(snapshot: object, url: str) -> Snapshot:
+    """The snapshot itself. Raises PlanError where it is none, or is of another store."""
+    if not isinstance(snapshot, Snapshot):
+        kind = type(snapshot).__name__
+        raise PlanError(f"snapshot is a {kind}, not a Snapshot", hint="store.snapshot() gives one.")
+    if snapshot.source != url:
+        raise PlanError(f"the snapshot is of {snapshot.source}, and this store is {url}")
+    return snapshot
+
+
+def checked_plan(plan: object) -> Plan:
+    """The plan itself. Raises PlanError for anything else."""
+    if not isinstance(plan, Plan):
+        kind = type(plan).__name__
+        raise PlanError(
+            f"a {kind} is no plan", hint="store.plan(…) makes one, load_plan reads one."
+        )
+    return plan
+
+
+def checked_pace(concurrency: object, rate: object) -> None:
+    """Raise SettingsError unless there are 1 to 64 changes at a time, at a rate above 0."""
+    if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
+        raise SettingsError(f"concurrency is {concurrency!r}; it must be 1 to {_MOST}")
+    if rate is not None and not _is_positive(rate):
+        raise SettingsError(f"rate is {rate!r}; it must be a number of requests a second above 0")
+
+
+def _is_positive(number: object) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    return isfinite(number) and number > 0

@@ -1,0 +1,89 @@
+"""Arguments of plan and apply are checked before anything is asked for or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from shop import snapshot_of
+
+import petsync as ps
+from petsync.diff.guard import Limit
+from petsync.sandbox import Sandbox
+
+ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Limit(-1),
+        lambda: Limit(float("nan")),
+        lambda: Limit(10),
+        lambda: Limit("x"),  # type: ignore[arg-type]
+        lambda: Limit.parse("150%", "--max-delete"),
+        lambda: Limit.parse("ten", "--max-delete"),
+        lambda: ps.Guard(max_delete=5),  # type: ignore[arg-type]
+        lambda: ps.Guard(max_update=None),  # type: ignore[arg-type]
+    ],
+)
+def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], object]) -> None:
+    """Ten as a share would be a thousand per cent."""
+    with pytest.raises(ps.SettingsError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"match_on": ["zzz"]}, ps.SettingsError),
+        ({"match_on": "id"}, ps.SettingsError),
+        ({"guard": 5}, ps.SettingsError),
+        ({"guard": None}, ps.SettingsError),
+        ({"snapshot": ONE}, ps.PlanError),
+        ({"snapshot": snapshot_of([])}, ps.PlanError),
+        ({"sheet": None}, ps.SheetError),
+        ({"sheet": 5}, ps.SheetError),
+        ({"sheet": b"id,name"}, ps.SheetError),
+    ],
+)
+def test_plan_says_what_it_takes(arguments: dict[str, Any], error: type[Exception]) -> None:
+    """A typed error that names the argument, for each of them."""
+    with Sandbox(auth=False) as box, ps.connect(box.url, environ={}) as store:
+        given = {"sheet": ONE, **arguments}
+        with pytest.raises(error):
+            store.plan(given.pop("sheet"), **given)
+        assert store.plan(ONE, match_on="name").rows == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"plan": None},
+        {"plan": ONE},
+        {"concurrency": 0},
+        {"concurrency": 1000},
+        {"concurrency": "4"},
+        {"rate": 0},
+        {"rate": -1},
+        {"rate": float("nan")},
+    ],
+)
+def test_apply_says_what_it_takes_and_keeps_the_plan(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    """Nothing is sent, and the plan is not used up by a wrong argument."""
+    pet = ps.Pet(id=1, name="Rex", status="sold")
+    with (
+        Sandbox(auth=False, pets=[pet]) as box,
+        ps.connect(box.url, environ={}, state=tmp_path) as store,
+    ):
+        plan = store.plan(ONE)
+        given = {"plan": plan, **arguments}
+        with pytest.raises(ps.PetsyncError):
+            store.apply(given.pop("plan"), **given)
+        assert box.pets() == [pet]
+        assert store.apply(plan).counts["applied"] == 1
