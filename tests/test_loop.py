@@ -74,6 +74,37 @@ def test_an_interrupt_without_clean_up_is_a_keyboard_interrupt(loop: LoopThread)
         loop.run(asyncio.sleep(30))
 
 
+def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
+    loop: LoopThread,
+) -> None:
+    """The loop is busy, so the task is cancelled before it has begun."""
+    loop.run(asyncio.sleep(0))
+    inner = loop._started()
+    inner.call_soon_threadsafe(time.sleep, 0.6)
+    _interrupt_after(0.2)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(asyncio.sleep(30))
+    assert time.monotonic() - begun < 10
+
+
+def test_closing_ends_what_is_still_under_way() -> None:
+    """No task is destroyed while it is pending; its clean-up has run."""
+    bridge, ended = LoopThread(), []
+
+    async def endless() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.append("yes")
+
+    bridge.run(asyncio.sleep(0))
+    asyncio.run_coroutine_threadsafe(endless(), bridge._started())
+    bridge.run(asyncio.sleep(0.05))
+    bridge.close()
+    assert ended == ["yes"]
+
+
 def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
     """A clean-up that hangs does not hold the caller."""
 
