@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -217,6 +218,8 @@ class Store:
         self._loop = LoopThread()
         self._owned = owned or ExitStack()
         self.api = Api(aio.api, self._loop)
+        # A script that forgets to close its store leaves no connection and no noise behind.
+        self._end = weakref.finalize(self, _close, aio, self._loop, self._owned)
 
     find_by_status = blocking(AsyncStore.find_by_status)
     find_by_tags = blocking(AsyncStore.find_by_tags)
@@ -239,9 +242,8 @@ class Store:
 
     def close(self) -> None:
         """Close the connections, and the embedded store of a `demo()`."""
-        self._loop.run(self.aio.close())
-        self._loop.close()
-        self._owned.close()
+        self._end.detach()
+        _close(self.aio, self._loop, self._owned)
 
     def __enter__(self) -> Self:
         return self
@@ -256,6 +258,12 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<petsync.Store {self.url} ({self.api.aio.session.profile.name})>"
+
+
+def _close(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
+    loop.run(aio.close())
+    loop.close()
+    owned.close()
 
 
 def connect(

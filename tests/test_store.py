@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -256,3 +258,22 @@ def test_an_answer_that_was_lost_is_settled_whatever_the_next_one_says(
     report = store.apply(plan)
     assert [result.outcome for result in report.results] == ["applied"]
     assert box.requests["updatePet"] == 1
+
+
+@pytest.mark.parametrize("how", ["store = ps.connect({url!r})", "store = ps.demo()"])
+def test_a_script_that_forgets_to_close_ends_without_noise(how: str, tmp_path: Path) -> None:
+    """Connections and the embedded store end with the program."""
+    with Sandbox(auth=False, pets=[REX]) as sandbox:
+        script = (
+            f"import petsync as ps; {how.format(url=sandbox.url)}; print(len(store.snapshot()))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", script],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+        )
+    assert done.returncode == 0
+    assert int(done.stdout) >= 1
+    assert done.stderr == ""
