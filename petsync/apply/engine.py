@@ -121,7 +121,7 @@ class _Engine:
         await self._phase(lambda change: change.kind == "add" and change.pet_id is not None)
         await self._phase(lambda change: change.kind == "add" and change.pet_id is None)
         await self._phase(lambda change: change.kind == "update")
-        if any(result.outcome == "unknown" for result in self._results.values()):
+        if unassigned and any(r.outcome == "unknown" for r in self._results.values()):
             now = await self._sender.target.all()
             for result in settle(list(self._results.values()), self._changes, self._before, now):
                 await self._record(result)
