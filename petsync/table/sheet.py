@@ -10,6 +10,7 @@ from typing import Literal
 import pandas as pd
 
 from petsync._show import as_html, as_text
+from petsync.table.base import Base
 
 __all__ = ["Finding", "Sheet", "cell_address"]
 
@@ -61,6 +62,8 @@ class Sheet:
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
     column in the file; `header_row`: the row of the headers. `tab` is the worksheet's name, ""
     for CSV; `digest` the SHA-256 of the file's bytes, in hexadecimal.
+    `base`: the store's records as they were when the sheet was exported, if it carries them;
+    `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
     """
 
     source: str
@@ -74,6 +77,8 @@ class Sheet:
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
     digest: str = ""
+    base: Base | None = None
+    base_refused: str = ""
 
     @property
     def findings(self) -> pd.DataFrame:
