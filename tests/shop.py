@@ -17,6 +17,7 @@ from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.errors import NotFoundError, TransportError
 from petsync.model import Pet
 from petsync.profile import STANDARD
+from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets, integers, texts
 from petsync.table.sheet import Finding, Sheet
 
@@ -62,6 +63,12 @@ def _sheet(frame: pd.DataFrame, **more: Any) -> Sheet:
     return Sheet(frame=frame, **{**values, **more})
 
 
+def base_of(pets: Iterable[Pet], *, url: str = URL) -> Base:
+    """What a sheet carries that was exported while the store had these pets."""
+    taken = "2026-11-19T00:00:00+00:00"
+    return Base(frame=snapshot_of(pets).frame, store=url, taken_at=taken)
+
+
 def error_at(row: int, column: str = "status", rule: str = "status-unknown") -> Finding:
     """A finding that blocks its row."""
     return Finding(
@@ -82,6 +89,7 @@ def plan_of(
     elsewhere: Mapping[int, Pet] | None = None,
     delete_missing: bool = False,
     match_on: tuple[Any, ...] = (),
+    two_way: bool = False,
     guard: Guard = NO_LIMITS,
     **more: Any,
 ) -> Plan:
@@ -93,7 +101,7 @@ def plan_of(
         sheet,
         found=found,
         created="2026-11-20T00:00:00+00:00",
-        options=PlanOptions(delete_missing=delete_missing, match_on=match_on),
+        options=PlanOptions(delete_missing=delete_missing, match_on=match_on, two_way=two_way),
         guard=guard,
         **more,
     )

@@ -193,7 +193,7 @@ def _without_request(plan: Plan) -> Iterator[Result]:
             source=conflict.source,
             pet_id=conflict.pet_id,
             outcome="conflict",
-            message=f"the row {conflict.problem}. {conflict.suggestion}",
+            message=f"{conflict.subject} {conflict.problem}. {conflict.suggestion}",
         )
         number += 1
     for blocked in plan.blocked:

@@ -79,13 +79,21 @@ Change = Add | Update | Delete
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that the store contradicts: nothing is sent for it until a person decides."""
+    """A row that the store contradicts: nothing is sent for it until a person decides.
 
-    row: int
+    `row` is None, and `source` "", for a pet whose row was taken out of the sheet.
+    """
+
+    row: int | None
     source: str
     pet_id: int | None
     problem: str
     suggestion: str
+
+    @property
+    def subject(self) -> str:
+        """What `problem` is told of: the row, or the pet that is in none."""
+        return "the row" if self.row is not None else f"pet {self.pet_id}"
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):

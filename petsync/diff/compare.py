@@ -11,6 +11,7 @@ from petsync.diff.decide import Decisions
 from petsync.diff.guard import Guard
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.model import Pet
 from petsync.profile import STANDARD, ServiceProfile
@@ -39,10 +40,16 @@ def compare(
 
     `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
     says: the pet, or None for a 404. `created` is the moment, ISO 8601.
+
+    By the base that the sheet carries, what was edited since the export is told from what was
+    not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
     """
-    decisions = Decisions(snapshot, sheet, found, options, profile)
+    base = base_of(sheet, snapshot.source, two_way=options.two_way)
+    decisions = Decisions(snapshot, sheet, found, options, profile, base)
     decided = decisions.changes()
-    deletes, notes = missing(snapshot, decisions.named, decisions.uncertain, decided, options)
+    deletes, moved, notes = missing(
+        snapshot, decisions.named, decisions.uncertain, decided, options, base
+    )
     changes: list[Change] = sorted([*decided, *deletes], key=_order)
     kinds = Counter(change.kind for change in changes)
     rows = len(sheet.frame) + len(sheet.blocked)
@@ -52,10 +59,11 @@ def compare(
         profile=profile.name,
         source=sheet.source,
         source_digest=sheet.digest,
+        base="" if base is None else base.taken_at,
         options=options,
         guard=guard,
         changes=tuple(changes),
-        conflicts=tuple(decisions.conflicts),
+        conflicts=(*decisions.conflicts, *moved),
         blocked=_blocked(sheet),
         unchanged=decisions.unchanged,
         ignored=decisions.ignored,

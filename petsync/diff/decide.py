@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +17,12 @@ from petsync.diff.fields import content, differing, normal
 from petsync.diff.match import Candidates
 from petsync.diff.merge import contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
+from petsync.diff.since import Since
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.profile import ServiceProfile
+from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
@@ -55,10 +57,12 @@ class Decisions:
         found: Mapping[int, Pet | None],
         options: PlanOptions,
         profile: ServiceProfile,
+        base: Base | None = None,
     ) -> None:
         self._pets, self._sheet, self._found = snapshot.frame, sheet, found
         self._options, self._profile = options, profile
         self._vocabulary = Vocabulary(snapshot.frame)
+        self._since = Since(base, self._vocabulary)
         frame = sheet.frame
         places = align.positions(frame["id"], self._pets) if "id" in frame else _nowhere(frame)
         active = (frame["action"] != "ignore").to_numpy(dtype=bool)
@@ -70,6 +74,7 @@ class Decisions:
         self.conflicts: list[Conflict] = []
         self._taken: list[str] = []
         self._by_name: list[str] = []
+        self._gone: list[str] = []
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
@@ -81,6 +86,11 @@ class Decisions:
             yield (
                 f"{_some(self._taken)}: rows without an id that say just what a pet already says "
                 "were taken as that pet. Write `add` in the action column to add another one."
+            )
+        if self._gone:
+            yield (
+                f"{_some(self._gone)}: these pets are gone from the store since the export, and "
+                "their rows are as they were exported: nothing happens."
             )
         if self._by_name:
             yield (
@@ -103,7 +113,9 @@ class Decisions:
         compared = placed & self._rows["action"].isin(("merge", "update", "add")).to_numpy()
         rows, pets = self._rows[compared], self._pets.iloc[self._places[compared]]
         left = np.ones(len(self._rows), dtype=bool)
-        left[compared] = align.may_differ(rows, pets)
+        differ = align.may_differ(rows, pets)
+        differ[differ] = self._since.edited(rows[differ])
+        left[compared] = differ
         self.unchanged += int((~left).sum())
         return _rows(self._rows[left], self._places[left])
 
@@ -143,24 +155,48 @@ class Decisions:
 
     def _on(self, row: _Row, pet: Pet | None) -> Change | None:
         """The change of a row whose pet is known, or known not to be there."""
+        old = self._since.pet(row.pet_id if pet is None else pet.id)
+        if pet is None:
+            return self._on_nothing(row, old)
         if row.action == "delete":
-            return self._agrees() if pet is None else self._delete(row, pet)
-        if pet is not None:
-            return self._update(row, pet)
+            return self._delete(row, pet, old)
+        return self._update(row, pet, old)
+
+    def _on_nothing(self, row: _Row, old: Pet | None) -> Change | None:
+        if row.action == "delete":
+            return self._agrees()
         if row.action == "update":
             problem = f"is to update pet {row.pet_id}, which the store does not have"
             return self._conflict(row, problem, "Correct the id, or write `add`.", row.pet_id)
-        return self._add(row)
+        if row.action == "add" or old is None:
+            return self._add(row)
+        if self._since.edits(old, row.said):
+            problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
+            hint = "Write `add` in the action column to add it again, or take the row out."
+            return self._conflict(row, problem, hint, row.pet_id)
+        self._gone.append(self._source(row))
+        return self._agrees()
 
-    def _delete(self, row: _Row, pet: Pet) -> Delete:
+    def _delete(self, row: _Row, pet: Pet, old: Pet | None) -> Change | None:
+        if old is not None and (moved := differing(old, pet)):
+            problem = (
+                f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
+                "the export"
+            )
+            return self._conflict(row, problem, "Export afresh, and decide again.", pet.id)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
-    def _update(self, row: _Row, pet: Pet) -> Change | None:
+    def _update(self, row: _Row, pet: Pet, old: Pet | None) -> Change | None:
+        whole = row
+        if old is not None:
+            row = replace(row, said=self._edits(row.said, old, pet))
         after = merged(pet, row.said, self._vocabulary)
         fields = differing(pet, after)
         self._mind(row)
         if not fields:
             return self._agrees()
+        if old is not None and (clashes := self._since.clashes(old, pet, after, row.said)):
+            return self._clash(whole, pet, clashes)
         if nameless(pet.category, row.said, self._vocabulary):
             return self._nameless(row, pet.id)
         if row.action == "add":
@@ -173,6 +209,17 @@ class Decisions:
             return self._conflict(row, problem, self._a_status(), pet.id)
         source = self._source(row, fields[0])
         return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
+
+    def _edits(self, said: Mapping[Column, Any], old: Pet, pet: Pet) -> dict[Column, Any]:
+        edits = self._since.edits(old, said)
+        if "tags" in edits:
+            edits["tags"] = self._since.merge_tags(old, pet, edits["tags"])
+        return edits
+
+    def _clash(self, row: _Row, pet: Pet, clashes: list[str]) -> Change | None:
+        problem = f"and the store both changed pet {pet.id} since the export: {'; '.join(clashes)}"
+        hint = "Write the store's value to keep it, or export afresh and change it there."
+        return self._conflict(row, problem, hint, pet.id)
 
     def _add(self, row: _Row) -> Change | None:
         after = merged(Pet(id=row.pet_id), row.said, self._vocabulary)

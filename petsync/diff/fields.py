@@ -9,7 +9,7 @@ from petsync.model import Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS, Column
 
-__all__ = ["cell", "content", "differing", "key", "normal", "same"]
+__all__ = ["cell", "content", "differing", "key", "normal", "same", "tag_key"]
 
 
 def normal(text: str | None) -> str:
@@ -45,7 +45,8 @@ def content(pet: Pet) -> Hashable:
     return key(pet, "name"), key(pet, "status"), key(pet, "category"), tags, pet.photo_urls
 
 
-def _tag_key(tag: Tag) -> tuple[int | None, str]:
+def tag_key(tag: Tag) -> tuple[int | None, str]:
+    """What two tags must share to be the same."""
     return tag.id, normal(tag.name)
 
 
@@ -67,7 +68,7 @@ _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "status": lambda pet: normal(pet.status).casefold(),
     "category": lambda pet: normal(_category(pet)),
     "category_id": _category_id,
-    "tags": lambda pet: frozenset(map(_tag_key, filter(_says, pet.tags))),
+    "tags": lambda pet: frozenset(map(tag_key, filter(_says, pet.tags))),
     "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
 }
 

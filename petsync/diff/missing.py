@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from petsync.diff.change import Add, Change, Delete
-from petsync.diff.fields import normal
+from petsync.diff.change import Add, Change, Conflict, Delete
+from petsync.diff.fields import differing, normal
 from petsync.diff.plan import PlanOptions
 from petsync.diff.snapshot import Snapshot
+from petsync.model import Pet
+from petsync.table.base import Base
+from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 
 __all__ = ["missing"]
@@ -19,24 +22,57 @@ def missing(
     uncertain: Sequence[str],
     changes: Sequence[Change],
     options: PlanOptions,
-) -> tuple[list[Delete], list[str]]:
-    """The deletes of the pets at the places that are not `named`, and notes on them.
+    base: Base | None = None,
+) -> tuple[list[Delete], list[Conflict], list[str]]:
+    """The deletes of the pets at the places that are not `named`, the pets among them that changed
+    since the sheet was exported, which are conflicts, and notes.
 
-    A row that is `uncertain` may mean any of them, so then none is deleted.
+    A row that is `uncertain` may mean any of them, so then none is deleted. A pet that was not
+    exported was never in the sheet, so it is not missing from it.
     """
     if not options.delete_missing:
-        return [], _left_alone(len(snapshot) - len(named))
+        return [], [], _left_alone(len(snapshot) - len(named))
     if uncertain:
         more = f" and {len(uncertain) - 5} more" if len(uncertain) > 5 else ""
         note = (
             f"No missing pet is deleted: {', '.join(uncertain[:5])}{more} cannot be told to be "
             "about another pet. Correct these rows, or give them their ids, first."
         )
-        return [], [note]
+        return [], [], [note]
     places = [place for place in range(len(snapshot)) if place not in named]
     pets = pets_from_frame(snapshot.frame.iloc[places])
-    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in pets]
-    return deletes, list(_renames(deletes, changes))
+    gone, conflicts, notes = _since_export(pets, base)
+    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
+    return deletes, conflicts, [*notes, *_renames(deletes, changes)]
+
+
+def _since_export(
+    pets: Sequence[Pet], base: Base | None
+) -> tuple[list[Pet], list[Conflict], list[str]]:
+    """Of pets that no row names: those that are as exported, those that are not, and a note on
+    those that were not there yet.
+    """
+    if base is None:
+        return list(pets), [], []
+    old = {pet.id: pet for pet in pets_from_frame(base.frame)}
+    moved = {pet.id: differing(old[pet.id], pet) for pet in pets if pet.id in old}
+    conflicts = [_moved(pet, moved[pet.id]) for pet in pets if moved.get(pet.id)]
+    new = sum(pet.id not in old for pet in pets)
+    these = "1 pet was" if new == 1 else f"{new:,} pets were"
+    note = f"{these} added to the store after the sheet was exported: nothing happens to them."
+    gone = [pet for pet in pets if pet.id in moved and not moved[pet.id]]
+    return gone, conflicts, [note] if new else []
+
+
+def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
+    return Conflict(
+        row=None,
+        source="",
+        pet_id=pet.id,
+        problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
+        "the sheet was exported",
+        suggestion="Export afresh, and take its row out there if it is still to go.",
+    )
 
 
 def _left_alone(count: int) -> list[str]:

@@ -26,6 +26,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pets that no row names are to be deleted."""
     match_on: tuple[Column, ...] = ()
     """The columns on which a row without an id finds its pet."""
+    two_way: bool = False
+    """Whether the base that the sheet carries is left out."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +37,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     the store contradicts. `blocked`: rows that an error in the sheet keeps out. `unchanged` and
     `ignored`: how many rows agree already, and have the action `ignore`. `rows`: all rows of the
     sheet; `pets`: the store's size. `notes`: what a person should look at. `verdict`: what the
-    guard says. `created` is ISO 8601 in UTC.
+    guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
+    it is compared with the store alone.
     """
 
     format: int = FORMAT
@@ -44,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     source: str
     source_digest: str = ""
+    base: str = ""
     options: PlanOptions = PlanOptions()
     guard: Guard = Guard()
     changes: tuple[Change, ...] = ()

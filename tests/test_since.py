@@ -1,0 +1,186 @@
+"""Three ways: what the sheet's editor and the store each changed since the export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+from shop import base_of, plan_of, sheet_of, sheet_saying
+from test_compare import CATS, DOGS, OLD, PETS, REX, SHY, TOM, applied, shop_pets
+
+from petsync.diff.change import Delete, Update
+from petsync.diff.fields import differing
+from petsync.errors import PlanError
+from petsync.model import Pet, Tag
+
+SOLD = replace(REX, status="sold")
+PENDING = replace(REX, status="pending")
+BASE = base_of(PETS)
+SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
+
+
+@given(shop_pets, shop_pets)
+def test_a_sheet_that_nobody_edited_changes_nothing(old: list[Pet], now: list[Pet]) -> None:
+    """Whatever became of the store since the export, and even if missing pets are to go."""
+    plan = plan_of(now, sheet_of(old, base=base_of(old)), delete_missing=True)
+    assert (plan.changes, plan.conflicts) == ((), ())
+    assert plan.unchanged == len(old)
+
+
+@given(shop_pets, shop_pets)
+def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
+    old: list[Pet], wanted: list[Pet]
+) -> None:
+    """The base takes nothing away from what a person edited."""
+    old = [replace(pet, category=None) for pet in old]
+    wanted = [replace(pet, category=None) for pet in wanted]
+    sheet = sheet_of(wanted, base=base_of(old))
+    three = applied(plan_of(old, sheet, delete_missing=True), old)
+    two = applied(plan_of(old, sheet, delete_missing=True, two_way=True), old)
+    assert [pet.id for pet in three] == [pet.id for pet in two]
+    for one, other in zip(three, two, strict=True):
+        assert differing(one, other) == ()
+
+
+@given(shop_pets, shop_pets, shop_pets)
+def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list[Pet]) -> None:
+    """A row is a change, a conflict or unchanged, and what the base lacks is never deleted."""
+    plan = plan_of(now, sheet_of(wanted, base=base_of(old)), delete_missing=True)
+    of_rows = [each for each in (*plan.changes, *plan.conflicts) if each.row is not None]
+    assert plan.rows == len(of_rows) + plan.unchanged
+    exported = {pet.id for pet in old}
+    assert {change.before.id for change in plan.deletes} <= exported
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "becomes"),
+    [
+        (SAID, REX, None),
+        (SAID, SOLD, None),
+        (SAID | {"status": "sold"}, REX, SOLD),
+        (SAID | {"status": "sold"}, SOLD, None),
+        (SAID | {"status": "sold"}, replace(REX, name="Max"), replace(SOLD, name="Max")),
+        (SAID | {"status": "sold"}, PENDING, "conflict"),
+        (SAID, None, None),
+        (SAID | {"status": "sold"}, None, "conflict"),
+        (SAID | {"action": "delete"}, REX, "delete"),
+        (SAID | {"action": "delete"}, SOLD, "conflict"),
+        (SAID | {"action": "delete"}, None, None),
+    ],
+    ids=[
+        "same, same",
+        "same, changed",
+        "changed, same",
+        "changed, changed to the same",
+        "changed, another field changed",
+        "changed, changed otherwise",
+        "same, gone",
+        "changed, gone",
+        "to go, same",
+        "to go, changed",
+        "to go, gone",
+    ],
+)
+def test_a_row_against_the_base_and_the_store(said: Any, now: Pet | None, becomes: Any) -> None:
+    """Each line of the design's table, for a row that is there."""
+    plan = plan_of([*([now] if now else []), TOM], sheet_saying(said, base=BASE))
+    if becomes == "conflict":
+        assert plan.changes == ()
+        assert [conflict.row for conflict in plan.conflicts] == [2]
+        return
+    assert plan.conflicts == ()
+    if becomes is None:
+        assert (plan.changes, plan.unchanged) == ((), 1)
+        return
+    (change,) = plan.changes
+    if becomes == "delete":
+        assert isinstance(change, Delete)
+    else:
+        assert isinstance(change, Update)
+        assert change.after == becomes
+
+
+def test_a_conflict_names_both_values_and_the_way_out() -> None:
+    """An analyst sees without another tool what there is to decide."""
+    sheet = sheet_saying(SAID | {"status": "sold"}, base=BASE)
+    (conflict,) = plan_of([PENDING, TOM], sheet).conflicts
+    assert "status (sheet: 'sold', store: 'pending')" in conflict.problem
+    assert "store's value" in conflict.suggestion
+
+
+@pytest.mark.parametrize(
+    ("now", "deleted", "in_conflict"),
+    [(REX, [1], []), (SOLD, [], [1]), (None, [], [])],
+    ids=["same", "changed", "gone"],
+)
+def test_a_row_that_was_taken_out(
+    now: Pet | None, deleted: list[int], in_conflict: list[int]
+) -> None:
+    """Its pet is deleted if that is asked for and the store did not change it meanwhile."""
+    pets = [*([now] if now else []), TOM]
+    sheet = sheet_saying({"id": 2}, base=BASE)
+    plan = plan_of(pets, sheet, delete_missing=True)
+    assert [change.before.id for change in plan.deletes] == deleted
+    assert [conflict.pet_id for conflict in plan.conflicts] == in_conflict
+    assert plan_of(pets, sheet).changes == ()
+
+
+def test_a_pet_that_came_after_the_export_is_not_missing() -> None:
+    """It was never in the sheet, so no one took it out."""
+    new = Pet(id=9, name="New", status="sold")
+    plan = plan_of([*PETS, new], sheet_of(PETS, base=BASE), delete_missing=True)
+    assert plan.changes == ()
+    assert any("1 pet was added to the store after" in note for note in plan.notes)
+
+
+def test_a_pet_that_is_gone_is_added_again_only_if_that_is_said() -> None:
+    """`add` in the action column adds the whole row, not only what was edited."""
+    sheet = sheet_saying(SAID | {"action": "add"}, base=BASE)
+    (change,) = plan_of([TOM], sheet).adds
+    assert (change.after.name, change.after.status) == ("Rex", "available")
+
+
+def test_tags_of_both_sides_are_merged() -> None:
+    """One was added here and one there, and one was taken away here: no conflict."""
+    new, theirs = Tag(7, "new"), Tag(8, "theirs")
+    now = replace(TOM, tags=(OLD, SHY, theirs))
+    sheet = sheet_saying({"id": 2, "tags": [SHY, new]}, base=BASE)
+    (change,) = plan_of([REX, now], sheet).updates
+    assert set(change.after.tags) == {SHY, theirs, new}
+
+
+def test_the_half_of_a_category_that_was_edited_is_meant() -> None:
+    """Its other half stands beside it as it was exported, and does not contradict it."""
+    for edited in ({"category_id": 2}, {"category": "Cats"}):
+        said = {"id": 1, "category": "Dogs", "category_id": 1} | edited
+        (change,) = plan_of(PETS, sheet_saying(said, base=BASE)).updates
+        assert change.after.category == CATS
+    now = replace(REX, category=CATS)
+    said = {"id": 1, "category": "Birds", "category_id": 1}
+    plan = plan_of([now, TOM], sheet_saying(said, base=base_of([replace(REX, category=DOGS)])))
+    assert [conflict.row for conflict in plan.conflicts] == [2]
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        sheet_of(PETS, base_refused="its digest does not fit."),
+        sheet_of(PETS, base=base_of(PETS, url="http://127.0.0.1:2/v2")),
+    ],
+    ids=["damaged", "of another store"],
+)
+def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: Any) -> None:
+    """Comparing two ways says more than the sheet's editor meant, so nobody slips into it."""
+    with pytest.raises(PlanError, match=r"test\.xlsx") as caught:
+        plan_of(PETS, sheet)
+    assert "--two-way" in caught.value.hint
+    assert plan_of(PETS, sheet, two_way=True).in_sync
+
+
+def test_a_plan_says_by_which_export_it_was_made() -> None:
+    """Its moment is part of the plan, and so of the fingerprint."""
+    sheet = sheet_of(PETS, base=BASE)
+    assert plan_of(PETS, sheet).base == BASE.taken_at
+    assert plan_of(PETS, sheet, two_way=True).base == ""
