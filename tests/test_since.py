@@ -179,6 +179,15 @@ def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: 
     assert plan_of(PETS, sheet, two_way=True).in_sync
 
 
+def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> None:
+    """They are counted, and a note says that the store's values stay."""
+    plan = plan_of([SOLD, TOM], sheet_of(PETS, base=BASE))
+    assert (plan.unchanged, plan.outdated) == (2, 1)
+    assert any("1 row is older than the store" in note for note in plan.notes)
+    edited = sheet_saying(SAID | {"name": "Max", "status": "available"}, base=BASE)
+    assert plan_of([replace(SOLD, name="Max"), TOM], edited).outdated == 1
+
+
 def test_a_plan_says_by_which_export_it_was_made() -> None:
     """Its moment is part of the plan, and so of the fingerprint."""
     sheet = sheet_of(PETS, base=BASE)

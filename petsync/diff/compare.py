@@ -66,6 +66,7 @@ def compare(
         conflicts=(*decisions.conflicts, *moved),
         blocked=_blocked(sheet),
         unchanged=decisions.unchanged,
+        outdated=decisions.outdated,
         ignored=decisions.ignored,
         rows=rows,
         pets=len(snapshot),

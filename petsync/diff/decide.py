@@ -45,9 +45,10 @@ class _Row:
 class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
-    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `named` (the
-    places in the snapshot of the pets that rows mean), `uncertain` (the addresses of rows that may
-    mean any pet: blocked, ignored or in conflict, and without an id), and `notes()`.
+    After `changes()`: `conflicts`, `unchanged`, of these `outdated`, and `ignored` (numbers of
+    rows), `named` (the places in the snapshot of the pets that rows mean), `uncertain` (the
+    addresses of rows that may mean any pet: blocked, ignored or in conflict, and without an id),
+    and `notes()`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Decisions:
         self.named = {int(place) for place in places if place >= 0} | self._blocked_places()
         self.ignored = int((~active).sum())
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id(active)]
-        self.unchanged = 0
+        self.unchanged = self.outdated = 0
         self.conflicts: list[Conflict] = []
         self._taken: list[str] = []
         self._by_name: list[str] = []
@@ -86,6 +87,12 @@ class Decisions:
             yield (
                 f"{_some(self._taken)}: rows without an id that say just what a pet already says "
                 "were taken as that pet. Write `add` in the action column to add another one."
+            )
+        if self.outdated:
+            rows = "1 row is" if self.outdated == 1 else f"{self.outdated:,} rows are"
+            yield (
+                f"{rows} older than the store, which has changed since the export: what nobody "
+                "edited in the sheet stays as the store has it. Export afresh to see it."
             )
         if self._gone:
             yield (
@@ -114,7 +121,9 @@ class Decisions:
         rows, pets = self._rows[compared], self._pets.iloc[self._places[compared]]
         left = np.ones(len(self._rows), dtype=bool)
         differ = align.may_differ(rows, pets)
-        differ[differ] = self._since.edited(rows[differ])
+        edited = self._since.edited(rows[differ])
+        self.outdated += int((~edited).sum())
+        differ[differ] = edited
         left[compared] = differ
         self.unchanged += int((~left).sum())
         return _rows(self._rows[left], self._places[left])
@@ -194,6 +203,7 @@ class Decisions:
         fields = differing(pet, after)
         self._mind(row)
         if not fields:
+            self.outdated += row is not whole and bool(self._lacks(whole, pet))
             return self._agrees()
         if old is not None and (clashes := self._since.clashes(old, pet, after, row.said)):
             return self._clash(whole, pet, clashes)
@@ -209,6 +219,9 @@ class Decisions:
             return self._conflict(row, problem, self._a_status(), pet.id)
         source = self._source(row, fields[0])
         return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
+
+    def _lacks(self, row: _Row, pet: Pet) -> tuple[Column, ...]:
+        return differing(pet, merged(pet, row.said, self._vocabulary))
 
     def _edits(self, said: Mapping[Column, Any], old: Pet, pet: Pet) -> dict[Column, Any]:
         edits = self._since.edits(old, said)

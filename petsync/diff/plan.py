@@ -35,10 +35,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `changes`: adds, then updates, then deletes, each in the sheet's order. `conflicts`: rows that
     the store contradicts. `blocked`: rows that an error in the sheet keeps out. `unchanged` and
-    `ignored`: how many rows agree already, and have the action `ignore`. `rows`: all rows of the
-    sheet; `pets`: the store's size. `notes`: what a person should look at. `verdict`: what the
-    guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
-    it is compared with the store alone.
+    `ignored`: for how many rows nothing is to be done, and how many have the action `ignore`;
+    `outdated`: of the unchanged ones those that say what was exported, while the store says
+    something newer. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
+    person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
+    `base`: when the sheet was exported, "" if it is compared with the store alone.
     """
 
     format: int = FORMAT
@@ -54,6 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     unchanged: int = 0
+    outdated: int = 0
     ignored: int = 0
     rows: int = 0
     pets: int = 0

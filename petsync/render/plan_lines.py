@@ -122,6 +122,8 @@ def _conflicts(listing: Listing[Conflict], width: int) -> Iterator[Text]:
 
 def _place(conflict: Conflict) -> str:
     pet = f"pet {conflict.pet_id}"
+    if not conflict.source:
+        return pet
     told = conflict.pet_id is None or pet in conflict.problem
     return conflict.source if told else f"{conflict.source} ({pet})"
 

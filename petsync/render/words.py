@@ -149,6 +149,8 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """What was compared, and when."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
+    if plan.base:
+        yield "exported", f"{moment(plan.base)}; edits since then are told from the store's"
     yield "made", moment(plan.created)
 
 
@@ -190,13 +192,16 @@ def _in_sync(plan: Plan) -> str:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
         return f"In sync: {', '.join(_settled(plan))}."
+    if plan.outdated:
+        return f"Nothing to send: {', '.join(_settled(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
     return f"In sync: {rows} with the store."
 
 
 def _settled(plan: Plan) -> list[str]:
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
-    return [f"{number(plan.unchanged)} in agreement", *ignored]
+    older = [f"{number(plan.outdated)} not edited since the export"] if plan.outdated else []
+    return [f"{number(plan.unchanged - plan.outdated)} in agreement", *older, *ignored]
 
 
 def _list(items: Iterable[str]) -> str:
