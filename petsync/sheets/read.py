@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.sheets import csv, lists, words
+from petsync.sheets.base import find
 from petsync.sheets.column import open_column, positions
 from petsync.sheets.duplicates import collapse
 from petsync.sheets.grid import Bools, Grid
@@ -50,7 +51,9 @@ def read_sheet(
     """
     source = load(Path(path))
     grid = read_grid(source, tab, mapping)
-    return judged(grid, source, mapping, (statuses, known_statuses), clear)
+    sheet = judged(grid, source, mapping, (statuses, known_statuses), clear)
+    base, refused = find(source)
+    return replace(sheet, base=base, base_refused=refused)
 
 
 def judged(
@@ -132,6 +135,7 @@ class _Reading:
                 for name, at in {**self.headers.others, **self.headers.ours}.items()
             },
             header_row=self.grid.header_row,
+            mapping=dict(self.mapping),
             digest=source.digest,
         )
 

@@ -16,6 +16,7 @@ from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
+from petsync.sheets.base import TAB
 from petsync.sheets.grid import letter
 
 __all__ = ["inline", "workbook_bytes"]
@@ -37,8 +38,14 @@ _WRAP = Alignment(vertical="top", wrap_text=True)
 _WRAPPED = ("photo_urls",)
 
 
-def workbook_bytes(header: Sequence[str], columns: Sequence[Sequence[str]], tab: str) -> bytes:
-    """A workbook with one worksheet: `header`, and below it the columns' texts.
+def workbook_bytes(
+    header: Sequence[str],
+    columns: Sequence[Sequence[str]],
+    tab: str,
+    base: Sequence[str] = (),
+) -> bytes:
+    """A workbook with one worksheet: `header`, and below it the columns' texts. The lines of
+    `base` go into one that no person sees.
 
     Raises SheetError where Excel could not hold it.
     """
@@ -54,6 +61,8 @@ def workbook_bytes(header: Sequence[str], columns: Sequence[Sequence[str]], tab:
         raise TypeError("a new workbook has a worksheet")
     _name(sheet, tab)
     styles = _lay_out(sheet, header, columns)
+    if base:
+        _hide(book, base)
     empty = io.BytesIO()
     book.save(empty)
     body = "".join(_rows(columns, styles)).encode()
@@ -74,11 +83,23 @@ def inline(text: str, prefix: str = "") -> str:
     return f"<{prefix}is><{prefix}t{space}>{text}</{prefix}t></{prefix}is>"
 
 
+def _hide(book: Workbook, base: Sequence[str]) -> None:
+    hidden = book.create_sheet(TAB)
+    hidden.sheet_state = "veryHidden"
+    for number, line in enumerate(base, 1):
+        hidden.cell(number, 1, line)
+
+
 def _name(sheet: Worksheet, tab: str) -> None:
     if not _TAB.fullmatch(tab):
         raise SheetError(
             f"{tab!r} cannot be the name of a worksheet",
             hint="Use 1 to 31 characters without \\ / * ? : [ ] and no apostrophe at its ends.",
+        )
+    if tab.casefold() == TAB:
+        raise SheetError(
+            f"{tab!r} is the name of the worksheet that petsync itself adds",
+            hint="Choose another name for the pets.",
         )
     sheet.title = tab
 

@@ -6,18 +6,22 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
 from petsync.sheets import atomic
+from petsync.sheets.base import carried, notice
 from petsync.sheets.csv import guarded
 from petsync.sheets.read import CLEAR
+from petsync.sheets.sidecar import write_with
 from petsync.sheets.text import OUT, cell_texts
+from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
 from petsync.table.sheet import Sheet
@@ -35,17 +39,29 @@ _TYPES = {
 }
 
 
-def write_sheet(data: Any, path: str | Path, *, tab: str = "Pets", clear: str = CLEAR) -> None:
+def write_sheet(
+    data: Any,
+    path: str | Path,
+    *,
+    tab: str = "Pets",
+    clear: str = CLEAR,
+    base: Base | Snapshot | Literal[False] | None = None,
+) -> None:
     """Write a table of the canonical columns, or anything with such a `frame`, to `path`.
 
     The suffix says how: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service has
     it) or `.parquet`. Sheets have all canonical columns and `action`. What is missing or empty
     is a blank cell; of a Sheet, which means to empty a field by "" or [], these are the `clear`
     marker. The file appears whole or not at all. Raises SheetError where it cannot be written.
+
+    A workbook, CSV or TSV carries its base, by which a plan tells the sheet's changes from the
+    store's: a Snapshot is its own, a Sheet keeps the one it has, and `base` gives another one or,
+    with False, none. That of a CSV is in a file beside it, `catalogue.csv.petsync-base`.
     """
     path = Path(path)
+    kept = carried(data, base)
     writers: dict[str, Callable[[], bytes]] = {
-        ".xlsx": lambda: _workbook(data, tab, clear),
+        ".xlsx": lambda: _workbook(data, tab, clear, _lines(kept)),
         ".csv": lambda: _text(data, clear, ","),
         ".tsv": lambda: _text(data, clear, "\t"),
         ".json": lambda: encode_pets(pets_from_frame(_frame(data))),
@@ -58,7 +74,10 @@ def write_sheet(data: Any, path: str | Path, *, tab: str = "Pets", clear: str = 
             hint=f"These are: {', '.join(writers)}.",
         )
     try:
-        atomic.replace(path, writer())
+        if path.suffix.casefold() in (".csv", ".tsv"):
+            write_with(path, writer(), _lines(kept) or None)
+        else:
+            atomic.replace(path, writer())
     except UnicodeEncodeError as error:
         raise SheetError(
             f"{path}: a text has the character {error.object[error.start]!r}, half of a "
@@ -81,12 +100,16 @@ def _frame(data: Any) -> pd.DataFrame:
     return frame
 
 
-def _workbook(data: Any, tab: str, clear: str) -> bytes:
+def _lines(base: Base | None) -> list[str]:
+    return [] if base is None else [notice(base), *base.to_lines()]
+
+
+def _workbook(data: Any, tab: str, clear: str, base: list[str]) -> bytes:
     # openpyxl is loaded when a workbook is written.
     from petsync.sheets.workbook import workbook_bytes
 
     columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear))
-    return workbook_bytes(OUT, columns, tab)
+    return workbook_bytes(OUT, columns, tab, base)
 
 
 def _text(data: Any, clear: str, delimiter: str) -> bytes:

@@ -1,0 +1,103 @@
+"""The base of an export in its file: a very hidden worksheet, or the sidecar of a CSV."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Literal
+
+from petsync.diff.snapshot import Snapshot
+from petsync.errors import SheetError
+from petsync.sheets.sidecar import lines_beside
+from petsync.sheets.source import Source
+from petsync.table.base import Base
+from petsync.table.parcel import ParcelError
+from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.sheets.archive import Package
+
+__all__ = ["TAB", "Given", "base_of", "carried", "find", "notice"]
+
+TAB = "petsync base"
+"""The worksheet that holds it."""
+
+Given = Base | Snapshot | Literal[False] | None
+"""What a caller may say: this base, none, or None for the one that the data has by itself."""
+
+_WAY_OUT = "Export the sheet again, or have it compared without them."
+
+
+def base_of(snapshot: Snapshot) -> Base:
+    """The snapshot as a base."""
+    return Base(
+        frame=snapshot.frame,
+        store=snapshot.source,
+        taken_at=snapshot.taken_at.isoformat(timespec="seconds"),
+        statuses=snapshot.coverage.statuses,
+    )
+
+
+def carried(data: Any, given: Given) -> Base | None:
+    """The base that a file of `data` gets: the given one, else a snapshot itself, else a sheet's.
+
+    Raises TypeError where `given` is something else.
+    """
+    if given is False:
+        return None
+    chosen = data if given is None else given
+    if isinstance(chosen, Snapshot):
+        return base_of(chosen)
+    if isinstance(chosen, Base):
+        return chosen
+    if given is not None:
+        raise TypeError(f"a base is a Base, a Snapshot or False, not {type(given)}")
+    return data.base if isinstance(data, Sheet) else None
+
+
+def notice(base: Base) -> str:
+    """What a person who opens it is told; plain ASCII."""
+    store = base.store.encode("ascii", "replace").decode()
+    return (
+        f"# {len(base):,} pets of {store} as they were at {base.taken_at}, when they were "
+        "exported. petsync tells by it your changes from those that others make meanwhile. "
+        "Leave it as it is."
+    )
+
+
+def find(source: Source) -> tuple[Base | None, str]:
+    """The base that a file carries, and why it is refused: "" where it is not, or not there."""
+    try:
+        lines = lines_beside(source.path) if source.kind == "text" else _worksheet(source)
+        return (None if lines is None else Base.from_lines(lines)), ""
+    except (ParcelError, SheetError) as error:
+        return None, f"The records of its export cannot be used: {error}. {_WAY_OUT}"
+
+
+def _worksheet(source: Source) -> list[str] | None:
+    # calamine is loaded when a workbook is read.
+    from petsync.sheets.archive import Package
+
+    package = Package(source)
+    tab = next((tab for tab in package.tabs if tab.name == TAB and not tab.visible), None)
+    return None if tab is None else _cells(package, tab.part)
+
+
+def _cells(package: Package, part: str) -> list[str]:
+    from petsync.sheets.survey import survey
+
+    data = package.text_part(part)
+    # A cell far away would make calamine hold a huge rectangle.
+    survey(data, f"{package.path}, sheet {TAB!r}")
+    return [str(row[0]) for row in _rows(package.alone(data)) if row]
+
+
+def _rows(workbook: io.BytesIO) -> list[list[Any]]:
+    from python_calamine import load_workbook
+
+    try:
+        return load_workbook(workbook).get_sheet_by_index(0).to_python()
+    except BaseException as error:
+        # A panic in calamine derives from BaseException; it is a damaged file like the others.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise ParcelError(f"the worksheet {TAB!r} is damaged") from None
+        raise

@@ -1,0 +1,96 @@
+"""The sidecar: the file beside a CSV that holds the base of its export."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from petsync.errors import SheetError
+from petsync.sheets import atomic
+from petsync.table.parcel import ParcelError
+
+__all__ = ["beside", "lines_beside", "write_with"]
+
+_SUFFIX = ".petsync-base"
+_MOST = 1 << 30
+_UNFINISHED = "petsync-base unfinished"
+
+
+def beside(path: Path) -> Path:
+    """Where the sidecar of the file at `path` is: `catalogue.csv.petsync-base`. Links are followed,
+    so that a file has one sidecar whatever way leads to it.
+    """
+    file = Path(os.path.realpath(path))
+    return file.with_name(file.name + _SUFFIX)
+
+
+def lines_beside(path: Path) -> list[str] | None:
+    """The lines of the sidecar, None where there is none.
+
+    Raises ParcelError where it cannot be read or its export was not finished.
+    """
+    sidecar = beside(path)
+    try:
+        about = sidecar.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST:
+            raise ParcelError(f"{sidecar.name} is no ordinary file")
+        lines = sidecar.read_bytes().decode("ascii").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ParcelError(f"{sidecar.name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ParcelError("they were changed") from None
+    if _UNFINISHED in lines:
+        raise ParcelError("the export was interrupted")
+    return lines
+
+
+def write_with(path: Path, data: bytes, lines: Sequence[str] | None) -> None:
+    """Write the file, and its sidecar with the lines; without lines no sidecar stays.
+
+    Whenever it is interrupted, the file is never beside a sidecar of another export: until all
+    is written the sidecar says that it is unfinished. Raises SheetError as `atomic.replace`.
+    """
+    sidecar = beside(path)
+    if lines is None and not _is_there(sidecar):
+        atomic.replace(path, data)
+        return
+    before = _content(sidecar)
+    atomic.replace(sidecar, f"{_UNFINISHED}\n".encode())
+    try:
+        if path.is_file():
+            # Whoever may not read the file may not read its sidecar either.
+            sidecar.chmod(path.stat().st_mode & 0o777)
+        atomic.replace(path, data)
+    except SheetError:
+        # The file is as it was, so what was said of it still holds.
+        _restore(sidecar, before)
+        raise
+    _restore(sidecar, None if lines is None else "".join(f"{line}\n" for line in lines).encode())
+
+
+def _is_there(sidecar: Path) -> bool:
+    return sidecar.is_symlink() or sidecar.exists()
+
+
+def _content(sidecar: Path) -> bytes | None:
+    try:
+        return sidecar.read_bytes()
+    except OSError:
+        return None
+
+
+def _restore(sidecar: Path, content: bytes | None) -> None:
+    if content is not None:
+        atomic.replace(sidecar, content)
+        return
+    try:
+        sidecar.unlink(missing_ok=True)
+    except OSError as error:
+        raise SheetError(
+            f"{sidecar}: the old base cannot be removed: {error.strerror}",
+            hint="Delete it: it belongs to an older export.",
+        ) from None

@@ -1,0 +1,320 @@
+"""A sheet carries the store's records of its export, and what cannot be trusted is refused."""
+
+from datetime import UTC, datetime
+
+import openpyxl
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import ids, pets
+
+from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.errors import SheetError
+from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets import sidecar as sidecars
+from petsync.sheets.base import TAB, base_of
+from petsync.table.base import Base
+from petsync.table.frame import frame_from_pets
+from petsync.table.parcel import LINE, ParcelError, pack, unpack
+
+PETS = [
+    Pet(id=1, name="Zoë", status="available", category=Category(2, "Dogs"), tags=(Tag(1, "a;b"),)),
+    Pet(id=2, name="=1+1", photo_urls=("u", "v"), extra={"color": "red"}),
+    Pet(id=MAX_ID, name="NA"),
+]
+KINDS = pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv", "pets.tsv"])
+
+
+def a_snapshot(some=PETS):
+    """A snapshot of these pets, without a store behind it."""
+    return Snapshot(
+        frame=frame_from_pets(some),
+        coverage=Coverage(("available", "sold")),
+        source="http://shop.example/v2/ü",
+        taken_at=datetime(2026, 11, 21, 12, 30, tzinfo=UTC),
+    )
+
+
+@KINDS
+def test_an_export_carries_its_snapshot(tmp_path, name):
+    """What a snapshot is written to reads back with the same records, store, time and query."""
+    snapshot = a_snapshot()
+    write_sheet(snapshot, tmp_path / name)
+    sheet = read_sheet(tmp_path / name)
+    assert sheet.base_refused == ""
+    pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
+    assert len(sheet.base) == 3
+    assert sheet.base.store == "http://shop.example/v2/ü"
+    assert sheet.base.taken_at == "2026-11-21T12:30:00+00:00"
+    assert sheet.base.statuses == ("available", "sold")
+
+
+@given(catalogue=st.lists(pets(st.text(max_size=9), st.none(), ids), max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_a_base_survives_its_lines(catalogue):
+    """A base comes back from its lines, sorted by id, whatever its pets are made of."""
+    once = {pet.id: pet for pet in catalogue}
+    frame = frame_from_pets(once.values())
+    base = Base.from_lines(Base(frame=frame, store="s", taken_at="t").to_lines())
+    pd.testing.assert_frame_equal(base.frame, frame.sort_values("id", ignore_index=True))
+
+
+def test_lines_are_plain_and_fit_a_cell():
+    """Every line is printable ASCII and no longer than a cell can hold, whatever its size."""
+    data = bytes(range(256)) * 2_000 + b"".join(str(n * n).encode() for n in range(90_000))
+    lines = pack(data)
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= LINE
+    assert all(line.isascii() and line.isprintable() for line in lines)
+    assert unpack(lines) == data
+
+
+def test_what_packs_too_well_is_carried_too():
+    """Data of which a bomb could be made reads back, because it is carried unpacked."""
+    data = b"\0" * 20_000_000
+    assert unpack(pack(data)) == data
+
+
+def without_last(lines):
+    return lines[:-1]
+
+
+def with_a_letter_changed(lines):
+    return [*lines[:-1], lines[-1].replace(lines[-1][5], "A" if lines[-1][5] != "A" else "B")]
+
+
+def of_the_next_version(lines):
+    return [lines[0].replace("petsync-base 1", "petsync-base 2"), *lines[1:]]
+
+
+def with_one_more(lines):
+    return [*lines, "AAAA"]
+
+
+def without_label(lines):
+    return lines[1:]
+
+
+def swapped(lines):
+    return [lines[0], *lines[:0:-1]]
+
+
+def of_no_pets(lines):
+    return pack(b'{"store":"s","taken_at":"t","pets":1}\n[7]')
+
+
+def of_no_header(lines):
+    return pack(b"[]")
+
+
+def miscounted(lines):
+    return pack(b'{"store":"s","taken_at":"t","pets":2}\n[{"id":1}]')
+
+
+def of_no_text(lines):
+    return [lines[0], "é", *lines[2:]]
+
+
+REASONS = {
+    without_last: r"only \d of their \d parts are there",
+    with_a_letter_changed: "they were changed",
+    with_one_more: "they were changed",
+    swapped: "they were changed",
+    of_no_text: "they were changed",
+    of_the_next_version: "format 2",
+    without_label: "their label is missing",
+    of_no_pets: "something else than pets",
+    of_no_header: "something else than pets",
+    miscounted: "they hold 1 pets and should hold 2",
+}
+
+
+@pytest.mark.parametrize(("harm", "reason"), REASONS.items(), ids=lambda each: str(each))
+def test_lines_that_were_tampered_with_are_refused(harm, reason):
+    """Whatever is changed, missing, too much, of another version or no pets is named."""
+    lines = base_of(a_snapshot([Pet(id=n, name=str(n**5)) for n in range(5_000)])).to_lines()
+    assert len(lines) > 3
+    with pytest.raises(ParcelError, match=reason):
+        Base.from_lines(harm(lines))
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch):
+    """Lines that would unpack to far more than they are end after a bounded part of it."""
+    monkeypatch.setattr("petsync.table.parcel._bound", lambda packed: 1 << 40)
+    lines = pack(b"\0" * 40_000_000)
+    monkeypatch.undo()
+    assert sum(map(len, lines)) < 60_000
+    with pytest.raises(ParcelError, match="far too large"):
+        unpack(lines)
+
+
+def edit_workbook(path, change):
+    """Change the hidden worksheet, as a person with a macro or another program would."""
+    book = openpyxl.load_workbook(path)
+    change(book[TAB])
+    book.save(path)
+
+
+def test_a_hidden_worksheet_that_was_edited_is_refused(tmp_path):
+    """The sheet is still read, has no base and says in a sentence why, with the way out."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(a_snapshot(), path)
+    edit_workbook(path, lambda tab: tab.cell(3, 1, "AAAA"))
+    sheet = read_sheet(path)
+    assert len(sheet) == 3
+    assert sheet.base is None
+    assert sheet.base_refused == (
+        "The records of its export cannot be used: they were changed. Export the sheet again, "
+        "or have it compared without them."
+    )
+
+
+def test_a_cell_far_away_in_the_hidden_worksheet_is_refused(tmp_path):
+    """A hidden worksheet cannot make reading take more memory than the sheet itself."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(a_snapshot(), path)
+    edit_workbook(path, lambda tab: tab.cell(1_048_576, 16_384, "x"))
+    sheet = read_sheet(path)
+    assert sheet.base is None
+    assert "too far" in sheet.base_refused
+
+
+def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
+    """No person sees the worksheet, and it is not read even where it is the only one."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(a_snapshot(), path)
+    book = openpyxl.load_workbook(path)
+    assert book[TAB].sheet_state == "veryHidden"
+    assert book.active.title == "Pets"
+    del book["Pets"]
+    book.create_sheet("Empty", 0)
+    book.save(path)
+    with pytest.raises(SheetError, match="no column"):
+        read_sheet(path)
+
+
+def test_who_carries_a_base(tmp_path):
+    """A snapshot is its own, a sheet keeps its own, a table has none; `base` says otherwise."""
+    path, again = tmp_path / "pets.xlsx", tmp_path / "again.csv"
+    snapshot = a_snapshot()
+    write_sheet(snapshot, path)
+    sheet = read_sheet(path)
+    write_sheet(sheet, again)
+    assert read_sheet(again).base.store == snapshot.source
+    write_sheet(sheet, again, base=False)
+    assert read_sheet(again).base is None
+    write_sheet(snapshot.frame, again)
+    assert read_sheet(again).base is None
+    for given_base in (snapshot, sheet.base):
+        write_sheet(snapshot.frame, again, base=given_base)
+        pd.testing.assert_frame_equal(read_sheet(again).base.frame, snapshot.frame)
+    with pytest.raises(TypeError, match="a Base, a Snapshot or False"):
+        write_sheet(snapshot, again, base=True)
+
+
+def test_a_sheet_without_base_says_nothing_of_one(tmp_path):
+    """A sheet of unknown origin has neither a base nor a reason why not."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Rex\n")
+    sheet = read_sheet(path)
+    assert (sheet.base, sheet.base_refused) == (None, "")
+
+
+def test_an_export_without_base_removes_the_old_sidecar(tmp_path):
+    """A CSV is never beside the base of another export that had its name."""
+    path = tmp_path / "pets.csv"
+    write_sheet(a_snapshot(), path)
+    assert (tmp_path / "pets.csv.petsync-base").is_file()
+    write_sheet(a_snapshot().frame, path)
+    assert [each.name for each in tmp_path.iterdir()] == ["pets.csv"]
+
+
+@pytest.mark.parametrize("stage", ["the file", "the sidecar"])
+def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, stage):
+    """Killed before the CSV or before its sidecar is written: the base is refused, and says why."""
+    path = tmp_path / "pets.csv"
+    write_sheet(a_snapshot(PETS[:1]), path)
+    replaced = sidecars.atomic.replace
+
+    def killed(target, data):
+        if target == path if stage == "the file" else data.startswith(b"#"):
+            raise KeyboardInterrupt
+        replaced(target, data)
+
+    monkeypatch.setattr(sidecars.atomic, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_sheet(a_snapshot(), path)
+    monkeypatch.undo()
+    sheet = read_sheet(path)
+    assert len(sheet) == (1 if stage == "the file" else 3)
+    assert sheet.base is None
+    assert "the export was interrupted" in sheet.base_refused
+    write_sheet(a_snapshot(), path)
+    assert read_sheet(path).base_refused == ""
+
+
+def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
+    """Where the CSV stays as it was, so does what is said of it."""
+    path = tmp_path / "pets.csv"
+    write_sheet(a_snapshot(PETS[:1]), path)
+    replaced = sidecars.atomic.replace
+
+    def full(target, data):
+        if target == path:
+            raise SheetError("no space left")
+        replaced(target, data)
+
+    monkeypatch.setattr(sidecars.atomic, "replace", full)
+    with pytest.raises(SheetError, match="no space"):
+        write_sheet(a_snapshot(), path)
+    monkeypatch.undo()
+    assert len(read_sheet(path).base) == 1
+
+
+def test_a_sidecar_is_as_private_as_its_csv(tmp_path):
+    """Who may not read the CSV may not read the records beside it."""
+    path = tmp_path / "pets.csv"
+    path.touch(0o600)
+    write_sheet(a_snapshot(), path)
+    assert (tmp_path / "pets.csv.petsync-base").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_has_the_sidecar_of_its_file(tmp_path):
+    """Whatever way leads to a CSV, it is read with the one base that was written with it."""
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.touch()
+    link.symlink_to(real)
+    write_sheet(a_snapshot(PETS[:1]), link)
+    write_sheet(a_snapshot(), real)
+    assert len(read_sheet(link).base) == len(read_sheet(real).base) == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"petsync-base 1 9 zz\n", b"\0" * 99])
+def test_a_sidecar_that_cannot_be_read_is_refused(tmp_path, content):
+    """A damaged sidecar never stops the reading of its CSV."""
+    path = tmp_path / "pets.csv"
+    write_sheet(a_snapshot(), path)
+    (tmp_path / "pets.csv.petsync-base").write_bytes(content)
+    sheet = read_sheet(path)
+    assert len(sheet) == 3
+    assert sheet.base is None
+    assert sheet.base_refused.startswith("The records of its export cannot be used: ")
+
+
+def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):
+    """What is no file is not read, and not written over."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Rex\n")
+    (tmp_path / "pets.csv.petsync-base").mkdir()
+    assert "no ordinary file" in read_sheet(path).base_refused
+    with pytest.raises(SheetError, match="petsync-base"):
+        write_sheet(a_snapshot(), path)
+    assert path.read_text() == "id,name\n1,Rex\n"
+
+
+def test_no_worksheet_of_pets_takes_the_name_of_the_base(tmp_path):
+    """The pets' worksheet cannot be called as the hidden one is, in whatever case."""
+    with pytest.raises(SheetError, match="petsync itself"):
+        write_sheet(a_snapshot(), tmp_path / "pets.xlsx", tab="Petsync Base")
