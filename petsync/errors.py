@@ -16,6 +16,7 @@ Python programmer would catch for it, and carries the exit code its command ends
     │   └── ResponseError      ValueError        an answer that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
+    │   └── FindingsError                   3   a sheet with findings, where none is tolerated
     ├── PlanError              ValueError   1   a plan file that cannot be used
     │   ├── GuardError                      4   the plan is over a limit
     │   ├── StalePlanError                  5   the plan was applied already
@@ -33,6 +34,7 @@ __all__ = [
     "AuthError",
     "ConflictError",
     "DuplicateError",
+    "FindingsError",
     "GuardError",
     "InterruptedRunError",
     "InvalidInputError",
@@ -140,6 +142,12 @@ class SettingsError(PetsyncError, ValueError):
 
 class SheetError(PetsyncError, ValueError):
     """A spreadsheet cannot be read or written as a whole (its rows' problems are findings)."""
+
+
+class FindingsError(SheetError):
+    """The sheet has findings, and the caller tolerates none."""
+
+    exit_code = 3
 
 
 class PlanError(PetsyncError, ValueError):

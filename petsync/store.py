@@ -76,6 +76,8 @@ class AsyncStore:
         *,
         delete_missing: bool = False,
         match_on: str | Iterable[Column] = (),
+        strict: bool = False,
+        two_way: bool = False,
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
     ) -> Plan:
@@ -83,6 +85,10 @@ class AsyncStore:
 
         `sheet` may be a file or a DataFrame in the canonical columns too; a missing value in it
         says nothing. With `delete_missing` pets that no row names are deleted, within `guard`.
+
+        A sheet that was exported carries what the store said then: what nobody edited since says
+        nothing. `two_way` compares with the store alone. Raises PlanError where what it carries
+        cannot be used, and FindingsError where `strict` and the sheet has findings.
         """
         limits = arguments.guard_of(guard)
         columns = arguments.match_columns(match_on)
@@ -92,13 +98,15 @@ class AsyncStore:
             else arguments.checked_snapshot(snapshot, self._session.base_url)
         )
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
+        if strict:
+            arguments.no_findings(read)
         ids = unproved(read.frame, now.frame)
         return compare(
             now,
             read,
             found=await self._look_up(ids),
             created=_now(),
-            options=PlanOptions(delete_missing=delete_missing, match_on=columns),
+            options=PlanOptions(delete_missing=delete_missing, match_on=columns, two_way=two_way),
             guard=limits,
             profile=self._session.profile,
         )
@@ -160,9 +168,12 @@ class AsyncStore:
         sheet: Sheet | pd.DataFrame | str | Path,
         *,
         tab: str | None = None,
+        mapping: Mapping[str, str] | None = None,
         known_statuses: Collection[str] = (),
     ) -> Sheet:
-        """The sheet as it is read for this store: with its statuses and the mapped columns."""
+        """The sheet as it is read for this store: with its statuses, and the columns that
+        petsync.toml maps, or `mapping`, which comes first.
+        """
         if isinstance(sheet, Sheet):
             return sheet
         statuses = self._session.profile.statuses
@@ -174,9 +185,9 @@ class AsyncStore:
                 f"a {type(sheet).__name__} is no sheet",
                 hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
             )
-        mapping = self.settings.columns
+        columns = {**self.settings.columns, **(mapping or {})}
         return sheets.read_sheet(
-            sheet, tab=tab, mapping=mapping, statuses=statuses, known_statuses=known
+            sheet, tab=tab, mapping=columns, statuses=statuses, known_statuses=known
         )
 
     async def close(self) -> None:
@@ -232,9 +243,15 @@ class Store:
         """The service's base URL."""
         return self.api.aio.session.base_url
 
-    def read(self, sheet: Sheet | pd.DataFrame | str | Path, *, tab: str | None = None) -> Sheet:
+    def read(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        tab: str | None = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> Sheet:
         """The sheet as it is read for this store."""
-        return self.aio.read(sheet, tab=tab)
+        return self.aio.read(sheet, tab=tab, mapping=mapping)
 
     def check(self, plan: Plan) -> None:
         """Raise PlanError where the plan is for another store, or was applied already."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from petsync.store import Store
     from petsync.table.sheet import Sheet
 
-__all__ = ["PENDING", "SOME_FAILED", "Asked", "of_sheet", "plan_options", "verdict_code"]
+__all__ = [
+    "PENDING",
+    "SHEET_OPTIONS",
+    "SOME_FAILED",
+    "Asked",
+    "of_sheet",
+    "plan_options",
+    "sheet_options",
+    "verdict_code",
+]
 
 PENDING = 2
 SOME_FAILED = 3
@@ -31,6 +41,9 @@ class Asked:
     """How a sheet is to be compared with the store."""
 
     tab: str | None
+    columns: tuple[tuple[str, str], ...]
+    strict: bool
+    two_way: bool
     delete_missing: bool
     match_on: tuple[Column, ...]
     max_delete: str | None
@@ -54,8 +67,52 @@ class Asked:
         return Guard(**given, allow_empty=self.allow_empty)
 
 
-_OPTIONS = (
+class _Mapped(click.ParamType[tuple[str, str]]):
+    name = "HEADER=COLUMN"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The header, and petsync's column that it means."""
+        if isinstance(value, tuple):
+            return value
+        header, mark, column = str(value).rpartition("=")
+        if not mark or not header.strip() or loose(column) not in _COLUMNS:
+            self.fail(
+                f"{value!r} must be HEADER=COLUMN, such as Tiername=name. The columns are "
+                f"{', '.join(_COLUMNS.values())}.",
+                param,
+                ctx,
+            )
+        return header.strip(), _COLUMNS[loose(column)]
+
+
+def loose(column: str) -> str:
+    """The name as headers are compared: without regard to case, spaces, underscores, hyphens."""
+    return re.sub(r"[\s_-]+", "", column).casefold()
+
+
+_COLUMNS = {loose(column): column for column in (*COLUMNS, "action")}
+
+SHEET_OPTIONS = (
     click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        type=_Mapped(),
+        metavar="HEADER=COLUMN",
+        help="What a header of the sheet's own means, such as Tiername=name; repeatable.",
+    ),
+)
+_OPTIONS = (
+    *SHEET_OPTIONS,
+    click.option("--strict", is_flag=True, help="Plan nothing if the sheet has any finding."),
+    click.option(
+        "--two-way",
+        is_flag=True,
+        help="Compare with the store alone: leave out what the sheet carries of its export.",
+    ),
     click.option(
         "--delete-missing", is_flag=True, help="Delete the pets that no row of the sheet names."
     ),
@@ -88,16 +145,26 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
     return gathered
 
 
+def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give the command the options by which a sheet is read, `tab` and `columns`."""
+    for option in reversed(SHEET_OPTIONS):
+        function = option(function)
+    return function
+
+
 def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
     """The plan that brings the store to what the sheet says, and the sheet as it was read."""
     guard = asked.guard
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
-    sheet = store.aio.read(path, tab=asked.tab, known_statuses=known)
+    mapping = dict(asked.columns)
+    sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
     plan = store.plan(
         sheet,
         delete_missing=asked.delete_missing,
         match_on=asked.match_on,
+        strict=asked.strict,
+        two_way=asked.two_way,
         guard=guard,
         snapshot=snapshot,
     )

@@ -30,7 +30,10 @@ def of_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
         content = source.read_bytes()
         if hashlib.sha256(content).hexdigest() != plan.source_digest:
             return plan, None
-        return plan, store.aio.read(source, tab=_tab(plan), known_statuses=_statuses(plan))
+        sheet = store.aio.read(
+            source, tab=_tab(plan), mapping=plan.columns, known_statuses=_statuses(plan)
+        )
+        return plan, sheet
     except (OSError, SheetError):
         return plan, None
 

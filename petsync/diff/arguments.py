@@ -8,10 +8,18 @@ from math import isfinite
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import PlanError, SettingsError
+from petsync.errors import FindingsError, PlanError, SettingsError
 from petsync.table.columns import COLUMNS, Column
+from petsync.table.sheet import Sheet
 
-__all__ = ["checked_pace", "checked_plan", "checked_snapshot", "guard_of", "match_columns"]
+__all__ = [
+    "checked_pace",
+    "checked_plan",
+    "checked_snapshot",
+    "guard_of",
+    "match_columns",
+    "no_findings",
+]
 
 _MOST = 64
 
@@ -46,6 +54,17 @@ def checked_snapshot(snapshot: object, url: str) -> Snapshot:
     if snapshot.source != url:
         raise PlanError(f"the snapshot is of {snapshot.source}, and this store is {url}")
     return snapshot
+
+
+def no_findings(sheet: Sheet) -> None:
+    """Raise FindingsError where the sheet has an error or a warning."""
+    if sheet.problems:
+        first, warnings = sheet.problems[0], len(sheet.problems) - sheet.errors
+        raise FindingsError(
+            f"{sheet.source}: {sheet.errors} errors and {warnings} warnings, the first at "
+            f"{first.address}: {first.problem}",
+            hint="Nothing was planned, as strict was asked for. `petsync check` lists them all.",
+        )
 
 
 def checked_plan(plan: object) -> Plan:

@@ -59,6 +59,7 @@ def compare(
         profile=profile.name,
         source=sheet.source,
         source_digest=sheet.digest,
+        columns=dict(sheet.mapping),
         base="" if base is None else base.taken_at,
         options=options,
         guard=guard,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import msgspec
 import pandas as pd
@@ -39,7 +40,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `outdated`: of the unchanged ones those that say what was exported, while the store says
     something newer. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
     person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
-    `base`: when the sheet was exported, "" if it is compared with the store alone.
+    `base`: when the sheet was exported, "" if it is compared with the store alone. `columns` is
+    the mapping of headers that the sheet was read by.
     """
 
     format: int = FORMAT
@@ -48,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     source: str
     source_digest: str = ""
+    columns: Mapping[str, str] = {}
     base: str = ""
     options: PlanOptions = PlanOptions()
     guard: Guard = Guard()

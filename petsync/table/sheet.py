@@ -60,7 +60,8 @@ class Sheet:
     be trusted has an error finding in the column `id`: any pet may be meant.
     `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
-    column in the file; `header_row`: the row of the headers. `tab` is the worksheet's name, ""
+    column in the file; `header_row`: the row of the headers; `mapping`: our column for headers
+    that were named to the reader. `tab` is the worksheet's name, ""
     for CSV; `digest` the SHA-256 of the file's bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
@@ -76,6 +77,7 @@ class Sheet:
     unidentified: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
+    mapping: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
     base: Base | None = None
     base_refused: str = ""
