@@ -1,0 +1,135 @@
+"""How sheets are named to the commands, and what they carry from their export."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import Shell, shop, to
+from msgspec.structs import replace
+from openpyxl import load_workbook
+
+from petsync.sandbox import Sandbox
+
+OWN_HEADERS = "Nummer,Tiername,Zustand\n1,Max,available\n"
+MAPPED = ("--column", "Nummer=id", "--column", "Tiername=name", "--column", "Zustand=Status")
+WARNED = "id,name,status\n1.0,Max,available\n"
+
+
+def _sheet(text: str) -> Path:
+    path = Path("pets.csv")
+    path.write_text(text, "utf-8")
+    return path
+
+
+def _edit(path: str, cells: dict[str, Any]) -> None:
+    """Type into cells, and save, as a person would."""
+    book = load_workbook(path)
+    for address, value in cells.items():
+        book.worksheets[0][address] = value
+    book.save(path)
+
+
+def test_headers_are_named_on_the_command_line(shell: Shell, box: Sandbox) -> None:
+    """check, plan and apply take them, and a saved plan remembers them for its results."""
+    sheet = _sheet(OWN_HEADERS)
+    assert shell("check", sheet).code == 1
+    assert shell("check", sheet, *MAPPED).code == 0
+    assert shell("plan", sheet, *to(box), *MAPPED, "-o", "plan.json", "--exit-code").code == 2
+    done = shell("apply", "plan.json", *to(box), "--yes", "--results", "done.csv")
+    assert done.code == 0
+    assert box.pets()[0].name == "Max"
+    assert "1,Max,available,applied" in Path("done.csv").read_text("utf-8-sig")
+
+
+def test_the_command_line_comes_before_the_file(shell: Shell) -> None:
+    """petsync.toml maps a header, and --column another way."""
+    Path("petsync.toml").write_text('[columns]\nTiername = "category"\nNummer = "id"\n', "utf-8")
+    assert shell("check", _sheet(OWN_HEADERS)).code == 0
+    done = shell("check", _sheet("Tiername\nRex\n"), "--column", "Tiername=status")
+    assert "unknown-status" in done.out
+
+
+@pytest.mark.parametrize("given", ["Tiername", "Tiername=nam", "=name", "Tiername="])
+def test_a_mapping_that_cannot_be_is_refused(shell: Shell, given: str) -> None:
+    """It is a mistake in the call, and the columns are listed."""
+    done = shell("check", _sheet(OWN_HEADERS), "--column", given)
+    assert done.code == 64
+    assert "photo_urls" in done.err
+
+
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_strict_plans_nothing_beside_a_finding(shell: Shell, box: Sandbox, command: str) -> None:
+    """Without it a warning stops nothing."""
+    before = box.pets()
+    more = ("--yes",) if command == "apply" else ()
+    done = shell(command, _sheet(WARNED), *to(box), "--strict", *more)
+    assert done.code == 3
+    assert "line 2, column 1" in done.err
+    assert box.pets() == before
+    assert shell("plan", _sheet(WARNED), *to(box), "--exit-code").code == 2
+
+
+@pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
+def test_what_nobody_edited_stays_as_the_store_has_it(
+    shell: Shell, box: Sandbox, name: str
+) -> None:
+    """An export, edited while others change the store, takes nothing of theirs back."""
+    assert shell("export", name, *to(box)).code == 0
+    rex, *others = shop()
+    box.reset([replace(rex, status="sold"), *others])
+    done = shell("plan", name, *to(box), "--exit-code")
+    assert done.code == 0
+    assert "1 not edited since the export" in done.out
+    assert shell("plan", name, *to(box), "--two-way", "--exit-code").code == 2
+
+
+def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> None:
+    """Both values are named, and nothing is sent."""
+    shell("export", "pets.xlsx", *to(box))
+    _edit("pets.xlsx", {"C2": "sold"})
+    rex, *others = shop()
+    box.reset([replace(rex, status="pending"), *others])
+    done = shell("plan", "pets.xlsx", *to(box), "--exit-code")
+    assert done.code == 5
+    said = " ".join(done.out.split())
+    assert "status (sheet: 'sold', store: 'pending')" in said
+
+
+def test_a_row_taken_out_is_no_pet_that_came_later(shell: Shell, box: Sandbox) -> None:
+    """--delete-missing deletes what was taken out of an export, and nothing that was not in it."""
+    shell("export", "pets.xlsx", *to(box))
+    box.reset([*shop(), replace(shop()[1], id=9, name="Late")])
+    book = load_workbook("pets.xlsx")
+    book.worksheets[0].delete_rows(3)
+    book.save("pets.xlsx")
+    done = shell("apply", "pets.xlsx", *to(box), "--delete-missing", "--max-delete", "1", "--yes")
+    assert done.code == 0
+    names = {pet.name for pet in box.pets()}
+    assert "Mia" not in names
+    assert "Late" in names
+
+
+def test_a_base_that_was_tampered_with_is_refused(shell: Shell, box: Sandbox) -> None:
+    """The plan stops and says so; --two-way goes on without it."""
+    shell("export", "pets.xlsx", *to(box))
+    _tamper("pets.xlsx")
+    done = shell("plan", "pets.xlsx", *to(box))
+    assert done.code == 1
+    assert "--two-way" in done.err
+    assert shell("plan", "pets.xlsx", *to(box), "--two-way", "--exit-code").code == 0
+
+
+def _tamper(path: str) -> None:
+    """Change one character of the hidden sheet."""
+    book = load_workbook(path)
+    hidden = next(sheet for sheet in book.worksheets if sheet.sheet_state == "veryHidden")
+    cell = max(
+        (cell for row in hidden.iter_rows() for cell in row), key=lambda c: len(str(c.value))
+    )
+    text = str(cell.value)
+    cell.value = text[:10] + ("A" if text[10] != "A" else "B") + text[11:]
+    book.save(path)
+    assert zipfile.is_zipfile(path)
