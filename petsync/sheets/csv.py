@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.errors import SheetError
+from petsync.sheets.block import SIZE, Block, Mark, take_apart
 from petsync.sheets.grid import Cells, Fault, Grid
 from petsync.sheets.headers import Mapper
 from petsync.sheets.source import Source
@@ -31,7 +33,6 @@ __all__ = [
 ]
 
 _DELIMITERS = (",", ";", "\t")
-_CHUNK = 50_000
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -49,10 +50,13 @@ class Dialect:
 
 
 class Record(NamedTuple):
-    """One record: the line it starts at, and its cells, or None where it cannot be taken apart."""
+    """One record: the line it starts at, its cells, or None where it cannot be taken apart, and
+    the place behind it.
+    """
 
     line: int
     cells: list[str] | None
+    after: Mark
 
 
 def guarded(text: str) -> str:
@@ -64,19 +68,22 @@ def guarded(text: str) -> str:
     return f"'{text}" if _DANGEROUS.match(text) else text
 
 
-def read(source: Source, mapper: Mapper) -> Grid:
-    """The file's grid. Raises SheetError where the file as a whole cannot be read."""
+def read(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
+    """The file's grid, `size` bytes at a time, or record by record where that is 0.
+
+    The grid is the same for every size. Raises SheetError where the file cannot be read as a whole.
+    """
     dialect = sniff(source, mapper)
-    records_ = records(source, dialect)
-    first = list(itertools.islice(records_, 20))
+    if not _is_utf8(source.data):
+        raise _undecodable(source)
+    first = list(itertools.islice(records(source, dialect), 20))
     rows = [record.cells or [] for record in first]
     at = mapper.header_row(rows)
     if at is None:
         raise mapper.unusable(rows)
     header = without_tail(rows[at])
     body = _Body(len(header), dialect.delimiter)
-    for chunk in _chunks(itertools.chain(first[at + 1 :], records_)):
-        body.add(chunk)
+    _fill(body, source, dialect, len(rows[at]), first[at].after, size)
     return body.grid(header, first[at].line).without_blank_rows()
 
 
@@ -92,28 +99,71 @@ def sniff(source: Source, mapper: Mapper) -> Dialect:
     return Dialect(max(_DELIMITERS, key=lambda mark: _promise(head, mark, mapper)))
 
 
-def records(source: Source, dialect: Dialect) -> Iterator[Record]:
-    """Each record of the file, blank lines too. Raises SheetError where a quote never closes or
-    a byte is not UTF-8.
+def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iterator[Record]:
+    """Each record of the file, or of what is behind `start`, blank lines too.
+
+    Raises SheetError where a quote never closes or a byte is not UTF-8.
     """
-    stream = io.TextIOWrapper(io.BytesIO(source.data), "utf-8-sig", "strict", newline="")
-    for _ in range(dialect.skipped):
-        stream.readline()
-    reader = csv.reader(stream, delimiter=dialect.delimiter, strict=True)
-    line = dialect.skipped + 1
+    lines = _Lines(source.data, start or Mark(0, 1))
+    for _ in range(0 if start else dialect.skipped):
+        next(lines)
+    reader = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
+    line = lines.line
     while True:
         try:
             for cells in reader:
-                yield Record(line, cells)
-                line = reader.line_num + dialect.skipped + 1
+                yield Record(line, cells, Mark(lines.byte, lines.line))
+                line = lines.line
             return
         except csv.Error as error:
             if "expected after" not in str(error):
                 raise _endless(source, line) from None
-            yield Record(line, None)
-            line = reader.line_num + dialect.skipped + 1
+            yield Record(line, None, Mark(lines.byte, lines.line))
+            line = lines.line
         except UnicodeDecodeError:
             raise _undecodable(source) from None
+
+
+class _Lines:
+    """The lines of a file with their ends; `byte` and `line` are the place behind the last one."""
+
+    def __init__(self, data: bytes, start: Mark) -> None:
+        self.byte, self.line = start
+        if self.byte == 0 and data.startswith(codecs.BOM_UTF8):
+            self.byte = len(codecs.BOM_UTF8)
+        stream = io.BytesIO(data)
+        stream.seek(self.byte)
+        self._text = io.TextIOWrapper(stream, "utf-8", "strict", newline="")
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        text = next(self._text)
+        self.byte += len(text.encode())
+        self.line += 1
+        return text
+
+
+def _fill(body: _Body, source: Source, dialect: Dialect, width: int, at: Mark, size: int) -> None:
+    """Add what is behind `at`: block by block, record by record where a block needs care."""
+    end = len(source.data)
+    while at.byte < end:
+        block = take_apart(source.data, at, dialect.delimiter, width, size=size)
+        if block is not None and body.add_block(block):
+            at = block.after
+            continue
+        stop = at.byte + (size or end)
+        chunk = list(_until(records(source, dialect, at), stop))
+        body.add(chunk)
+        at = chunk[-1].after
+
+
+def _until(all_records: Iterable[Record], stop: int) -> Iterator[Record]:
+    for record in all_records:
+        yield record
+        if record.after.byte >= stop:
+            return
 
 
 def _promise(head: str, delimiter: str, mapper: Mapper) -> tuple[int, int]:
@@ -136,41 +186,53 @@ def is_ragged(cells: Sequence[str], width: int) -> bool:
     return len(cells) < width or any(cell.strip() for cell in cells[width:])
 
 
-def _chunks(all_records: Iterator[Record]) -> Iterator[Sequence[Record]]:
-    while chunk := list(itertools.islice(all_records, _CHUNK)):
-        yield [record for record in chunk if record.cells is None or any(record.cells)]
-
-
 class _Body:
-    """The rows below the header, gathered chunk by chunk as Arrow columns."""
+    """The rows below the header, gathered part by part as Arrow columns."""
 
     def __init__(self, width: int, delimiter: str) -> None:
         self._width = width
         self._delimiter = delimiter
         self._columns: list[list[Any]] = [[] for _ in range(width)]
-        self._lines: list[int] = []
+        self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._faults: dict[int, Fault] = {}
+        self._size = 0
+
+    def add_block(self, block: Block) -> bool:
+        """Add a block, if none of its rows has more cells that say something than the header."""
+        for beyond in block.columns[self._width :]:
+            if pc.max(pc.binary_length(beyond)).as_py():
+                return False
+        self._add(block.lines, block.columns[: self._width])
+        return True
 
     def add(self, chunk: Sequence[Record]) -> None:
+        """Add records, but for those that are blank."""
+        chunk = [record for record in chunk if record.cells is None or any(record.cells)]
         if not chunk:
             return
-        lines, rows = zip(*chunk, strict=True)
+        lines, rows, _ = zip(*chunk, strict=True)
         if None in rows or set(map(len, rows)) != {self._width}:
-            rows = tuple(self._even(at, cells) for at, cells in enumerate(rows, len(self._lines)))
-        self._lines.extend(lines)
-        for column, cells in zip(self._columns, zip(*rows, strict=True), strict=True):
-            column.append(_bare(pa.array(cells, pa.large_string())))
+            rows = tuple(self._even(at, cells) for at, cells in enumerate(rows, self._size))
+        columns = [pa.array(cells, pa.large_string()) for cells in zip(*rows, strict=True)]
+        self._add(np.array(lines, dtype=np.int64), columns)
 
     def grid(self, header: Sequence[str], header_row: int) -> Grid:
+        """The grid of all that was added, which is given up here."""
         return Grid(
             tab="",
             header=header,
             header_row=header_row,
-            rows=np.array(self._lines, dtype=np.int64),
+            rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
             columns=[Cells(_joined(parts)) for parts in self._columns],
             places=[str(n) for n in range(1, self._width + 1)],
             faults=self._faults,
         )
+
+    def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
+        self._size += len(lines)
+        self._lines.append(lines)
+        for parts, column in zip(self._columns, columns, strict=True):
+            parts.append(_bare(column))
 
     def _even(self, at: int, cells: list[str] | None) -> list[str]:
         if cells is None:
@@ -184,16 +246,29 @@ class _Body:
 
 
 def _joined(parts: list[Any]) -> Any:
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+    joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+    parts.clear()
+    return joined
 
 
 def _bare(column: Any) -> Any:
     """The column without the apostrophes that `guarded` adds."""
-    if not pc.any(pc.starts_with(column, "'")).as_py():
+    like = pc.starts_with(column, "'")
+    if not pc.any(like).as_py():
         return column
-    texts = column.to_pylist()
+    texts = column.filter(like).to_pylist()
     bare = [text[1:] if _GUARDED.match(text) else text for text in texts]
-    return pa.array(bare, pa.large_string())
+    return pc.replace_with_mask(column, like, pa.array(bare, pa.large_string()))
+
+
+def _is_utf8(data: bytes) -> bool:
+    ends = pa.py_buffer(np.array([0, len(data)], dtype=np.int64))
+    whole = pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(data))
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _endless(source: Source, line: int) -> SheetError:
