@@ -5,10 +5,10 @@ tests/test_docs.py fails where a page is not as this would write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
-from petsync.sheets.rules import RULES, Rule
+from petsync.sheets.rules import KINDS, Rule
 
 __all__ = ["FINDINGS", "findings_page", "main"]
 
@@ -20,19 +20,22 @@ _HEAD = """\
 # Findings: what can be wrong with a sheet
 
 `petsync check SHEET` and `store.read(path).findings` list every problem of a sheet at once, each
-with its cell, the rule that it breaks, and a suggestion. An **error** keeps its row out of a
-plan: nothing is sent for it, and no missing pet is deleted on its account. A **warning** tells
-how a cell was read; the row is used. A row with the action `ignore` has no findings.
+with its cell, the rule that it breaks, and a suggestion. An **error** blocks its row: the row is
+kept out of a plan, nothing is sent for it, and its pet is neither changed nor deleted. A
+**warning** tells how a cell was read; the row is used. A row with the action `ignore` has no
+findings.
 
 The codes are stable: a script can rely on them. Problems that only the store can show, such as an
 id that no pet has, are conflicts of a plan and not in this list ([safety.md](safety.md)). The
 grammar of cells is in [sheets.md](sheets.md).
+
+## All rules
 """
 
 
 def findings_page() -> str:
-    """The page on the rules: one table of errors, one of warnings, in the rules' order."""
-    return "\n".join([_HEAD, *_section("Errors", "error"), *_section("Warnings", "warning")])
+    """The page on the rules: an index, and a section for each rule under its code."""
+    return "\n".join([_HEAD, *_index(), *_sections()])
 
 
 def main() -> None:
@@ -40,17 +43,36 @@ def main() -> None:
     FINDINGS.write_text(findings_page(), encoding="utf-8")
 
 
-def _section(title: str, severity: str) -> Iterable[str]:
-    yield from (f"## {title}", "")
-    yield "| code | what it means | for example | what to do |"
-    yield "|---|---|---|---|"
-    yield from (_row(rule) for rule in RULES.values() if rule.severity == severity)
+def _index() -> Iterator[str]:
+    yield "| code | | what it means |"
+    yield "|---|---|---|"
+    for rules in KINDS.values():
+        for rule in rules:
+            yield f"| [`{rule.code}`](#{rule.code}) | {rule.severity} | {_plain(rule.meaning)} |"
     yield ""
 
 
-def _row(rule: Rule) -> str:
-    cells = map(_plain, (rule.meaning, rule.example, rule.cure))
-    return f"| `{rule.code}` | {' | '.join(cells)} |"
+def _sections() -> Iterator[str]:
+    for title, rules in KINDS.items():
+        yield from (f"## {title}", "")
+        for rule in rules:
+            yield from _section(rule)
+
+
+def _section(rule: Rule) -> Iterator[str]:
+    blocks = "the row is blocked" if rule.blocks else "the row is used"
+    yield from (f"### {rule.code}", "")
+    yield from (f"**{rule.severity.capitalize()}**: {blocks}. {_plain(rule.meaning)}", "")
+    if rule.more:
+        yield from (rule.more, "")
+    yield from ("| instead of | write |", "|---|---|")
+    yield from (f"| {_code(rule.example)} | {_code(rule.mended)} |", "")
+    yield from (_plain(rule.cure), "")
+
+
+def _code(text: str) -> str:
+    """The example, of which nothing is taken for Markdown."""
+    return _plain(text)
 
 
 def _plain(text: str) -> str:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from petsync.sheets import clear
 from petsync.sheets.grid import Bools, Cells, Kind
 from petsync.sheets.notes import Note, Notes
+from petsync.sheets.special import said
 
 __all__ = [
     "NBSP",
@@ -28,13 +29,6 @@ __all__ = [
 ]
 
 NBSP = "\u00a0"
-_SPECIAL = {
-    Kind.BOOLEAN: "boolean-instead-of-text",
-    Kind.DATE: "date-instead-of-text",
-    Kind.ERROR: "error-cell",
-    Kind.UNCALCULATED: "formula-without-value",
-}
-_IMPRECISE = 10**15
 # What the bytes 80 to BF, which follow the first in UTF-8, look like in Windows-1252.
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
@@ -67,9 +61,6 @@ class Verdict(NamedTuple):
     notes: Sequence[Note] = ()
 
 
-_SILENT = Verdict(None)
-
-
 def positions(mask: Any) -> list[int]:
     """The positions at which a mask, NumPy's or Arrow's, is true."""
     found: list[int] = np.flatnonzero(np.asarray(mask)).tolist()
@@ -79,8 +70,8 @@ def positions(mask: Any) -> list[int]:
 def open_column(
     name: str, cells: Cells, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
-    """The column, with cells that hold no text noted; `special` is off for numbers, whose
-    columns have rules of their own for these.
+    """The column, with cells that hold no text noted; `special` is off for numbers, whose columns
+    have rules of their own for these.
     """
     blank = cells.blank()
     cleared, cells = clear.find(cells, marker)
@@ -93,27 +84,33 @@ def open_column(
 
 def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
     """The value of each row's cell, None where it says nothing; each text is judged once."""
-    coded = pc.dictionary_encode(column.cells.text)
+    rows = np.flatnonzero(column.says)
+    values = np.full(len(column.says), None, dtype=object)
+    coded = pc.dictionary_encode(_taken(column.cells.text, rows))
     codes = coded.indices.to_numpy(zero_copy_only=False)
-    texts = coded.dictionary.to_pylist()
-    verdicts: list[Verdict] = [_SILENT] * len(texts)
-    for code in np.unique(codes[column.says]).tolist():
-        verdicts[code] = judge(texts[code])
+    verdicts = [judge(text) for text in coded.dictionary.to_pylist()]
+    distinct = (verdict.value for verdict in verdicts)
+    values[rows] = np.fromiter(distinct, dtype=object, count=len(verdicts))[codes]
     faulty = np.array([bool(verdict.notes) for verdict in verdicts], dtype=bool)
-    for at in positions(faulty[codes] & column.says) if len(texts) else ():
-        column.notes.add(at, column.name, *verdicts[codes[at]].notes)
-    return [
-        verdicts[code].value if says else None
-        for code, says in zip(codes.tolist(), column.says.tolist(), strict=True)
-    ]
+    for at in positions(faulty[codes]):
+        column.notes.add(int(rows[at]), column.name, *verdicts[codes[at]].notes)
+    found: list[Any] = values.tolist()
+    return found
 
 
 def note_damage(column: Column) -> None:
     """Note texts with NUL characters, wrongly decoded ones, and accents that stand alone."""
-    suspect = pc.match_substring_regex(column.cells.text, _SUSPECT)
-    for at in positions(suspect):
-        for rule, problem, suggestion in _damage(column.cells.text[at].as_py()):
+    text = column.cells.text
+    # Most cells are plain ASCII, and the pattern is slow.
+    rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)) | column.cells.holding(b"\0"))
+    suspect = pc.match_substring_regex(_taken(text, rows), _SUSPECT)
+    for at in rows[positions(suspect)].tolist():
+        for rule, problem, suggestion in _damage(text[at].as_py()):
             column.note(at, rule, problem, suggestion)
+
+
+def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
+    return text if len(rows) == len(text) else text.take(pa.array(rows))
 
 
 def _damage(text: str) -> Iterable[tuple[str, str, str]]:
@@ -137,16 +134,9 @@ def _repaired(text: str) -> str:
 
 
 def _note_special(column: Column, at: int, kind: Kind) -> None:
-    text = column.cells.text[at].as_py()
-    if kind is not Kind.NUMBER:
-        shown = f"The cell holds {text}." if text and kind is not Kind.ERROR else ""
-        column.note(at, _SPECIAL[kind], shown)
-        column.says[at] = False
-    elif abs(float(text)) >= _IMPRECISE:
-        column.note(at, "number-imprecise")
-        column.says[at] = False
-    else:
-        column.note(at, "number-instead-of-text")
+    told = said(kind, column.cells.text[at].as_py(), column.name)
+    column.note(at, told.rule, told.problem, told.suggestion)
+    column.says[at] = told.is_value
 
 
 def nulled(text: Any, keep: Bools) -> Any:

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.errors import SheetError
+from petsync.sheets import broken
 from petsync.sheets.block import SIZE, Block, Mark, take_apart
-from petsync.sheets.grid import Cells, Fault, Grid
+from petsync.sheets.grid import Fault, Grid, Kind
 from petsync.sheets.headers import Mapper
 from petsync.sheets.source import Source
 
@@ -36,8 +37,9 @@ _DELIMITERS = (",", ";", "\t")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_DANGEROUS = re.compile(r"'*[=+\-@\t\r]")
-_GUARDED = re.compile(r"'+[=+\-@\t\r]")
+_READ_OTHERWISE = r"(?:[=+\-@\t\r]|#[A-Z#¡¿]|Err:)"
+_DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
+_GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
 _SAVE_AS = "Save it as “CSV UTF-8”, or read the workbook (.xlsx) itself."
 
 
@@ -62,8 +64,9 @@ class Record(NamedTuple):
 def guarded(text: str) -> str:
     """The text so that no spreadsheet program takes it for a formula (`bare` takes it back).
 
-    A text that begins with = + - @ tab or CR gets an apostrophe, and so does one that begins
-    with apostrophes and then one of these, so that reading knows which apostrophe was added.
+    A text that begins with = + - @ tab or CR, or like a program's error (#N/A), gets an
+    apostrophe, and so does one that begins with apostrophes and then one of these, so that reading
+    knows which apostrophe was added.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 
@@ -193,6 +196,7 @@ class _Body:
         self._width = width
         self._delimiter = delimiter
         self._columns: list[list[Any]] = [[] for _ in range(width)]
+        self._kinds: list[dict[int, Kind]] = [{} for _ in range(width)]
         self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._faults: dict[int, Fault] = {}
         self._size = 0
@@ -223,16 +227,20 @@ class _Body:
             header=header,
             header_row=header_row,
             rows=np.concatenate([np.zeros(0, np.int64), *self._lines]),
-            columns=[Cells(_joined(parts)) for parts in self._columns],
+            columns=[
+                broken.cells(_joined(parts), kinds)
+                for parts, kinds in zip(self._columns, self._kinds, strict=True)
+            ],
             places=[str(n) for n in range(1, self._width + 1)],
             faults=self._faults,
         )
 
     def _add(self, lines: np.ndarray[Any, np.dtype[np.int64]], columns: Sequence[Any]) -> None:
-        self._size += len(lines)
         self._lines.append(lines)
-        for parts, column in zip(self._columns, columns, strict=True):
+        for parts, kinds, column in zip(self._columns, self._kinds, columns, strict=True):
+            kinds |= {self._size + at: kind for at, kind in broken.kinds(column)}
             parts.append(_bare(column))
+        self._size += len(lines)
 
     def _even(self, at: int, cells: list[str] | None) -> list[str]:
         if cells is None:

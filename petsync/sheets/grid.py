@@ -19,7 +19,9 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Kind(IntEnum):
-    """What a cell holds. In a CSV file everything is text."""
+    """What a cell holds. In a CSV file everything is text, but for what stands for an error, and
+    what begins like a formula.
+    """
 
     TEXT = 0
     NUMBER = 1
@@ -27,6 +29,7 @@ class Kind(IntEnum):
     DATE = 3
     ERROR = 4
     UNCALCULATED = 5
+    FORMULA = 6
 
 
 class Fault(NamedTuple):
@@ -58,6 +61,23 @@ class Cells:
         empty: Bools = pc.equal(self.trimmed(), "").to_numpy(zero_copy_only=False)
         return empty if self.kinds is None else empty & (self.kinds == Kind.TEXT)
 
+    def holding(self, mark: bytes) -> Bools:
+        """Where the text holds this ASCII character."""
+        holding = np.zeros(len(self), dtype=bool)
+        _, offsets, data = self.text.buffers()
+        if data is not None and len(self):
+            ends = np.frombuffer(offsets, np.int64)[self.text.offset :][: len(self) + 1]
+            found = np.flatnonzero(np.frombuffer(data, np.uint8)[: ends[-1]] == ord(mark))
+            found = found[np.searchsorted(found, ends[0]) :]
+            holding[np.searchsorted(ends, found, side="right") - 1] = True
+        return holding
+
+    def slices(self, size: int) -> Iterator[tuple[int, Cells]]:
+        """The cells, `size` at a time, with the position of the first."""
+        for start in range(0, len(self), size):
+            kinds = None if self.kinds is None else self.kinds[start : start + size]
+            yield start, Cells(self.text.slice(start, size), kinds)
+
     def take(self, positions: np.ndarray[Any, Any]) -> Cells:
         """The cells at `positions`, in that order."""
         kinds = None if self.kinds is None else self.kinds[positions]
@@ -86,9 +106,11 @@ class Grid:
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""
         blank = np.ones(len(self.rows), dtype=bool)
-        for column in self.columns:
-            blank &= column.blank()
         blank[list(self.faults)] = False
+        for column in self.columns:
+            if not blank.any():
+                break
+            blank &= column.blank()
         if not blank.any():
             return self
         kept = np.flatnonzero(~blank)

@@ -9,9 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.sheets import broken, dates, numerals
 from petsync.sheets.column import NBSP, Column, positions
 from petsync.sheets.grid import Bools, Kind
-from petsync.table.cells import CellError, parse_id, trim
+from petsync.sheets.rules import RULES
+from petsync.table.cells import trim
 
 __all__ = ["Numbers", "numbers"]
 
@@ -24,9 +26,7 @@ _RULES = {
     Kind.ERROR: "error-cell",
     Kind.UNCALCULATED: "formula-without-value",
 }
-_OTHERWISE = {
-    ("category_id", "id-not-a-number"): "Write the category's number, or leave the cell blank."
-}
+_OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
 
 
 def numbers(column: Column) -> Numbers:
@@ -56,7 +56,7 @@ def _imprecise(column: Column, exact: Any) -> Bools:
         return nothing
     large: Bools = (column.cells.kinds == Kind.NUMBER) & (np.abs(exact) >= _IMPRECISE)
     for at in positions(large & column.says):
-        column.note(at, "id-imprecise")
+        _note(column, at, "id-imprecise", "", "")
     return large
 
 
@@ -64,32 +64,29 @@ def _judge(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
     kind = Kind.TEXT if column.cells.kinds is None else Kind(column.cells.kinds[at])
     if kind in _RULES:
-        column.note(at, _RULES[kind])
+        _note(column, at, *_said(kind, text))
         return None
-    try:
-        number = parse_id(text)
-    except CellError as error:
-        rule = "id-imprecise" if kind is Kind.NUMBER and _is_large(text) else error.rule
-        column.note(at, rule, suggestion=_meant(text) or _OTHERWISE.get((column.name, rule), ""))
-        return None
-    if kind is Kind.NUMBER and abs(number) >= _IMPRECISE:
-        column.note(at, "id-imprecise")
-        return None
-    if text != str(number):
-        rule = "id-decimal" if "." in text else "id-respelled"
-        column.note(at, rule, suggestion=f"It is read as {number}; write {number}.")
+    number, rule, problem, suggestion = numerals.read(text, is_number=kind is Kind.NUMBER)
+    if rule:
+        _note(column, at, rule, problem, suggestion)
     return number
 
 
-def _is_large(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+def _said(kind: Kind, text: str) -> tuple[str, str, str]:
+    problem, suggestion = broken.explained(text) if kind is Kind.ERROR else ("", "")
+    number = dates.serial(text) if kind is Kind.DATE else None
+    if number is not None:
+        problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
+        suggestion = f"If {number} is meant, format the column as text and type it again."
+    return _RULES[kind], problem, suggestion
 
 
-def _meant(text: str) -> str:
-    """What a number with separators in it may be, as a suggestion."""
-    digits = text.translate(dict.fromkeys(map(ord, ",'’_ \u00a0\u202f#")))
-    plausible = digits != text and digits.isascii() and digits.isdigit()
-    return f"It may be {digits}; write the number without separators." if plausible else ""
+def _note(column: Column, at: int, rule: str, problem: str, suggestion: str) -> None:
+    """Note it in the words of the column: a category's id is not a pet's."""
+    if column.name == "category_id":
+        problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
+        suggestion = suggestion or _OTHERWISE.get(rule, "")
+    column.note(at, rule, problem, suggestion)
 
 
 def _note_spaces(column: Column, trimmed: Any) -> None:

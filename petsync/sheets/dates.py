@@ -1,0 +1,70 @@
+"""What may have been typed before a spreadsheet program made a date of it."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from petsync.sheets.octets import beginning_with, containing, pairs
+from petsync.table.cells import trim
+
+__all__ = ["converted", "serial", "typed"]
+
+_FIRST = dt.date(1899, 12, 30)
+"""Day 0 of the calendar that Excel counts days in, from March 1900 on."""
+_MONTHS = (
+    "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mrz|Mär|Mai|Okt|Dez|janv|févr|avr|juil|août"
+)
+_CONVERTED = re.compile(
+    rf"[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
+    rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
+    rf"|(?:{_MONTHS})\.?[- ][0-9]{{2}}"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T]00:00(?::00(?:\.0+)?)?)?"
+    r"|[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}"
+)
+_TABLE = pairs(f"{mark}{digit}".encode() for mark in "- " for digit in range(10))
+
+
+def converted(text: Any) -> Iterator[int]:
+    """The positions in an Arrow array of text of what a program makes of dates and numbers."""
+    rows = np.union1d(beginning_with(text, b"0123456789 "), containing(text, _TABLE))
+    for at in rows.tolist():
+        if _CONVERTED.fullmatch(trim(text[at].as_py())):
+            yield at
+
+
+def typed(shown: str) -> str:
+    """What may have been typed, for a date as a cell shows it: a suggestion, or ""."""
+    day = _day(shown)
+    if day is None:
+        return ""
+    month, number = calendar.month_abbr[day.month], day.day
+    forms = dict.fromkeys(
+        (
+            f"{month} {number}",
+            f"{day.month}/{number}",
+            f"{number}/{day.month}",
+            f"{number}.{day.month}.",
+        )
+    )
+    *firsts, last = (f'"{form}"' for form in forms)
+    return f"If {', '.join(firsts)} or {last} was typed, format the cell as text and type it again."
+
+
+def serial(shown: str) -> int | None:
+    """The number that a workbook has for a date; None where the text is no date after 1900."""
+    day = _day(shown)
+    number = (day - _FIRST).days if day else 0
+    return number if number > 60 else None
+
+
+def _day(shown: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(shown[:10])
+    except ValueError:
+        return None

@@ -1,0 +1,105 @@
+"""What a text in a column of numbers means, or may mean."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import NamedTuple
+
+from petsync.table.cells import CellError, parse_id, trim
+
+__all__ = ["Reading", "read"]
+
+_AMBIGUOUS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.0{3})+")
+_COMMA = re.compile(r"([+-]?[0-9]+),([0-9]+)")
+_GROUPS = re.compile(r"[1-9][0-9]{0,2}(?:([.,'’_ \u00a0\u2009\u202f])[0-9]{3})(?:\1[0-9]{3})*")
+_SEVERAL = re.compile(r"[0-9]+(?:\s*[,;/&|+]\s*[0-9]+)+")
+_LABELLED = re.compile(
+    r"(?:(?:pet|animal|id|no|nr|num|number|nummer|n°|№)[\s.:#°_-]*|#\s*|\W*)"
+    r"([0-9]+)\W*(?:eur|usd|gbp|chf)?",
+    re.IGNORECASE,
+)
+_ALIKE = str.maketrans("OoOlI|", "000111")
+_IMPRECISE = 10**15
+_LONGEST = 60
+
+
+class Reading(NamedTuple):
+    """The number that is meant (None: none that is certain), the rule that the text breaks ("":
+    none), and what to say beyond that rule.
+    """
+
+    number: int | None
+    rule: str = ""
+    problem: str = ""
+    suggestion: str = ""
+
+
+def read(text: str, *, is_number: bool = False) -> Reading:
+    """The reading of a trimmed text, or of a cell that is a number (`is_number`)."""
+    if not is_number and _AMBIGUOUS.fullmatch(text):
+        small, large = text.partition(".")[0], text.replace(".", "")
+        return Reading(None, "id-ambiguous", f"{text} may be {small} or {large}.")
+    comma = None if is_number else _COMMA.fullmatch(text)
+    if comma and not comma[2].strip("0") and len(comma[2]) != 3:
+        return _respelled(text, parse_id(comma[1]), "id-decimal")
+    try:
+        number = parse_id(text)
+    except CellError as error:
+        return _refused(text, error.rule, is_number=is_number)
+    if is_number and abs(number) >= _IMPRECISE:
+        return Reading(None, "id-imprecise")
+    if text != str(number):
+        return _respelled(text, number, "id-decimal" if "." in text else "id-respelled")
+    return Reading(number)
+
+
+def _respelled(text: str, number: int, rule: str) -> Reading:
+    why = {
+        "id-decimal": "The id went through a program that made it a decimal",
+        "id-respelled": "The id has leading zeros or a plus sign, which do not count",
+    }[rule]
+    return Reading(number, rule, f"{why}; it is read as {number}.", f"Write {number}.")
+
+
+def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
+    if is_number and text.lstrip("-").isdigit():
+        return Reading(None, "id-imprecise")
+    if rule == "id-scientific":
+        return Reading(None, rule, "", _about(text))
+    if rule == "id-fraction" and not _GROUPS.fullmatch(text):
+        return Reading(None, rule)
+    if rule == "id-not-a-number" and _COMMA.fullmatch(text) and not _GROUPS.fullmatch(text):
+        return Reading(None, "id-fraction")
+    return Reading(None, rule, "", "" if is_number or len(text) > _LONGEST else _meant(text))
+
+
+def _about(text: str) -> str:
+    try:
+        exact = Decimal(text.replace(",", "."))
+    except ArithmeticError:
+        return ""
+    if not 0 <= exact.adjusted() <= 19:
+        return ""
+    return (
+        f"It was about {exact:.0f}; look the number up, format the column as text and type the "
+        "whole number."
+    )
+
+
+def _meant(text: str) -> str:
+    """What a text may be that is no number: a suggestion, or ""."""
+    if _GROUPS.fullmatch(text):
+        return f"It may be {re.sub('[^0-9]', '', text)}; write the number without separators."
+    if _SEVERAL.fullmatch(text):
+        return "Several numbers stand here; give each pet a row of its own."
+    if text.isdecimal():
+        return f"Write {int(text)}, with the digits 0 to 9."
+    plain = "".join(char for char in text if char.isprintable())
+    labelled = _LABELLED.fullmatch(trim(plain))
+    if labelled:
+        return f"It may be {int(labelled[1])}; write the number alone."
+    alike = text.translate(_ALIKE)
+    if alike.isdecimal() and any(char.isdecimal() for char in text):
+        return f"It may be {alike}: there is a letter in it that looks like a digit."
+    return ""
