@@ -1,4 +1,4 @@
-"""A workbook that a person likes to open: header, filter, widths, every cell as text.
+"""A workbook that a person likes to open; every cell of it is text.
 
 openpyxl lays the book out with its header; the rows below go into the worksheet's part as text,
 because openpyxl takes some 50 µs for each cell.
@@ -12,12 +12,17 @@ import zipfile
 from collections.abc import Iterator, Sequence
 
 from openpyxl import Workbook
-from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
-from petsync.sheets.base import TAB
+from petsync.sheets.base import TAB, notice
+from petsync.sheets.choices import LISTS, SPARE, offer
+from petsync.sheets.contents import Contents
 from petsync.sheets.grid import letter
+from petsync.sheets.guide import GUIDE, add_guide, plain
+from petsync.sheets.look import lay_out
+from petsync.sheets.text import OUT
+from petsync.table.base import Base
 
 __all__ = ["inline", "workbook_bytes"]
 
@@ -27,46 +32,38 @@ _SHEET = "xl/worksheets/sheet1.xml"
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
 # An underscore that begins what reads like an escape, or would once the next character is one.
-_LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
+# LibreOffice takes one digit for an escape already.
+_LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?!')[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
-_WIDE, _NARROW, _SAMPLE = 48, 11, 2_000
-_BOLD = Font(bold=True)
-_SHADE = PatternFill("solid", fgColor="DDEBF7")
-_TOP = Alignment(vertical="top", wrap_text=False)
-_WRAP = Alignment(vertical="top", wrap_text=True)
-_WRAPPED = ("photo_urls",)
+_TAKEN = (TAB, LISTS, GUIDE.casefold())
+_TALLEST, _LINE_HEIGHT = 3, 15
 
 
-def workbook_bytes(
-    header: Sequence[str],
-    columns: Sequence[Sequence[str]],
-    tab: str,
-    base: Sequence[str] = (),
-) -> bytes:
-    """A workbook with one worksheet: `header`, and below it the columns' texts. The lines of
-    `base` go into one that no person sees.
+def workbook_bytes(contents: Contents) -> bytes:
+    """The workbook: the pets, the guide, and what no person sees: the lists and the base.
 
     Raises SheetError where Excel could not hold it.
     """
-    rows = len(columns[0])
-    if rows >= MAX_ROWS:
+    if contents.rows >= MAX_ROWS:
         raise SheetError(
-            f"{rows:,} pets are more rows than a worksheet has ({MAX_ROWS - 1:,})",
+            f"{contents.rows:,} pets are more rows than a worksheet has ({MAX_ROWS - 1:,})",
             hint="Export .csv or .parquet.",
         )
     book = Workbook()
     sheet = book.active
     if not isinstance(sheet, Worksheet):
         raise TypeError("a new workbook has a worksheet")
-    _name(sheet, tab)
-    styles = _lay_out(sheet, header, columns)
-    if base:
-        _hide(book, base)
+    _name(sheet, contents.tab)
+    styles = lay_out(sheet, contents)
+    add_guide(book, contents)
+    offer(book, sheet, contents)
+    if contents.base is not None:
+        _hide(book, contents.base)
+    _describe(book, contents.base)
     empty = io.BytesIO()
     book.save(empty)
-    body = "".join(_rows(columns, styles)).encode()
-    return _filled(empty, body, f"A1:{letter(len(header) - 1)}{rows + 1}")
+    return _filled(empty, "".join(_rows(contents.columns, styles)).encode(), contents.rows)
 
 
 def inline(text: str, prefix: str = "") -> str:
@@ -83,10 +80,15 @@ def inline(text: str, prefix: str = "") -> str:
     return f"<{prefix}is><{prefix}t{space}>{text}</{prefix}t></{prefix}is>"
 
 
-def _hide(book: Workbook, base: Sequence[str]) -> None:
+def _describe(book: Workbook, base: Base | None) -> None:
+    book.properties.creator = "petsync"
+    book.properties.title = "Pets" if base is None else f"Pets of {plain(base.store)}"
+
+
+def _hide(book: Workbook, base: Base) -> None:
     hidden = book.create_sheet(TAB)
     hidden.sheet_state = "veryHidden"
-    for number, line in enumerate(base, 1):
+    for number, line in enumerate([notice(base), *base.to_lines()], 1):
         hidden.cell(number, 1, line)
 
 
@@ -96,7 +98,7 @@ def _name(sheet: Worksheet, tab: str) -> None:
             f"{tab!r} cannot be the name of a worksheet",
             hint="Use 1 to 31 characters without \\ / * ? : [ ] and no apostrophe at its ends.",
         )
-    if tab.casefold() == TAB:
+    if tab.casefold() in _TAKEN:
         raise SheetError(
             f"{tab!r} is the name of the worksheet that petsync itself adds",
             hint="Choose another name for the pets.",
@@ -104,41 +106,25 @@ def _name(sheet: Worksheet, tab: str) -> None:
     sheet.title = tab
 
 
-def _lay_out(
-    sheet: Worksheet, header: Sequence[str], columns: Sequence[Sequence[str]]
-) -> list[int]:
-    """Lay out header and columns; the style index of each column's cells is returned."""
-    styles = []
-    for n, (name, texts) in enumerate(zip(header, columns, strict=True)):
-        head = sheet.cell(1, n + 1, name)
-        head.font, head.fill, head.alignment = _BOLD, _SHADE, _TOP
-        body = sheet.cell(2, n + 1)
-        body.number_format = "@"
-        body.alignment = alignment = _WRAP if name in _WRAPPED else _TOP
-        styles.append(body.style_id)
-        dimension = sheet.column_dimensions[letter(n)]
-        dimension.number_format, dimension.alignment = "@", alignment
-        dimension.width = _width(name, texts)
-    sheet.delete_rows(2)
-    sheet.freeze_panes = "A2"
-    sheet.auto_filter.ref = f"A1:{letter(len(header) - 1)}{len(columns[0]) + 1}"
-    return styles
-
-
-def _width(name: str, texts: Sequence[str]) -> int:
-    longest = max((len(line) for text in texts[:_SAMPLE] for line in text.split("\n")), default=0)
-    return min(max(longest + 2, len(name) + 4, _NARROW), _WIDE)
-
-
 def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[str]:
     starts = [(letter(n), f'" s="{style}" t="inlineStr">') for n, style in enumerate(styles)]
-    for number, row in enumerate(zip(*columns, strict=True), 2):
+    photos = columns[OUT.index("photo_urls")]
+    for number, (row, urls) in enumerate(zip(zip(*columns, strict=True), photos, strict=True), 2):
         cells = [
             f'<c r="{place}{number}{start}{_checked(text, place, number)}</c>'
             for (place, start), text in zip(starts, row, strict=True)
             if text
         ]
-        yield f'<row r="{number}">{"".join(cells)}</row>'
+        height = _height(urls) if "\n" in urls else ""
+        yield f'<row r="{number}"{height}>{"".join(cells)}</row>'
+
+
+def _height(urls: str) -> str:
+    """So many lines that the first photos are seen, and one pet does not fill the screen."""
+    lines = urls.count("\n") + 1
+    if lines > _TALLEST:
+        return f' ht="{_TALLEST * _LINE_HEIGHT}" customHeight="1"'
+    return f' ht="{lines * _LINE_HEIGHT}"'
 
 
 def _checked(text: str, place: str, number: int) -> str:
@@ -155,7 +141,7 @@ def _escape(match: re.Match[str]) -> str:
     return f"_x{ord(match[0]):04X}_"
 
 
-def _filled(empty: io.BytesIO, body: bytes, extent: str) -> bytes:
+def _filled(empty: io.BytesIO, body: bytes, rows: int) -> bytes:
     filled = io.BytesIO()
     with (
         zipfile.ZipFile(empty) as source,
@@ -164,8 +150,19 @@ def _filled(empty: io.BytesIO, body: bytes, extent: str) -> bytes:
         for info in source.infolist():
             data = source.read(info)
             if info.filename == _SHEET:
-                data = _DIMENSION.sub(b'<dimension ref="' + extent.encode() + b'"', data)
-                head, end, tail = data.partition(b"</sheetData>")
-                data = head + body + end + tail
+                data = _with_rows(data, body, rows)
             target.writestr(info, data, zipfile.ZIP_DEFLATED)
     return filled.getvalue()
+
+
+def _with_rows(part: bytes, body: bytes, rows: int) -> bytes:
+    last = letter(len(OUT) - 1)
+    part = _DIMENSION.sub(f'<dimension ref="A1:{last}{rows + 1}"'.encode(), part)
+    head, end, tail = part.partition(b"</sheetData>")
+    # That digits are text is meant: no green triangle at each of them.
+    ignored = (
+        f'<ignoredErrors><ignoredError sqref="A2:{last}{rows + 1 + SPARE}" '
+        'numberStoredAsText="1"/></ignoredErrors>'
+    ).encode()
+    footer = b"</headerFooter>"
+    return head + body + end + tail.replace(footer, footer + ignored, 1)

@@ -1,42 +1,33 @@
-"""write_sheet: a table becomes a workbook, a CSV, JSON or Parquet file, whole or not at all."""
+"""write_sheet: a table becomes a workbook, a CSV, a JSON or a Parquet file, whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.sheets.base import carried, notice
+from petsync.sheets.contents import Contents
 from petsync.sheets.csv import guarded
-from petsync.sheets.read import CLEAR
+from petsync.sheets.parquet import parquet_bytes
+from petsync.sheets.read import CLEAR, STATUSES
 from petsync.sheets.sidecar import write_with
 from petsync.sheets.text import OUT, cell_texts
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS
-from petsync.table.frame import EXTRA, pets_from_frame
+from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
-from petsync.wire.json import encode_pets
+from petsync.wire.json import encode_pet, encode_pets
 
 __all__ = ["csv_bytes", "write_sheet"]
 
 _NUMBERS = ("id", "category_id")
-_TAG = pa.struct([("id", pa.int64()), ("name", pa.string())])
-_TYPES = {
-    "id": pa.int64(),
-    "category_id": pa.int64(),
-    "tags": pa.list_(_TAG),
-    "photo_urls": pa.list_(pa.string()),
-}
 
 
 def write_sheet(
@@ -46,26 +37,30 @@ def write_sheet(
     tab: str = "Pets",
     clear: str = CLEAR,
     base: Base | Snapshot | Literal[False] | None = None,
+    statuses: Sequence[str] = STATUSES,
 ) -> None:
     """Write a table of the canonical columns, or anything with such a `frame`, to `path`.
 
     The suffix says how: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service has
-    it) or `.parquet`. Sheets have all canonical columns and `action`. What is missing or empty
-    is a blank cell; of a Sheet, which means to empty a field by "" or [], these are the `clear`
-    marker. The file appears whole or not at all. Raises SheetError where it cannot be written.
+    it), `.jsonl` (the same, one pet a line) or `.parquet`. Sheets have all canonical columns and
+    `action`. What is missing or empty is a blank cell; of a Sheet, which means to empty a field by
+    "" or [], these are the `clear` marker. The file appears whole or not at all. Raises
+    SheetError where it cannot be written.
 
     A workbook, CSV or TSV carries its base, by which a plan tells the sheet's changes from the
     store's: a Snapshot is its own, a Sheet keeps the one it has, and `base` gives another one or,
     with False, none. That of a CSV is in a file beside it, `catalogue.csv.petsync-base`.
+    A workbook's drop-down offers the `statuses`, and those that occur.
     """
     path = Path(path)
     kept = carried(data, base)
     writers: dict[str, Callable[[], bytes]] = {
-        ".xlsx": lambda: _workbook(data, tab, clear, _lines(kept)),
+        ".xlsx": lambda: _workbook(data, path, tab, statuses, clear, kept),
         ".csv": lambda: _text(data, clear, ","),
         ".tsv": lambda: _text(data, clear, "\t"),
         ".json": lambda: encode_pets(pets_from_frame(_frame(data))),
-        ".parquet": lambda: _parquet(_frame(data)),
+        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_frame(data))),
+        ".parquet": lambda: parquet_bytes(_frame(data)),
     }
     writer = writers.get(path.suffix.casefold())
     if writer is None:
@@ -104,12 +99,21 @@ def _lines(base: Base | None) -> list[str]:
     return [] if base is None else [notice(base), *base.to_lines()]
 
 
-def _workbook(data: Any, tab: str, clear: str, base: list[str]) -> bytes:
+def _workbook(
+    data: Any, path: Path, tab: str, statuses: Sequence[str], clear: str, base: Base | None
+) -> bytes:
     # openpyxl is loaded when a workbook is written.
     from petsync.sheets.workbook import workbook_bytes
 
-    columns = cell_texts(_frame(data), marker=clear, empty=_empty(data, clear))
-    return workbook_bytes(OUT, columns, tab, base)
+    contents = Contents(
+        columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),
+        tab=tab,
+        file=path.name,
+        statuses=statuses,
+        clear=clear,
+        base=base,
+    )
+    return workbook_bytes(contents)
 
 
 def _text(data: Any, clear: str, delimiter: str) -> bytes:
@@ -124,28 +128,3 @@ def _text(data: Any, clear: str, delimiter: str) -> bytes:
 
 def _empty(data: Any, clear: str) -> str:
     return clear if isinstance(data, Sheet) else ""
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    columns: dict[str, Any] = {
-        name: pa.array(_plain(frame[name]), _TYPES.get(name, pa.large_string()))
-        for name in COLUMNS
-        if name in frame
-    }
-    if EXTRA in frame:
-        extra = [value and msgspec.json.encode(value).decode() for value in frame[EXTRA]]
-        columns[EXTRA] = pa.array(extra, pa.large_string())
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
-    return sink.getvalue()
-
-
-def _plain(column: pd.Series[Any]) -> list[Any]:
-    if column.name == "tags":
-        return [
-            [{"id": tag.id, "name": tag.name} for tag in tags] if isinstance(tags, list) else None
-            for tags in column
-        ]
-    missing = column.isna().tolist()
-    values = column.tolist()
-    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
