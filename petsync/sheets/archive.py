@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from petsync.errors import SheetError
 from petsync.sheets.markup import MarkupError, elements
+from petsync.sheets.shared import shared_size, uncounted
 from petsync.sheets.source import Source
 
 __all__ = ["Package", "Tab"]
@@ -25,8 +26,24 @@ MAX_UNPACKED = 1 << 30
 MAX_RATIO = 250
 """How many times its size a workbook of more than `FREE` bytes may have unpacked."""
 FREE = 1 << 26
+MAX_TEXT = 1 << 30
+"""The most bytes of text that a sheet's cells may have together."""
+MAX_TEXT_RATIO = 16
+"""How many times its parts' size the text may have where it is more than `FREE` bytes: a cell
+that repeats a text of the workbook takes 30 bytes, whatever the text's size.
+"""
+MAX_PARTS = 10_000
+"""The most parts of a workbook. One with a picture in each row has some thousand."""
 
-_DAMAGED = "Save the workbook again, or take it from a backup."
+_DAMAGED = (
+    "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file anew "
+    "or take it from a backup."
+)
+_AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
+_UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet anew as .xlsx."
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENTRY = b"PK\x01\x02"
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 _OTHER = "Open it in Excel or LibreOffice and save it as .xlsx."
 # U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
 # them. The escape of an underscore is matched too, so that what follows it stays as it is.
@@ -53,12 +70,20 @@ class Package:
 
     def __init__(self, source: Source) -> None:
         self.path = source.path
+        # Counted beforehand, because each costs some hundred bytes once it is looked at.
+        if source.data.count(_ENTRY) > MAX_PARTS:
+            raise SheetError(f"{self.path}: the workbook has too many parts", hint=_AS_CSV)
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(source.data))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
             raise self._damaged(str(error)) from None
         self._check_size(len(source.data))
-        self._parts = {info.filename.lstrip("/").casefold(): info for info in self._zip.infolist()}
+        self._parts: dict[str, zipfile.ZipInfo] = {}
+        self._doubled: set[str] = set()
+        for info in self._zip.infolist():
+            name = info.filename.lstrip("/").casefold()
+            if self._parts.setdefault(name, info) is not info:
+                self._doubled.add(name)
         self.workbook = self._workbook()
         self._related = self._relations(self.workbook)
         self.tabs: Sequence[Tab] = self._tabs()
@@ -68,13 +93,17 @@ class Package:
         info = self._parts.get(name.casefold())
         if info is None:
             raise self._damaged(f"the part {name} is missing")
+        if name.casefold() in self._doubled:
+            raise self._damaged(f"the part {name} is there twice")
         if info.flag_bits & 1:
-            raise SheetError(f"{self.path}: the file is encrypted", hint="Save it without that.")
+            raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
+        if info.compress_type not in _METHODS:
+            raise self._damaged(f"{name} is packed in a way that no spreadsheet program uses")
         try:
-            return self._zip.read(info)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-            raise self._damaged(f"{name}: {error}") from None
-        except (RuntimeError, ValueError, MemoryError) as error:
+            with self._zip.open(info) as part:
+                # Never more than was measured: without a size all is unpacked before it is cut.
+                return part.read(info.file_size)
+        except _UNREADABLE as error:
             raise self._damaged(f"{name}: {error}") from None
 
     def text_part(self, name: str) -> bytes:
@@ -103,6 +132,9 @@ class Package:
             for kind, target in (("styles", _STYLES), ("sharedStrings", _STRINGS))
             for part in self._of_kind(kind)
         }
+        if _STRINGS in parts:
+            parts[_STRINGS] = uncounted(parts[_STRINGS])
+            self._check_texts(sheet, parts[_STRINGS])
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
             for name, text in _frame(self._since_1904(), parts).items():
                 archive.writestr(name, text)
@@ -125,7 +157,17 @@ class Package:
             raise SheetError(
                 f"{self.path}: unpacked the workbook has {size / 1e6:,.0f} MB, "
                 f"{size // max(packed, 1)} times its size; it is not opened",
-                hint="If it is genuine, save the sheet as CSV (UTF-8) and read that.",
+                hint=_AS_CSV,
+            )
+
+    def _check_texts(self, sheet: bytes, strings: bytes) -> None:
+        most = min(MAX_TEXT, max(FREE, MAX_TEXT_RATIO * (len(sheet) + len(strings))))
+        size = shared_size(sheet, strings, most)
+        if size > most:
+            raise SheetError(
+                f"{self.path}: the sheet's cells hold {size / 1e6:,.0f} MB of text, "
+                f"{size // (len(sheet) + len(strings))} times what is in the file; it is not read",
+                hint=_AS_CSV,
             )
 
     def _workbook(self) -> str:

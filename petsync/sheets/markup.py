@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from xml.parsers import expat
 
+from petsync.sheets.grid import letter
+
 __all__ = ["CellMark", "MarkupError", "RowMark", "Walk", "column_number", "elements"]
 
-_REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})")
+_REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})", re.ASCII)
+_ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 class MarkupError(ValueError):
@@ -86,16 +89,34 @@ class Walk:
 
     def _start_row(self, attributes: Mapping[str, str]) -> None:
         given = attributes.get("r", "").strip()
-        self._number = int(given) if given.isdecimal() else self._number + 1
+        if given and not _ROW.fullmatch(given):
+            raise MarkupError(f"a row has the number {given[:20]!r}")
+        number = int(given) if given else self._number + 1
+        if number <= self._number:
+            raise MarkupError(f"the row {number} stands behind the row {self._number}")
+        self._number = number
         hidden = attributes.get("hidden", "") in ("1", "true")
         self._row = RowMark(self._number, [], hidden)
 
     def _start_cell(self, row: RowMark, attributes: Mapping[str, str]) -> None:
         after = row.cells[-1].column + 1 if row.cells else 0
-        place = _REFERENCE.fullmatch(attributes.get("r", "").strip())
-        column = column_number(place[1]) if place else after
+        column = self._column(attributes.get("r", "").strip(), after)
         kind, style = attributes.get("t", ""), attributes.get("s", "")
         row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
+
+    def _column(self, reference: str, after: int) -> int:
+        """The column of a cell, which may say where it is; in another row, or in the place of a
+        cell before it, its value would take another one's place.
+        """
+        if not reference:
+            return after
+        place = _REFERENCE.fullmatch(reference)
+        if place is None or int(place[2]) != self._number:
+            raise MarkupError(f"the cell {reference[:20]} stands in the row {self._number}")
+        column = column_number(place[1])
+        if column < after:
+            raise MarkupError(f"the cell {reference[:20]} stands behind {letter(after - 1)}")
+        return column
 
     def _mark_formula(self) -> None:
         if self._row is not None and self._row.cells:

@@ -1,0 +1,40 @@
+"""Mutated spreadsheets end in a sheet or in a typed error, within a cap of memory and of time."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SECONDS = 5.0
+"""The most that one small file may take, on a machine that others use too."""
+SHARDS = {"container": 900, "parts": 1200, "text": 900}
+
+
+@pytest.mark.parametrize("kind", SHARDS)
+def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
+    """Bytes, ZIP headers, XML parts and CSV text, mutated by seed: a sheet or a petsync error that
+    names the file and the way out; no other exception, no panic, no abort, no memory over the cap.
+    """
+    program = Path(__file__).with_name("fuzzed.py")
+    command = [sys.executable, str(program), kind, str(tmp_path), str(SHARDS[kind])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (0, ""), said[-1]
+    outcomes = dict(zip(said[::2], said[1::2], strict=True))
+    assert len(outcomes) == SHARDS[kind]
+    assert not {name: became for name, (became, _) in outcomes.items() if became not in OUTCOMES}
+    assert not {name: taken for name, (_, taken) in outcomes.items() if taken > SECONDS}
+    # Both ends are reached, else the mutations would be too coarse or too fine to tell anything.
+    counts = Counter(became for became, _ in outcomes.values())
+    assert min(counts[became] for became in OUTCOMES) > len(outcomes) // 10
+
+
+OUTCOMES = ("sheet", "refused")
+
+
+def test_the_cases_are_enough():
+    """There are at least 2,000 of them."""
+    assert sum(SHARDS.values()) >= 2_000
