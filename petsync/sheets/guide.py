@@ -11,13 +11,13 @@ from openpyxl.styles import Alignment, Border, Font, Side
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.sheets.contents import Contents
-from petsync.sheets.look import ACCENT, HEADER, LINE, fit_to_page
+from petsync.sheets.look import ACCENT, FACE, HEADER, LINE, fit_to_page
 from petsync.table.base import Base
 
 __all__ = ["GUIDE", "add_guide", "plain"]
 
 GUIDE = "How to use this sheet"
-_LEFT, _RIGHT = 18, 92
+_LEFT, _RIGHT = 18, 84
 
 
 class _Line(NamedTuple):
@@ -40,29 +40,29 @@ def add_guide(book: Workbook, contents: Contents) -> None:
             _say(sheet, row, line)
         elif line.left:
             _head(sheet, row, line.left)
-    fit_to_page(sheet)
+    fit_to_page(sheet, pages=1)
 
 
 def _title(sheet: Worksheet, contents: Contents) -> None:
     for place in ("A1", "B1", "C1", "A2", "B2", "C2"):
         sheet[place].fill = HEADER
-    _write(sheet, 1, 2, GUIDE, Font(bold=True, size=18, color="FFFFFF"))
-    _write(sheet, 2, 2, _origin(contents.base), Font(size=11, color="D6E6E9"))
+    _write(sheet, 1, 2, GUIDE, Font(name=FACE, bold=True, size=18, color="FFFFFF"))
+    _write(sheet, 2, 2, _origin(contents.base), Font(name=FACE, size=11, color="D6E6E9"))
     sheet.row_dimensions[1].height = 36
     sheet.row_dimensions[2].height = 24
     sheet["B2"].alignment = Alignment(vertical="top")
 
 
 def _head(sheet: Worksheet, row: int, text: str) -> None:
-    _write(sheet, row, 2, text, Font(bold=True, size=13, color=ACCENT))
+    _write(sheet, row, 2, text, Font(name=FACE, bold=True, size=13, color=ACCENT))
     sheet.row_dimensions[row].height = 24
     for place in (f"B{row}", f"C{row}"):
         sheet[place].border = Border(bottom=Side("thin", color=ACCENT))
 
 
 def _say(sheet: Worksheet, row: int, line: _Line) -> None:
-    _write(sheet, row, 2, line.left, Font(bold=True, size=12))
-    _write(sheet, row, 3, line.right, Font(size=12))
+    _write(sheet, row, 2, line.left, Font(name=FACE, bold=True, size=11))
+    _write(sheet, row, 3, line.right, Font(name=FACE, size=11))
     sheet.row_dimensions[row].height = 19 * (1 + len(line.right) // _RIGHT)
     for place in (f"B{row}", f"C{row}"):
         sheet[place].border = Border(bottom=Side("hair", color=LINE))
@@ -95,12 +95,11 @@ def _moment(taken_at: str) -> str:
 
 
 def _lines(contents: Contents) -> Iterator[_Line]:
+    file = f'"{contents.file}"' if " " in contents.file else contents.file
     yield _Line("What to do")
     yield _Line("1. Edit", f"Change cells in the sheet {contents.tab}, or add rows below. Save.")
-    yield _Line("2. Look", f"petsync plan {contents.file} shows what would change in the store.")
-    yield _Line(
-        "3. Apply", f"petsync apply {contents.file} changes it, petsync undo changes it back."
-    )
+    yield _Line("2. Look", f"petsync plan {file} shows what would change in the store.")
+    yield _Line("3. Apply", f"petsync apply {file} changes it, petsync undo changes it back.")
     yield _Line("")
     yield _Line("What cells say")
     yield _Line("A blank cell", "says nothing: the store keeps what it has.")

@@ -18,15 +18,22 @@ from petsync.sheets.grid import letter
 from petsync.sheets.headers import ACTION
 from petsync.sheets.text import OUT
 
-__all__ = ["ACCENT", "HEADER", "LINE", "fit_to_page", "lay_out"]
+__all__ = ["ACCENT", "FACE", "HEADER", "LINE", "WRAPPED", "fit_to_page", "lay_out", "width"]
 
 ACCENT, _FAINT, LINE = "1F5B66", "6B7A80", "D5DDE0"
 HEADER = PatternFill("solid", fgColor=ACCENT)
-_NARROWEST, _WIDEST, _SAMPLE = 11, 44, 2_000
-_ROOM_FOR_THE_ARROW = 5
-_TITLE = Font(bold=True, color="FFFFFF")
-_QUIET = Font(color=_FAINT)
-_WRAPPED = ("photo_urls",)
+FACE = "Arial"
+"""Every system has it, or one that is as wide."""
+
+_NARROWEST, _WIDEST, _SAMPLE = 11, 42, 2_000
+_WIDE = {"photo_urls": 60}
+_ROOM_FOR_THE_ARROW = 6
+_TITLE = Font(name=FACE, size=10, bold=True, color="FFFFFF")
+_PLAIN = Font(name=FACE, size=10)
+_QUIET = Font(name=FACE, size=10, color=_FAINT)
+WRAPPED = ("tags", "photo_urls")
+"""The columns whose cells may have several lines."""
+
 _NUMBERS = ("id", "category_id")
 _ROW_COLOURS = {
     "delete": DifferentialStyle(
@@ -43,10 +50,11 @@ def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:
     for n, (name, texts) in enumerate(contents.by_name.items()):
         head = sheet.cell(1, n + 1, name)
         head.font, head.fill = _TITLE, HEADER
-        head.alignment = Alignment(vertical="center")
+        head.alignment = Alignment(vertical="center", horizontal="left", indent=1)
         styles.append(_style_column(sheet, n, name, texts))
     sheet.delete_rows(2)
-    sheet.row_dimensions[1].height = 22
+    sheet.row_dimensions[1].height = 24
+    sheet.sheet_properties.tabColor = ACCENT
     sheet.freeze_panes = "A2"
     sheet.auto_filter.ref = f"A1:{_last()}{contents.rows + 1}"
     _colour(sheet, contents.rows + 1 + SPARE)
@@ -60,16 +68,19 @@ def _style_column(sheet: Worksheet, n: int, name: str, texts: Sequence[str]) -> 
     dimension = sheet.column_dimensions[letter(n)]
     for styled in (sheet.cell(2, n + 1), dimension):
         styled.number_format = "@"
-        styled.alignment = Alignment(vertical="top", wrap_text=name in _WRAPPED)
-        if name in _NUMBERS:
-            styled.font = _QUIET
-    dimension.width = _width(name, texts)
+        styled.alignment = Alignment(
+            vertical="top", horizontal="left", indent=1, wrap_text=name in WRAPPED
+        )
+        styled.font = _QUIET if name in _NUMBERS else _PLAIN
+    dimension.width = width(name, texts)
     return sheet.cell(2, n + 1).style_id
 
 
-def _width(name: str, texts: Sequence[str]) -> int:
+def width(name: str, texts: Sequence[str]) -> int:
+    """How wide a column with these texts is, in characters."""
     longest = max((len(line) for text in texts[:_SAMPLE] for line in text.split("\n")), default=0)
-    return min(max(longest + 2, len(name) + _ROOM_FOR_THE_ARROW, _NARROWEST), _WIDEST)
+    needed = max(longest + 3, len(name) + _ROOM_FOR_THE_ARROW, _NARROWEST)
+    return min(needed, _WIDE.get(name, _WIDEST))
 
 
 def _colour(sheet: Worksheet, last_row: int) -> None:
@@ -85,11 +96,11 @@ def _colour(sheet: Worksheet, last_row: int) -> None:
     sheet.conditional_formatting.add(everything, Rule(type="expression", formula=used, dxf=line))
 
 
-def fit_to_page(sheet: Worksheet) -> None:
-    """Print the worksheet across A4 pages that are as wide as it is."""
+def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
+    """Print the worksheet on A4 pages that are as wide as it is, so many at most (0: any)."""
     sheet.page_setup.orientation = "landscape"
     sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
-    sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
+    sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
     sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
     sheet.page_margins = PageMargins(left=0.4, right=0.4, top=0.6, bottom=0.6)
     footer = HeaderFooterItem()

@@ -20,7 +20,7 @@ from petsync.sheets.choices import LISTS, SPARE, offer
 from petsync.sheets.contents import Contents
 from petsync.sheets.grid import letter
 from petsync.sheets.guide import GUIDE, add_guide, plain
-from petsync.sheets.look import lay_out
+from petsync.sheets.look import WRAPPED, lay_out, width
 from petsync.sheets.text import OUT
 from petsync.table.base import Base
 
@@ -37,7 +37,7 @@ _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\ufff
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?!')[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (TAB, LISTS, GUIDE.casefold())
-_TALLEST, _LINE_HEIGHT = 3, 15
+_TALLEST, _LINE_HEIGHT = 3, 13
 
 
 def workbook_bytes(contents: Contents) -> bytes:
@@ -108,23 +108,27 @@ def _name(sheet: Worksheet, tab: str) -> None:
 
 def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[str]:
     starts = [(letter(n), f'" s="{style}" t="inlineStr">') for n, style in enumerate(styles)]
-    photos = columns[OUT.index("photo_urls")]
-    for number, (row, urls) in enumerate(zip(zip(*columns, strict=True), photos, strict=True), 2):
+    heights = _heights(columns)
+    for number, (row, height) in enumerate(
+        zip(zip(*columns, strict=True), heights, strict=True), 2
+    ):
         cells = [
             f'<c r="{place}{number}{start}{_checked(text, place, number)}</c>'
             for (place, start), text in zip(starts, row, strict=True)
             if text
         ]
-        height = _height(urls) if "\n" in urls else ""
         yield f'<row r="{number}"{height}>{"".join(cells)}</row>'
 
 
-def _height(urls: str) -> str:
-    """So many lines that the first photos are seen, and one pet does not fill the screen."""
-    lines = urls.count("\n") + 1
-    if lines > _TALLEST:
-        return f' ht="{_TALLEST * _LINE_HEIGHT}" customHeight="1"'
-    return f' ht="{lines * _LINE_HEIGHT}"'
+def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows' heights: the first photos are seen, and no pet fills the screen."""
+    marks = ["", *(f' ht="{lines * _LINE_HEIGHT + 4}"' for lines in range(1, _TALLEST + 1))]
+    marks.append(f'{marks[-1]} customHeight="1"')
+    tags, photos = (columns[OUT.index(name)] for name in WRAPPED)
+    across = width("tags", tags) - 2
+    for labels, urls in zip(tags, photos, strict=True):
+        lines = max(urls.count("\n") + 1, -(-len(labels) // across))
+        yield marks[min(lines, _TALLEST + 1)]
 
 
 def _checked(text: str, place: str, number: int) -> str:
