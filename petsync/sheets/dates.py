@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import re
 from collections.abc import Iterator
@@ -10,29 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from petsync.sheets.octets import beginning_with, containing, pairs
+from petsync.sheets.octets import beginning_with, octets
 from petsync.table.cells import trim
 
 __all__ = ["converted", "serial", "typed"]
 
 _FIRST = dt.date(1899, 12, 30)
 """Day 0 of the calendar that Excel counts days in, from March 1900 on."""
-_MONTHS = (
-    "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mrz|Mär|Mai|Okt|Dez|janv|févr|avr|juil|août"
-)
+_ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_OTHERS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
+_MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHERS}"
 _CONVERTED = re.compile(
     rf"[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
     rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
-    rf"|(?:{_MONTHS})\.?[- ][0-9]{{2}}"
+    rf"|(?:{_MONTHS})\.?-[0-9]{{2}}"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T]00:00(?::00(?:\.0+)?)?)?"
     r"|[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}"
 )
-_TABLE = pairs(f"{mark}{digit}".encode() for mark in "- " for digit in range(10))
 
 
 def converted(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of what a program makes of dates and numbers."""
-    rows = np.union1d(beginning_with(text, b"0123456789 "), containing(text, _TABLE))
+    seen = octets(text)
+    hyphens = np.flatnonzero(seen.data == ord("-"))
+    hyphens = hyphens[seen.following(hyphens) - ord("0") < 10]
+    rows = np.union1d(beginning_with(text, b"0123456789"), seen.rows(hyphens))
     for at in rows.tolist():
         if _CONVERTED.fullmatch(trim(text[at].as_py())):
             yield at
@@ -43,16 +44,9 @@ def typed(shown: str) -> str:
     day = _day(shown)
     if day is None:
         return ""
-    month, number = calendar.month_abbr[day.month], day.day
-    forms = dict.fromkeys(
-        (
-            f"{month} {number}",
-            f"{day.month}/{number}",
-            f"{number}/{day.month}",
-            f"{number}.{day.month}.",
-        )
-    )
-    *firsts, last = (f'"{form}"' for form in forms)
+    month, number = _ENGLISH[day.month - 1], day.day
+    forms = (f"{month} {number}", f"{day.month}/{number}", f"{number}/{day.month}")
+    *firsts, last = (f'"{form}"' for form in dict.fromkeys(forms))
     return f"If {', '.join(firsts)} or {last} was typed, format the cell as text and type it again."
 
 

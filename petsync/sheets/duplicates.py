@@ -1,32 +1,39 @@
-"""Rows with the same id: the same word for word is one row, anything else blocks them all."""
+"""Rows that say the same: with one id they are one row, without an id as many pets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Grid
+from petsync.sheets.headers import ACTION
 from petsync.sheets.ids import Numbers
 from petsync.sheets.notes import Note, Notes
+from petsync.table.cells import trim
 from petsync.table.sheet import cell_address
 
-__all__ = ["collapse"]
+__all__ = ["collapse", "note_repeated"]
+
+_LISTED = 10
 
 
 def collapse(
-    grid: Grid, ours: Sequence[int], ids: Numbers, active: Bools, place: str, notes: Notes
+    grid: Grid, ours: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
 ) -> Bools:
-    """Which rows only repeat another, word for word in the columns `ours`.
+    """Which rows only repeat another, word for word in our columns.
 
-    `ids` are the rows' ids, `place` is their column. Rows that are not `active` do not count.
+    `ours` are their positions, `ids` the rows' ids. Rows that are not `active` do not count.
     """
-    columns = [grid.columns[position] for position in ours]
+    columns = {name: grid.columns[position] for name, position in ours.items()}
     repeats = np.zeros(len(ids), dtype=bool)
     counted = active & ~np.asarray(ids.isna())
     series = pd.Series(ids)[counted]
+    place = grid.places[ours["id"]] if "id" in ours else ""
     for number, group in series[series.duplicated(keep=False)].groupby(lambda at: ids[at]):
         rows = group.index.tolist()
         where = {at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows}
@@ -34,21 +41,83 @@ def collapse(
     return repeats
 
 
-def _judge(
-    columns: Sequence[Cells], number: str, where: Mapping[int, str], notes: Notes, repeats: Bools
+def note_repeated(grid: Grid, ours: Mapping[str, int], free: Bools, notes: Notes) -> None:
+    """Note rows without an id (`free`) that say what another row says too: both are used."""
+    if "name" not in ours or not free.any():
+        return
+    rows = _alike(grid.columns[ours["name"]], free)
+    if not len(rows):
+        return
+    said = [name for name in ours if name not in ("id", ACTION)]
+    texts = [grid.columns[ours[name]].text.take(pa.array(rows)).to_pylist() for name in said]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for at, cells in zip(rows.tolist(), zip(*texts, strict=True), strict=True):
+        groups.setdefault(tuple(map(trim, cells)), []).append(at)
+    for group in groups.values():
+        _note_group(grid, ours, group, free, notes)
+
+
+def _alike(names: Cells, free: Bools) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """The rows with a name that is there more than once, and once at least in a row of `free`."""
+    codes = pc.dictionary_encode(names.text).indices.to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes)
+    wanted = np.zeros(len(counts), dtype=bool)
+    wanted[codes[free]] = True
+    wanted &= counts > 1
+    return np.flatnonzero(wanted[codes] & ~names.blank())
+
+
+def _note_group(
+    grid: Grid, ours: Mapping[str, int], group: Sequence[int], free: Bools, notes: Notes
 ) -> None:
-    said: dict[tuple[Any, ...], int] = {}
+    known = next((at for at in group if not free[at]), group[0])
+    row = cell_address(grid.tab, grid.places[ours["name"]], int(grid.rows[known]))
+    also = "has no id either" if free[known] else "has an id"
+    problem = f"The row says the same as {row}, which {also}; it stands for one more pet."
+    again = (at for at in group if free[at] and at != known)
+    notes.add_all(again, "name", Note("row-repeated", _name(grid, ours, known), problem))
+
+
+def _name(grid: Grid, ours: Mapping[str, int], at: int) -> str:
+    text: str = grid.columns[ours["name"]].text[at].as_py()
+    return text
+
+
+def _judge(
+    columns: Mapping[str, Cells],
+    number: str,
+    where: Mapping[int, str],
+    notes: Notes,
+    repeats: Bools,
+) -> None:
+    said: dict[tuple[str, ...], int] = {}
     again: dict[int, int] = {}
     for at in where:
-        first = said.setdefault(tuple(column.text[at].as_py() for column in columns), at)
+        first = said.setdefault(tuple(column.text[at].as_py() for column in columns.values()), at)
         if first != at:
             again[at] = first
     if len(said) > 1:
-        listed = ", ".join(where.values())
-        problem = f"The id {number} stands in several rows that say different things: {listed}."
+        differing = _differing(columns, said)
+        problem = (
+            f"The id {number} stands in {len(where)} rows that say different things "
+            f"({', '.join(differing)}): {_listed(where.values())}."
+        )
         notes.add_all(where, "id", Note("duplicate-id", number, problem))
         return
     for at, first in again.items():
         repeats[at] = True
         problem = f"The row is the same as {where[first]}, word for word; it is used once."
         notes.add(at, "id", Note("duplicate-row", number, problem))
+
+
+def _differing(columns: Mapping[str, Cells], said: Iterable[tuple[str, ...]]) -> list[str]:
+    """The columns in which these rows are not the same."""
+    texts = zip(*said, strict=True)
+    names = [name for name, cells in zip(columns, texts, strict=True) if len(set(cells)) > 1]
+    return [name for name in names if name != "id"] or names
+
+
+def _listed(places: Iterable[str]) -> str:
+    shown = list(places)
+    more = f", and {len(shown) - _LISTED:,} more" if len(shown) > _LISTED else ""
+    return ", ".join(shown[:_LISTED]) + more

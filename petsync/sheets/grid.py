@@ -90,7 +90,8 @@ class Grid:
 
     `rows` are their numbers in the file, `columns` one `Cells` for each item of `header`;
     `places` name the columns (letters, or numbers for CSV). `faults` are rows that could not be
-    taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet.
+    taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
+    `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
     """
 
     tab: str
@@ -102,6 +103,8 @@ class Grid:
     faults: Mapping[int, Fault] = field(default_factory=dict)
     merged: Sequence[str] = ()
     hidden: Sequence[int] = ()
+    hidden_columns: Sequence[str] = ()
+    filtered: Sequence[str] = ()
 
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""
@@ -125,6 +128,8 @@ class Grid:
             faults={moved[at]: fault for at, fault in self.faults.items()},
             merged=self.merged,
             hidden=self.hidden,
+            hidden_columns=self.hidden_columns,
+            filtered=self.filtered,
         )
 
 

@@ -11,7 +11,7 @@ from petsync.errors import SheetError
 from petsync.table.cells import BLANKS, trim
 from petsync.table.columns import COLUMNS
 
-__all__ = ["ACTION", "RESULTS", "Headers", "Mapper"]
+__all__ = ["ACTION", "RESULTS", "Headers", "Mapper", "loose"]
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
@@ -48,20 +48,20 @@ class Mapper:
     @classmethod
     def of(cls, source: str, mapping: Mapping[str, str] | None) -> Mapper:
         """A mapper for one file. Raises SheetError where `mapping` names no column of ours."""
-        loose = {_loose(ours): ours for ours in _OURS}
-        table = dict(loose)
+        known = {loose(ours): ours for ours in _OURS}
+        table = dict(known)
         for theirs, ours in (mapping or {}).items():
-            if _loose(ours) not in loose:
+            if loose(ours) not in known:
                 raise SheetError(
                     f"the mapping of {theirs!r} names {ours!r}, which is no column of petsync",
                     hint=f"The columns are: {', '.join(_OURS)}.",
                 )
-            table[_loose(theirs)] = loose[_loose(ours)]
+            table[loose(theirs)] = known[loose(ours)]
         return cls(source, table)
 
     def score(self, cells: Iterable[str]) -> int:
         """How many of our columns these cells name."""
-        return len({self.mapping[key] for cell in cells if (key := _loose(cell)) in self.mapping})
+        return len({self.mapping[key] for cell in cells if (key := loose(cell)) in self.mapping})
 
     def header_row(self, rows: Sequence[Sequence[str]]) -> int | None:
         """Where the header is among the first rows: the one that names most of our columns."""
@@ -74,7 +74,7 @@ class Mapper:
         ours: dict[str, int] = {}
         others: dict[str, int] = {}
         for position, text in enumerate(header):
-            name = self.mapping.get(_loose(text))
+            name = self.mapping.get(loose(text))
             if name is None:
                 if trim(text):
                     others[_unused(trim(text), others)] = position
@@ -101,7 +101,7 @@ class Mapper:
         return {at: name for at, name in near.items() if name and name not in ours}
 
     def _nearest(self, text: str) -> str:
-        match = difflib.get_close_matches(_loose(text), self.mapping, n=1, cutoff=_NEAR)
+        match = difflib.get_close_matches(loose(text), self.mapping, n=1, cutoff=_NEAR)
         return self.mapping[match[0]] if match else ""
 
     def _twice(
@@ -114,7 +114,8 @@ class Mapper:
         )
 
 
-def _loose(text: str) -> str:
+def loose(text: str) -> str:
+    """A header as it is compared: without regard to case, spaces, underscores and hyphens."""
     return _LOOSE.sub("", text).casefold()
 
 

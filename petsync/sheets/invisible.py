@@ -7,7 +7,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from petsync.sheets.octets import containing, pairs
+import numpy as np
+
+from petsync.sheets.octets import octets
 
 __all__ = ["named", "unseen"]
 
@@ -17,7 +19,6 @@ _UNSEEN = re.compile(
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0001\U000e0020-\U000e007f]"
 )
-_CONTROLS = [bytes([n]) for n in (*range(1, 9), 11, 12, *range(14, 32), 127)]
 _LEADS = {
     chr(n).encode()[:2]
     for span in (
@@ -38,7 +39,10 @@ _LEADS = {
     )
     for n in range(*span)
 }
-_TABLE = pairs([*_CONTROLS, *_LEADS])
+_PAIRS = np.zeros((256, 256), dtype=bool)
+"""The bytes with which such characters begin in UTF-8; of one byte, whatever follows it."""
+_PAIRS[[*range(1, 9), 11, 12, *range(14, 32), 127]] = True
+_PAIRS[tuple(zip(*_LEADS, strict=True))] = True
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u061c\u200e\u200f"
 _FLAG = "\U0001f3f4"
@@ -46,7 +50,10 @@ _FLAG = "\U0001f3f4"
 
 def unseen(text: Any) -> Iterator[tuple[int, str]]:
     """Which cells of an Arrow array have such characters, and which: `(position, characters)`."""
-    for at in containing(text, _TABLE).tolist():
+    seen = octets(text)
+    places = np.flatnonzero((seen.data < ord(" ")) | (seen.data > ord("~")))
+    places = places[_PAIRS[seen.data[places], seen.following(places)]]
+    for at in seen.rows(places).tolist():
         found = "".join(dict.fromkeys(_unspelt(text[at].as_py())))
         if found:
             yield at, found

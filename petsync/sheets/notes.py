@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,15 +45,14 @@ class Notes:
             self.add(at, column, *notes)
 
     def blocked(self) -> Bools:
-        """Which rows have an error."""
+        """Which rows have an error, so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)
         blocked[[at for at, _, note in self._notes if at >= 0 and _is_error(note)]] = True
         return blocked
 
-    def forget(self, rows: Bools) -> None:
-        """Drop what was noted of these rows, which ask to be ignored."""
-        if rows.any():
-            self._notes = [each for each in self._notes if each[0] < 0 or not rows[each[0]]]
+    def forget(self, rows: Container[int], *, but: str = "") -> None:
+        """Drop what was noted of the rows at these positions, except of the cells of `but`."""
+        self._notes = [each for each in self._notes if each[0] not in rows or each[1] == but]
 
     def findings(self) -> tuple[Finding, ...]:
         """All of them, in the order of the file."""
@@ -64,7 +63,7 @@ class Notes:
         rule = RULES[note.rule]
         row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
         position = self._columns.get(column)
-        place = column if position is None else self._grid.places[position]
+        place = self._grid.places[position] if position is not None else self._place(column)
         return Finding(
             address=cell_address(self._grid.tab, place, row),
             row=row,
@@ -76,6 +75,10 @@ class Notes:
             suggestion=note.suggestion or rule.cure,
         )
 
+    def _place(self, column: str) -> str:
+        """The place of a column that the sheet does not have, or that has no header."""
+        return column if column in self._grid.places or not self._grid.header_row else ""
+
 
 def _is_error(note: Note) -> bool:
-    return RULES[note.rule].severity == "error"
+    return RULES[note.rule].blocks

@@ -42,7 +42,7 @@ def read(text: str, *, is_number: bool = False) -> Reading:
         return Reading(None, "id-ambiguous", f"{text} may be {small} or {large}.")
     comma = None if is_number else _COMMA.fullmatch(text)
     if comma and not comma[2].strip("0") and len(comma[2]) != 3:
-        return _respelled(text, parse_id(comma[1]), "id-decimal")
+        return _respelled(parse_id(comma[1]), "id-decimal")
     try:
         number = parse_id(text)
     except CellError as error:
@@ -50,11 +50,11 @@ def read(text: str, *, is_number: bool = False) -> Reading:
     if is_number and abs(number) >= _IMPRECISE:
         return Reading(None, "id-imprecise")
     if text != str(number):
-        return _respelled(text, number, "id-decimal" if "." in text else "id-respelled")
+        return _respelled(number, "id-decimal" if "." in text else "id-respelled")
     return Reading(number)
 
 
-def _respelled(text: str, number: int, rule: str) -> Reading:
+def _respelled(number: int, rule: str) -> Reading:
     why = {
         "id-decimal": "The id went through a program that made it a decimal",
         "id-respelled": "The id has leading zeros or a plus sign, which do not count",

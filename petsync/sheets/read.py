@@ -13,13 +13,16 @@ import pandas as pd
 from petsync.sheets import csv, lists, words
 from petsync.sheets.base import find
 from petsync.sheets.column import open_column, positions
-from petsync.sheets.duplicates import collapse
+from petsync.sheets.duplicates import collapse, note_repeated
 from petsync.sheets.grid import Bools, Grid
 from petsync.sheets.headers import ACTION, Headers, Mapper
 from petsync.sheets.ids import Numbers, numbers
 from petsync.sheets.notes import Note, Notes
 from petsync.sheets.ranges import note_worksheet
+from petsync.sheets.separators import note_separators
 from petsync.sheets.source import Source, load
+from petsync.sheets.strays import note_strays
+from petsync.sheets.suspects import note_suspects
 from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import integers, texts
@@ -53,7 +56,7 @@ def read_sheet(
     grid = read_grid(source, tab, mapping)
     sheet = judged(grid, source, mapping, (statuses, known_statuses), clear)
     base, refused = find(source)
-    return replace(sheet, base=base, base_refused=refused)
+    return replace(sheet, base=base, base_refused=refused, mapping=dict(mapping or {}))
 
 
 def judged(
@@ -109,6 +112,9 @@ class _Reading:
         for name in self.headers.ours:
             self._open(name, judges[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
+        self._note_cells()
+        # Its cells may be in wrong columns, so nothing else is said of such a row.
+        self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
             # On the id, because it may be another row's: nothing is known to be missing then.
             self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
@@ -135,7 +141,6 @@ class _Reading:
                 for name, at in {**self.headers.others, **self.headers.ours}.items()
             },
             header_row=self.grid.header_row,
-            mapping=dict(self.mapping),
             digest=source.digest,
         )
 
@@ -147,17 +152,30 @@ class _Reading:
         self.cleared[name] = column.clear.copy()
         self.values[name] = judge(column)
 
+    def _note_cells(self) -> None:
+        ours = self.headers.ours
+        tags, photos = (
+            self.grid.columns[ours[name]] if name in ours else None
+            for name in ("tags", "photo_urls")
+        )
+        note_suspects(self.grid, self.headers, self.notes)
+        note_separators(tags, photos, self.notes)
+
     def _judge_rows(self) -> None:
         ignored = np.asarray(self.values[ACTION] == "ignore")
+        ignored[list(self.grid.faults)] = False
         if "id" in self.cleared:
             note = Note("clear-refused", self.clear, "An id cannot be emptied.")
             self.notes.add_all(positions(self.cleared["id"]), "id", note)
         self._note_categories()
         self._note_nameless()
-        self.notes.forget(ignored)
-        place = self.grid.places[self.headers.ours["id"]] if "id" in self.headers.ours else ""
-        ours = list(self.headers.ours.values())
-        self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, place, self.notes)
+        note_strays(self.grid, self.headers, self.notes)
+        if ignored.any():
+            self.notes.forget(set(positions(ignored)))
+        ours = self.headers.ours
+        self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, self.notes)
+        free = self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.blocked()
+        note_repeated(self.grid, ours, free, self.notes)
 
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")

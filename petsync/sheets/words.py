@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage, nulled, positions
 from petsync.sheets.grid import Bools
 from petsync.sheets.notes import Note
+from petsync.sheets.spelling import nearest
 from petsync.table.cells import normal_status, trim
 from petsync.table.columns import ACTIONS
 from petsync.table.frame import texts
@@ -21,6 +22,7 @@ from petsync.table.frame import texts
 __all__ = ["actions", "names", "statuses", "words"]
 
 _LONG = 255
+_IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
 _MEANT = {
     "remove": "delete",
     "del": "delete",
@@ -98,13 +100,17 @@ def _with_cleared(column: Column, values: list[Any]) -> Any:
 
 
 def _respelled(text: str, status: str) -> list[Note]:
-    meant = f"It is read as {status}; write {status}."
-    return [] if text == status else [Note("status-spelling", text, suggestion=meant)]
+    if text == status:
+        return []
+    problem = f"The status has capital letters or spaces around it; it is read as {status}."
+    return [Note("status-spelling", text, problem, f"Write {status}.")]
 
 
 def _unknown(text: str, normal: str, offered: Sequence[str]) -> Note:
     folded = {normal_status(each): each for each in offered}
-    near = difflib.get_close_matches(normal, folded, n=1)
+    near, why = nearest(normal, folded)
     listed = f"The statuses are {', '.join(offered)}."
-    hint = f"Write {folded[near[0]]} if that is meant. {listed}" if near else listed
-    return Note("unknown-status", text, suggestion=hint)
+    if not near:
+        return Note("unknown-status", text, suggestion=f"{listed} {_IF_IT_IS_ONE}")
+    meant = f"Write {folded[near]} if that is meant{f': {why}' if why else ''}."
+    return Note("unknown-status", text, suggestion=f"{meant} {listed}")

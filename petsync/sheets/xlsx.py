@@ -17,6 +17,7 @@ from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.source import Source
 from petsync.sheets.survey import Survey, survey
+from petsync.sheets.view import view
 
 __all__ = ["read"]
 
@@ -58,6 +59,7 @@ def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
         error = mapper.unusable(head, f", sheet {tab.name!r}")
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row = first_row + at
+    seen = view(data)
     return Grid(
         tab=tab.name,
         header=head[at],
@@ -67,6 +69,12 @@ def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
         places=[letter(first_column + n) for n in range(len(head[at]))],
         merged=surveyed.merged,
         hidden=[row for row in surveyed.hidden if row > header_row],
+        hidden_columns=[
+            letter(n)
+            for n in range(first_column, first_column + len(head[at]))
+            if any(n in span for span in seen.hidden)
+        ],
+        filtered=seen.filtered,
     ).without_blank_rows()
 
 
