@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +17,14 @@ from petsync.diff.fields import content, differing, normal
 from petsync.diff.match import Candidates
 from petsync.diff.merge import contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
+from petsync.diff.rows import Row, said_rows
 from petsync.diff.since import Since
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -32,23 +33,12 @@ __all__ = ["Decisions"]
 _NEW = Pet()
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    number: int
-    action: str
-    pet_id: int | None
-    said: Mapping[Column, Any]
-    place: int
-    """Its pet's place in the snapshot, -1 for none."""
-
-
 class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
-    After `changes()`: `conflicts`, `unchanged`, of these `outdated`, and `ignored` (numbers of
-    rows), `named` (the places in the snapshot of the pets that rows mean), `uncertain` (the
-    addresses of rows that may mean any pet: blocked, ignored or in conflict, and without an id),
-    and `notes()`.
+    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `outdated`,
+    `named` (the places in the snapshot of the pets that rows mean), `uncertain` (the addresses of
+    rows that may mean any pet: blocked, ignored or in conflict, and without an id), and `notes()`.
     """
 
     def __init__(
@@ -71,15 +61,21 @@ class Decisions:
         self.named = {int(place) for place in places if place >= 0} | self._blocked_places()
         self.ignored = int((~active).sum())
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id(active)]
-        self.unchanged = self.outdated = 0
+        self.unchanged = 0
         self.conflicts: list[Conflict] = []
         self._taken: list[str] = []
         self._by_name: list[str] = []
         self._gone: list[str] = []
+        self._older: list[str] = []
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
         return [change for row in self._left_over() if (change := self._decide(row)) is not None]
+
+    @property
+    def outdated(self) -> int:
+        """How many of the unchanged rows say something older than the store."""
+        return len(self._older)
 
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""
@@ -88,11 +84,10 @@ class Decisions:
                 f"{_some(self._taken)}: rows without an id that say just what a pet already says "
                 "were taken as that pet. Write `add` in the action column to add another one."
             )
-        if self.outdated:
-            rows = "1 row is" if self.outdated == 1 else f"{self.outdated:,} rows are"
+        if self._older:
             yield (
-                f"{rows} older than the store, which has changed since the export: what nobody "
-                "edited in the sheet stays as the store has it. Export afresh to see it."
+                f"{_some(self._older)}: nobody edited these rows since the export, and the store "
+                "has something newer, which stays. Export afresh to see it, or to set it back."
             )
         if self._gone:
             yield (
@@ -114,7 +109,7 @@ class Decisions:
         lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
         return [self._sheet.address(row) for row in frame.index[~active & lacking].tolist()]
 
-    def _left_over(self) -> Iterator[_Row]:
+    def _left_over(self) -> Iterator[Row]:
         """The rows that may be anything but in agreement with their pet."""
         placed = self._places >= 0
         compared = placed & self._rows["action"].isin(("merge", "update", "add")).to_numpy()
@@ -122,13 +117,19 @@ class Decisions:
         left = np.ones(len(self._rows), dtype=bool)
         differ = align.may_differ(rows, pets)
         edited = self._since.edited(rows[differ])
-        self.outdated += int((~edited).sum())
+        self._note_older(rows[differ][~edited], self._places[compared][differ][~edited])
         differ[differ] = edited
         left[compared] = differ
         self.unchanged += int((~left).sum())
-        return _rows(self._rows[left], self._places[left])
+        return said_rows(self._rows[left], self._places[left])
 
-    def _decide(self, row: _Row) -> Change | None:
+    def _note_older(self, rows: pd.DataFrame, places: align.Positions) -> None:
+        older = (
+            row for row in said_rows(rows, places) if self._lacks(row, self._pet_at(row.place))
+        )
+        self._older += map(self._source, older)
+
+    def _decide(self, row: Row) -> Change | None:
         if row.pet_id is not None:
             pet = self._pet_at(row.place) if row.place >= 0 else self._found.get(row.pet_id)
             return self._on(row, pet)
@@ -142,14 +143,14 @@ class Decisions:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
 
-    def _on_match(self, row: _Row, place: int, pet: Pet) -> Change | None:
+    def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
         if place in self.named:
             problem = f"matches pet {pet.id}, which another row means already"
             return self._conflict(row, problem, "Give each row its id.", pet.id)
         self.named.add(place)
         return self._on(row, pet)
 
-    def _without_match(self, row: _Row) -> Change | None:
+    def _without_match(self, row: Row) -> Change | None:
         if row.action in ("update", "delete"):
             return self._conflict(
                 row, f"is to {row.action} a pet, but has no id", "Give the row the pet's id."
@@ -162,7 +163,7 @@ class Decisions:
         self._taken.append(f"{self._source(row)} = pet {pet.id}")
         return self._agrees()
 
-    def _on(self, row: _Row, pet: Pet | None) -> Change | None:
+    def _on(self, row: Row, pet: Pet | None) -> Change | None:
         """The change of a row whose pet is known, or known not to be there."""
         old = self._since.pet(row.pet_id if pet is None else pet.id)
         if pet is None:
@@ -171,7 +172,7 @@ class Decisions:
             return self._delete(row, pet, old)
         return self._update(row, pet, old)
 
-    def _on_nothing(self, row: _Row, old: Pet | None) -> Change | None:
+    def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
         if row.action == "delete":
             return self._agrees()
         if row.action == "update":
@@ -186,7 +187,7 @@ class Decisions:
         self._gone.append(self._source(row))
         return self._agrees()
 
-    def _delete(self, row: _Row, pet: Pet, old: Pet | None) -> Change | None:
+    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         if old is not None and (moved := differing(old, pet)):
             problem = (
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
@@ -195,7 +196,7 @@ class Decisions:
             return self._conflict(row, problem, "Export afresh, and decide again.", pet.id)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
-    def _update(self, row: _Row, pet: Pet, old: Pet | None) -> Change | None:
+    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         whole = row
         if old is not None:
             row = replace(row, said=self._edits(row.said, old, pet))
@@ -203,7 +204,8 @@ class Decisions:
         fields = differing(pet, after)
         self._mind(row)
         if not fields:
-            self.outdated += row is not whole and bool(self._lacks(whole, pet))
+            if row is not whole and self._lacks(whole, pet):
+                self._older.append(self._source(row))
             return self._agrees()
         if old is not None and (clashes := self._since.clashes(old, pet, after, row.said)):
             return self._clash(whole, pet, clashes)
@@ -220,7 +222,7 @@ class Decisions:
         source = self._source(row, fields[0])
         return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
 
-    def _lacks(self, row: _Row, pet: Pet) -> tuple[Column, ...]:
+    def _lacks(self, row: Row, pet: Pet) -> tuple[Column, ...]:
         return differing(pet, merged(pet, row.said, self._vocabulary))
 
     def _edits(self, said: Mapping[Column, Any], old: Pet, pet: Pet) -> dict[Column, Any]:
@@ -229,12 +231,12 @@ class Decisions:
             edits["tags"] = self._since.merge_tags(old, pet, edits["tags"])
         return edits
 
-    def _clash(self, row: _Row, pet: Pet, clashes: list[str]) -> Change | None:
+    def _clash(self, row: Row, pet: Pet, clashes: list[str]) -> Change | None:
         problem = f"and the store both changed pet {pet.id} since the export: {'; '.join(clashes)}"
         hint = "Write the store's value to keep it, or export afresh and change it there."
         return self._conflict(row, problem, hint, pet.id)
 
-    def _add(self, row: _Row) -> Change | None:
+    def _add(self, row: Row) -> Change | None:
         after = merged(Pet(id=row.pet_id), row.said, self._vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
             return self._conflict(
@@ -254,14 +256,14 @@ class Decisions:
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
 
-    def _nameless(self, row: _Row, pet_id: int | None = None) -> Change | None:
+    def _nameless(self, row: Row, pet_id: int | None = None) -> Change | None:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
         return self._conflict(row, problem, "Write the category's name as well.", pet_id)
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
 
-    def _mind(self, row: _Row) -> None:
+    def _mind(self, row: Row) -> None:
         if contradiction(row.said, self._vocabulary):
             self._by_name.append(self._source(row, "category_id"))
 
@@ -270,7 +272,7 @@ class Decisions:
         return None
 
     def _conflict(
-        self, row: _Row, problem: str, suggestion: str, pet_id: int | None = None
+        self, row: Row, problem: str, suggestion: str, pet_id: int | None = None
     ) -> Change | None:
         if row.pet_id is None:
             self.uncertain.append(self._source(row))
@@ -285,7 +287,7 @@ class Decisions:
         )
         return None
 
-    def _source(self, row: _Row, column: Column = "id") -> str:
+    def _source(self, row: Row, column: Column = "id") -> str:
         return self._sheet.address(row.number, column)
 
     def _pet_at(self, place: int) -> Pet:
@@ -325,25 +327,6 @@ def _untrusted(sheet: Sheet) -> list[str]:
 
 def _nowhere(frame: pd.DataFrame) -> align.Positions:
     return np.full(len(frame), -1, dtype=np.intp)
-
-
-def _rows(frame: pd.DataFrame, places: align.Positions) -> Iterator[_Row]:
-    said_columns: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
-    columns = [_said(frame[c]) for c in said_columns]
-    ids = _said(frame["id"]) if "id" in frame else [None] * len(frame)
-    numbers, actions = frame.index.tolist(), frame["action"].tolist()
-    for n, (number, action, pet_id) in enumerate(zip(numbers, actions, ids, strict=True)):
-        cells = ((name, values[n]) for name, values in zip(said_columns, columns, strict=True))
-        said: dict[Column, Any] = {name: value for name, value in cells if value is not None}
-        yield _Row(number, action, pet_id, said, int(places[n]))
-
-
-def _said(column: pd.Series[Any]) -> list[Any]:
-    """The values, None where the column says nothing."""
-    if column.dtype == object:
-        return [value if isinstance(value, list) else None for value in column]
-    values = column.astype(object).where(column.notna(), None)
-    return list(values)
 
 
 def _some(items: list[str]) -> str:

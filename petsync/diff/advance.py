@@ -1,0 +1,88 @@
+"""The base of a result sheet: what a run made true is no edit any more.
+
+Else a cell that a person sets back to what it was exported with would look as if nobody had
+edited it, and would say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from petsync.diff import align
+from petsync.diff.change import Add, Delete
+from petsync.diff.report import Report
+from petsync.diff.rows import Row, said_rows
+from petsync.diff.since import Since
+from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Category, Pet
+from petsync.table.base import Base
+from petsync.table.columns import Column
+from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["advanced"]
+
+
+def advanced(sheet: Sheet, report: Report) -> Base | None:
+    """The base for the sheet after the run, None where it has none.
+
+    Of each row that was applied, or that the store agreed with, the base says what the row says;
+    for every other row it stays, so that its edits are edits still.
+    """
+    if sheet.base is None:
+        return None
+    pets = {pet.id: pet for pet in pets_from_frame(sheet.base.frame)}
+    for pet_id, pet in _applied(report):
+        if pet is None:
+            pets.pop(pet_id, None)
+        else:
+            pets[pet_id] = pets.get(pet_id, pet)
+    for row in _edited(sheet, report, sheet.base):
+        if row.action == "delete":
+            pets.pop(row.pet_id, None)
+        elif row.pet_id in pets:
+            pets[row.pet_id] = _overlaid(pets[row.pet_id], row.said)
+    ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
+    return replace(sheet.base, frame=frame_from_pets(ordered))
+
+
+def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
+    """The pets that the run left, by id; None for those that it deleted."""
+    for result in report.results:
+        if result.outcome != "applied" or result.kind == "none":
+            continue
+        change = report.plan.changes[result.number]
+        if isinstance(change, Delete):
+            yield change.pet_id, None
+        elif isinstance(change, Add) and result.assigned_id is not None:
+            pet_id = result.assigned_id
+            yield pet_id, msgspec.structs.replace(change.after, id=pet_id)
+        else:
+            yield change.pet_id, change.after
+
+
+def _edited(sheet: Sheet, report: Report, base: Base) -> Iterator[Row]:
+    """The rows that may have been edited, and are settled now."""
+    frame = sheet.frame
+    if "id" not in frame:
+        return
+    stuck = {result.row for result in report.results if result.outcome != "applied"}
+    settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
+    rows = frame[settled]
+    edited = Since(base, Vocabulary(base.frame)).edited(rows)
+    rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
+    yield from said_rows(rows, align.positions(rows["id"], base.frame))
+
+
+def _overlaid(pet: Pet, said: Mapping[Column, Any]) -> Pet:
+    new = {name: said[name] for name in ("name", "status") if name in said}
+    new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
+    if "category" in said or "category_id" in said:
+        old = pet.category or Category()
+        number, name = said.get("category_id", old.id), said.get("category", old.name)
+        new["category"] = Category(number, name, old.extra)
+    return msgspec.structs.replace(pet, **new)

@@ -1,0 +1,152 @@
+"""The base after a run: what was made true is no edit any more, and setting it back is one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import base_of, plan_of, sheet_of, sheet_saying
+from test_compare import CATS, PETS, REX, TOM, applied
+
+from petsync.diff.advance import advanced
+from petsync.diff.fields import differing
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
+from petsync.model import Category, Pet, Tag
+from petsync.table.base import Base
+from petsync.table.frame import pets_from_frame
+from petsync.table.sheet import Sheet
+
+SOLD = replace(REX, status="sold")
+TAGS = [Tag(n, f"tag {n}") for n in range(4)]
+catalogues = st.lists(
+    st.builds(
+        Pet,
+        id=st.integers(1, 5),
+        name=st.sampled_from(["Rex", "Tom", "Mia"]),
+        status=st.sampled_from(["available", "pending", "sold"]),
+        category=st.sampled_from([Category(1, "Dogs"), CATS]),
+        tags=st.lists(st.sampled_from(TAGS), unique=True, max_size=3).map(tuple),
+        photo_urls=st.lists(st.sampled_from(["u", "v"]), unique=True).map(tuple),
+    ),
+    max_size=5,
+    unique_by=lambda pet: pet.id,
+).map(lambda pets: sorted(pets, key=lambda pet: pet.id or 0))
+
+
+def report_on(plan: Plan, *, failed: Collection[int] = (), first_id: int = 100) -> Report:
+    """A run in which the changes with these numbers failed, and all others were applied."""
+    results = [
+        Result(
+            number=number,
+            kind=change.kind,
+            row=change.row,
+            source=change.source,
+            pet_id=change.pet_id,
+            outcome="failed" if number in failed else "applied",
+            assigned_id=first_id + number if change.pet_id is None else None,
+        )
+        for number, change in enumerate(plan.changes)
+    ]
+    conflicts = [
+        Result(
+            number=len(results) + n,
+            kind="none",
+            row=conflict.row,
+            source=conflict.source,
+            pet_id=conflict.pet_id,
+            outcome="conflict",
+        )
+        for n, conflict in enumerate(plan.conflicts)
+    ]
+    return Report(run_id="r", plan=plan, started="", seconds=0.0, results=(*results, *conflicts))
+
+
+def after(sheet: Sheet, report: Report) -> Base:
+    """The advanced base of a sheet that has one."""
+    base = advanced(sheet, report)
+    assert base is not None
+    return base
+
+
+@given(catalogues, catalogues)
+def test_a_sheet_that_was_applied_is_in_sync(old: list[Pet], wanted: list[Pet]) -> None:
+    """With its new base nothing of it counts as an edit, and nothing is left to send."""
+    sheet = sheet_of(wanted, base=base_of(old))
+    plan = plan_of(old, sheet, delete_missing=True)
+    base = after(sheet, report_on(plan))
+    again = plan_of(applied(plan, old), sheet_of(wanted, base=base), delete_missing=True)
+    assert again.in_sync
+    assert again.outdated == 0
+
+
+@given(catalogues, catalogues)
+def test_what_is_set_back_is_an_edit(old: list[Pet], wanted: list[Pet]) -> None:
+    """A person who types the exported values again means them."""
+    sheet = sheet_of(wanted, base=base_of(old))
+    plan = plan_of(old, sheet, delete_missing=True)
+    base, store = after(sheet, report_on(plan)), applied(plan, old)
+    back = plan_of(store, sheet_of(old, base=base), delete_missing=True)
+    assert back.conflicts == ()
+    restored = applied(back, store)
+    assert [pet.id for pet in restored] == [pet.id for pet in old]
+    for one, other in zip(restored, old, strict=True):
+        assert differing(one, other) == ()
+
+
+def test_what_failed_is_still_an_edit() -> None:
+    """The base of its row stays as it was exported."""
+    sheet = sheet_saying(
+        {"id": 1, "status": "sold"}, {"id": 2, "status": "pending"}, base=base_of(PETS)
+    )
+    plan = plan_of(PETS, sheet)
+    base = after(sheet, report_on(plan, failed={0}))
+    assert [pet.status for pet in pets_from_frame(base.frame)] == ["available", "pending"]
+
+
+def test_what_the_store_agreed_with_already_is_settled_too() -> None:
+    """An edit that someone else made first is no edit any more."""
+    sheet = sheet_saying({"id": 1, "status": "sold"}, base=base_of(PETS))
+    plan = plan_of([SOLD, TOM], sheet)
+    assert plan.changes == ()
+    assert pets_from_frame(after(sheet, report_on(plan)).frame)[0].status == "sold"
+
+
+def test_a_conflict_and_an_outdated_row_keep_their_base() -> None:
+    """Neither was decided, so neither becomes what the store says."""
+    sheet = sheet_saying(
+        {"id": 1, "status": "pending"}, {"id": 2, "status": "sold"}, base=base_of(PETS)
+    )
+    plan = plan_of([SOLD, replace(TOM, status="available")], sheet)
+    assert (len(plan.conflicts), plan.outdated) == (1, 1)
+    base = after(sheet, report_on(plan))
+    assert [pet.status for pet in pets_from_frame(base.frame)] == ["available", "sold"]
+
+
+def test_new_pets_come_in_and_deleted_ones_go() -> None:
+    """A new pet is known by the id that it was given."""
+    sheet = sheet_saying(
+        {"id": 1, "action": "delete"}, {"name": "New", "status": "sold"}, base=base_of(PETS)
+    )
+    base = after(sheet, report_on(plan_of(PETS, sheet)))
+    assert [(pet.id, pet.name) for pet in pets_from_frame(base.frame)] == [(2, "Tom"), (100, "New")]
+
+
+def test_the_store_s_part_of_a_merge_is_not_taken_for_the_row_s() -> None:
+    """Tags that only the store has are not in the sheet, and not taking them away is no edit."""
+    theirs = replace(TOM, tags=(*TOM.tags, replace(TOM.tags[0], id=8, name="theirs")))
+    said = {"id": 2, "tags": [TOM.tags[0]], "category": "Cats", "category_id": 2}
+    sheet = sheet_saying(said, base=base_of(PETS))
+    plan = plan_of([REX, theirs], sheet)
+    base = after(sheet, report_on(plan))
+    again = plan_of(applied(plan, [REX, theirs]), sheet_saying(said, base=base))
+    assert again.changes == ()
+    assert pets_from_frame(base.frame)[1].category == CATS
+
+
+def test_a_sheet_without_a_base_gets_none() -> None:
+    """A sheet that was not exported stays one."""
+    sheet = sheet_saying({"id": 1, "status": "sold"})
+    assert advanced(sheet, report_on(plan_of(PETS, sheet))) is None
