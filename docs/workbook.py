@@ -8,10 +8,12 @@ import subprocess
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openpyxl
 import pandas as pd
+from openpyxl.worksheet.header_footer import HeaderFooter
 
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import Category, Pet
@@ -63,7 +65,7 @@ def _show_headings(workbook: Path) -> None:
     book = openpyxl.load_workbook(workbook)
     book["Pets"].print_options.headings = True
     for sheet in book:
-        sheet.oddFooter.left.text = sheet.oddFooter.right.text = None
+        sheet.HeaderFooter = HeaderFooter()
     book.save(workbook)
 
 
@@ -83,11 +85,13 @@ def _drawn(folder: Path, number: int, name: Path, *options: object) -> Path:
     return name.with_suffix(".png" if "-png" in options else ".ppm")
 
 
-def _pixels(picture: Path) -> np.ndarray:
+def _pixels(picture: Path) -> np.ndarray[Any, Any]:
     """The darkest of each pixel's colours, of a PPM picture."""
     _, size, _, data = picture.read_bytes().split(b"\n", 3)
     width, height = map(int, size.split())
-    return np.frombuffer(data, np.uint8).reshape(height, width, 3).min(axis=2)
+    pixels: np.ndarray[Any, Any] = np.frombuffer(data, np.uint8).reshape(height, width, 3)
+    darkest: np.ndarray[Any, Any] = pixels.min(axis=2)
+    return darkest
 
 
 def _run(*command: object) -> None:
