@@ -19,7 +19,7 @@ from petsync.table.columns import ACTIONS
 __all__ = ["LISTS", "SPARE", "offer"]
 
 LISTS = "petsync lists"
-"""The worksheet, which no person sees, that holds what the drop-downs offer."""
+"""The hidden worksheet that holds what the drop-downs offer."""
 
 SPARE = 500
 """So many rows below the pets are made ready for new ones."""
@@ -43,7 +43,7 @@ def offer(book: Workbook, sheet: Worksheet, contents: Contents) -> None:
     known = [*contents.statuses, *_others(texts["status"], contents.statuses, clear)]
     categories = _others(texts["category"], (), clear)
     lists = book.create_sheet(LISTS)
-    lists.sheet_state = "veryHidden"
+    lists.sheet_state = "hidden"
     for n, (name, values) in enumerate((("status", known), ("category", categories))):
         _fill(lists, n, [*values, *clear])
         place = letter(n)
