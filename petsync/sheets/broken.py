@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from petsync.sheets.grid import Cells, Kind
-from petsync.sheets.octets import beginning_with
+from petsync.sheets.octets import beginning_with, octets
 
 __all__ = ["cells", "errors", "explained", "kinds"]
 
@@ -44,11 +44,15 @@ def errors(text: Any) -> Iterator[int]:
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
-    """Which cells of a column of a CSV file are errors, or begin like a formula.
+    """Which cells of a column of a CSV file are errors, begin like a formula, or hold a NUL.
 
-    An apostrophe before a text says that it is neither; so `raw` must still have it.
+    An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
-    return _looked_at(raw, _BEGINNINGS + b"=")
+    yield from _looked_at(raw, _BEGINNINGS + b"=")
+    seen = octets(raw)
+    for at in seen.rows(np.flatnonzero(seen.data == 0)).tolist():
+        if not raw[at].as_py().startswith("'"):
+            yield at, Kind.DAMAGED
 
 
 def cells(text: Any, found: Mapping[int, Kind]) -> Cells:

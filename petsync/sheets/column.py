@@ -33,7 +33,7 @@ NBSP = "\u00a0"
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
 )
-_SUSPECT = f"[\\x00\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
+_SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
 
 
 def note_damage(column: Column) -> None:
-    """Note texts with NUL characters, wrongly decoded ones, and accents that stand alone."""
+    """Note texts that were decoded wrongly, and accents that stand alone."""
     text = column.cells.text
     # Most cells are plain ASCII, and the pattern is slow.
-    rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)) | column.cells.holding(b"\0"))
+    rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)))
     suspect = pc.match_substring_regex(_taken(text, rows), _SUSPECT)
     for at in rows[positions(suspect)].tolist():
         for rule, problem, suggestion in _damage(text[at].as_py()):
@@ -114,8 +114,6 @@ def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def _damage(text: str) -> Iterable[tuple[str, str, str]]:
-    if "\0" in text:
-        yield "nul-character", "", ""
     repaired = _repaired(text)
     if repaired or "\ufffd" in text:
         meant = f"It may be {repaired!r}; type it again." if repaired else ""

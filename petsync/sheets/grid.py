@@ -19,8 +19,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Kind(IntEnum):
-    """What a cell holds. In a CSV file everything is text, but for what stands for an error, and
-    what begins like a formula.
+    """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
+    begins like a formula, and what has a NUL character in it.
     """
 
     TEXT = 0
@@ -30,6 +30,7 @@ class Kind(IntEnum):
     ERROR = 4
     UNCALCULATED = 5
     FORMULA = 6
+    DAMAGED = 7
 
 
 class Fault(NamedTuple):

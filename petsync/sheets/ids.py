@@ -25,6 +25,7 @@ _RULES = {
     Kind.DATE: "id-not-a-cell",
     Kind.ERROR: "error-cell",
     Kind.UNCALCULATED: "formula-without-value",
+    Kind.DAMAGED: "nul-character",
 }
 _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
 

@@ -15,7 +15,7 @@ __all__ = ["named", "unseen"]
 
 # Control characters, soft hyphen, direction marks, zero-width ones, fillers and tag characters.
 _UNSEEN = re.compile(
-    r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0001\U000e0020-\U000e007f]"
 )
@@ -41,7 +41,7 @@ _LEADS = {
 }
 _PAIRS = np.zeros((256, 256), dtype=bool)
 """The bytes with which such characters begin in UTF-8; of one byte, whatever follows it."""
-_PAIRS[[*range(1, 9), 11, 12, *range(14, 32), 127]] = True
+_PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u061c\u200e\u200f"

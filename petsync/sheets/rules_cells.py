@@ -97,8 +97,9 @@ CHARACTERS = (
         "Bel\\0lo",
         "Bello",
         "Type the value again, and look at the cells around it.",
-        "No program lets a person type this character. It comes from damaged files and disks, so "
-        "the text is not sent.",
+        "No program lets a person type this character. In a CSV file it comes from damaged disks "
+        "and copies, so the text is not sent. Where a store has such a text all the same, an "
+        "export writes it with an apostrophe before it, and it is read back.",
     ),
     warning(
         "damaged-characters",

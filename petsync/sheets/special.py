@@ -34,6 +34,8 @@ def said(kind: Kind, text: str, column: str) -> Said:
         return Said("date-instead-of-text", f"The cell holds the date {text}.", meant)
     if kind is Kind.BOOLEAN:
         return Said("boolean-instead-of-text", f"The cell holds the value {text} and no text.")
+    if kind is Kind.DAMAGED:
+        return Said("nul-character")
     if kind is Kind.FORMULA:
         return Said("formula-text", "", _unquoted(text), is_value=True)
     return _number(text) if kind is Kind.NUMBER else Said("formula-without-value")

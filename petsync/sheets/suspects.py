@@ -27,6 +27,8 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
                 _note(cells, at, name, notes, "looks-converted")
         if name in _UNSEEN:
             for at, characters in invisible.unseen(cells.text):
+                if cells.kinds is not None and cells.kinds[at] == Kind.DAMAGED:
+                    continue
                 problem = (
                     f"There is a character that cannot be seen: {invisible.named(characters)}."
                 )
