@@ -90,7 +90,7 @@ def test_the_rest_of_the_workbook_stays(workbook, tmp_path):
     with zipfile.ZipFile(workbook) as old, zipfile.ZipFile(tmp_path / "out.xlsx") as new:
         assert old.namelist() == new.namelist()
         changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
-    assert changed == ["xl/worksheets/sheet1.xml"]
+    assert sorted(changed) == ["xl/styles.xml", "xl/worksheets/sheet1.xml"]
 
 
 def test_the_copy_can_be_read_again(workbook, tmp_path):

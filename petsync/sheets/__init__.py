@@ -1,8 +1,19 @@
 """Spreadsheets in and out: CSV and Excel, with every problem at its address."""
 
+from petsync.sheets.annotate import Annotated, annotate_sheet
+from petsync.sheets.backup import must_take_results, write_back
 from petsync.sheets.frame import sheet_from_frame
 from petsync.sheets.read import read_sheet
 from petsync.sheets.results import write_results
 from petsync.sheets.write import write_sheet
 
-__all__ = ["read_sheet", "sheet_from_frame", "write_results", "write_sheet"]
+__all__ = [
+    "Annotated",
+    "annotate_sheet",
+    "must_take_results",
+    "read_sheet",
+    "sheet_from_frame",
+    "write_back",
+    "write_results",
+    "write_sheet",
+]

@@ -1,4 +1,4 @@
-"""Cells of one worksheet set anew in the bytes of its workbook; everything else stays.
+"""A workbook with the results beside its rows; everything else in it stays.
 
 Formats, widths, formulas with their values, charts and other sheets are copied as they are,
 which a library that loads and saves the workbook would not do.
@@ -6,109 +6,141 @@ which a library that loads and saves the workbook would not do.
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from petsync.errors import SheetError
-from petsync.sheets.archive import Package
-from petsync.sheets.grid import letter
-from petsync.sheets.markup import CellMark, MarkupError, RowMark, Walk, column_number
+from petsync.sheets.base import TAB
+from petsync.sheets.markup import MarkupError, Walk, column_number
+from petsync.sheets.outline import Splices, xml_text
+from petsync.sheets.parts import Parts
 from petsync.sheets.source import Source
+from petsync.sheets.styles import Styles
 from petsync.sheets.survey import Survey
-from petsync.sheets.workbook import inline
+from petsync.sheets.worksheet import New, Row, Worksheet
 from petsync.table.sheet import Sheet
 
 __all__ = ["patched"]
 
+Edits = Mapping[int, Mapping[str, str]]
+
+_COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
+_WIDTHS = {"outcome": 11, "message": 60, "assigned_id": 22, "row": 8, "id": 22}
+_FILTER = "_xlnm._FilterDatabase"
+_END = re.compile(r"\$?[A-Z]{1,3}(\$?[0-9]+)\Z")
+
 
 def patched(
-    source: Source, sheet: Sheet, edits: Mapping[int, Mapping[str, str]], new: Sequence[str]
+    source: Source,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    *,
+    lines: Sequence[str] | None = None,
+    suffix: str = "",
 ) -> bytes:
     """The workbook with `edits` (texts by row and column name) in the sheet's tab.
 
     The columns `new` are added behind the last one that has a value, with a header. A formula
-    is never replaced, nor an id that is there.
+    is never replaced. `lines` are those of a new base. `suffix` is that of the file it becomes, if
+    that is another one: without `.xlsm` no macros are kept.
     """
-    package = Package(source)
-    part = package.tab(sheet.tab).part
-    data = package.part(part)
+    parts = Parts(source)
     try:
-        survey = Survey()
-        walk = Walk(survey.take)
-        walk.run(data)
-        free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
-        splicer = _Splicer(sheet, edits, free, walk.prefix)
-        Walk(splicer.take).run(data)
+        _patch(parts, sheet, edits, new)
+        if lines is not None:
+            _hide(parts, lines)
     except MarkupError as error:
-        raise SheetError(f"{source.path}: the worksheet is damaged: {error}") from None
-    return _replaced(source, part, splicer.spliced(data))
+        raise SheetError(
+            f"{source.path}: the workbook is damaged: {error}",
+            hint="Save it again, or take it from a backup.",
+        ) from None
+    parts.drop_signatures()
+    if suffix:
+        parts.suit(suffix)
+    return parts.bytes()
 
 
-class _Splicer:
-    """Gathers, row by row, which bytes of the worksheet are replaced by which."""
-
-    def __init__(
-        self,
-        sheet: Sheet,
-        edits: Mapping[int, Mapping[str, str]],
-        new: Mapping[str, int],
-        prefix: str,
-    ) -> None:
-        self._places = {name: column_number(place) for name, place in sheet.columns.items()}
-        self._places |= new
-        self._headers = {name: name for name in new}
-        self._header_row = sheet.header_row
-        self._edits = edits
-        self._prefix = prefix
-        self._splices: list[tuple[int, int, str]] = []
-
-    def take(self, row: RowMark) -> None:
-        edit = self._headers if row.number == self._header_row else self._edits.get(row.number, {})
-        if not edit or not row.closed:
-            return
-        texts = {self._places[name]: text for name, text in edit.items() if name in self._places}
-        there = {cell.column: cell for cell in row.cells}
-        style = row.cells[-1].style if row.number == self._header_row and row.cells else ""
-        for column in sorted(texts):
-            cell = there.get(column)
-            if cell is None and texts[column]:
-                at = next((each.start for each in row.cells if each.column > column), row.close)
-                self._splices.append((at, at, self._cell(row, column, style, texts[column])))
-            elif cell is not None and not self._is_kept(cell):
-                new = self._cell(row, column, cell.style, texts[column])
-                self._splices.append((cell.start, cell.end, new))
-
-    def spliced(self, data: bytes) -> bytes:
-        """The worksheet with all of it."""
-        return b"".join(self._pieces(data))
-
-    def _pieces(self, data: bytes) -> Iterator[bytes]:
-        done = 0
-        for start, end, text in self._splices:
-            yield data[done:start]
-            yield text.encode()
-            done = end
-        yield data[done:]
-
-    def _is_kept(self, cell: CellMark) -> bool:
-        return cell.formula or (cell.column == self._places.get("id") and bool(cell.value.strip()))
-
-    def _cell(self, row: RowMark, column: int, style: str, text: str) -> str:
-        styled = f' s="{style}"' if style.isdecimal() else ""
-        head = f'<{self._prefix}c r="{letter(column)}{row.number}"{styled}'
-        if not text:
-            return f"{head}/>"
-        return f'{head} t="inlineStr">{inline(text, self._prefix)}</{self._prefix}c>'
+def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None:
+    part, styles = parts.package.tab(sheet.tab).part, parts.styles()
+    data = parts.read(part)
+    survey = Survey()
+    Walk(survey.take).run(data)
+    places = {name: column_number(place) for name, place in sheet.columns.items()}
+    free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
+    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)))
+    worksheet = Worksheet(data, desk.change, {*edits, sheet.header_row})
+    if free:
+        worksheet.set_widths({at: _WIDTHS[name] for name, at in free.items()})
+        reference = worksheet.extend_filter(free.values())
+        if reference:
+            _name_filter(parts, part, reference)
+    parts.put(part, worksheet.bytes())
+    parts.put(styles, desk.styles.bytes())
 
 
-def _replaced(source: Source, part: str, data: bytes) -> bytes:
-    copy = io.BytesIO()
-    with (
-        zipfile.ZipFile(io.BytesIO(source.data)) as old,
-        zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for info in old.infolist():
-            is_part = info.filename.lstrip("/").casefold() == part.casefold()
-            new.writestr(info, data if is_part else old.read(info), zipfile.ZIP_DEFLATED)
-    return copy.getvalue()
+def _hide(parts: Parts, lines: Sequence[str]) -> None:
+    """Put the lines into the worksheet that holds the base."""
+    part = parts.package.tab(TAB).part
+    texts = dict(enumerate(lines, 1))
+    worksheet = Worksheet(
+        parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True
+    )
+    parts.put(part, worksheet.bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Says, row by row, what the cells become."""
+
+    sheet: Sheet
+    edits: Edits
+    places: Mapping[str, int]
+    free: Mapping[str, int]
+    styles: Styles
+
+    def change(self, row: Row) -> dict[int, New]:
+        """The new cells of a row."""
+        if row.element is None:
+            return {}
+        if row.number == self.sheet.header_row:
+            beside = row.style(max(row.cells, default=0))
+            return {at: New(beside, name) for name, at in self.free.items()}
+        edit = self.edits.get(row.number, {})
+        places = {**self.places, **self.free}
+        return {
+            places[name]: New(self._style(row, name, text), text)
+            for name, text in edit.items()
+            if name in places and self._is_open(row, places[name], text)
+        }
+
+    def _is_open(self, row: Row, column: int, text: str) -> bool:
+        return not row.has_formula(column) if column in row.cells else bool(text)
+
+    def _style(self, row: Row, name: str, text: str) -> int:
+        colour = _COLOURS.get(text, "") if name == "outcome" else ""
+        if name in self.free:
+            beside = self.places.get("status", self.places.get("name", 0))
+            return self.styles.text(row.style(beside), colour, wrapped=name == "message")
+        own = row.style(self.places[name])
+        if name != "outcome":
+            return own
+        plain = self.styles.stripped(own, *_COLOURS.values())
+        return self.styles.painted(plain, colour) if colour else plain
+
+
+def _name_filter(parts: Parts, part: str, reference: str) -> None:
+    """Have the hidden name of the filter's range say the same as the filter."""
+    book = parts.package.workbook
+    root, splices = parts.outline(book), Splices()
+    targets = {each.id: each.target.casefold() for each in parts.relations(book)}
+    listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
+    column = re.sub("[^A-Z]", "", reference.partition(":")[2])
+    for each in root.all("definedNames", "definedName"):
+        at = each.get("localSheetId")
+        is_ours = at.isdecimal() and listed[int(at) : int(at) + 1] == [part.casefold()]
+        if each.get("name") == _FILTER and is_ours:
+            named = _END.sub(rf"${column}\1", each.text)
+            splices.replace(each.inside, each.close, xml_text(named))
+    parts.put(book, splices.applied(parts.read(book)))

@@ -1,0 +1,56 @@
+"""annotate_sheet: a copy of the user's own sheet with every finding marked at its cell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from petsync.errors import SheetError
+from petsync.sheets import atomic
+from petsync.sheets.copies import apart, unchanged
+from petsync.table.sheet import Sheet
+
+__all__ = ["Annotated", "annotate_sheet"]
+
+_WORKBOOKS = (".xlsx", ".xlsm")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotated:
+    """The copy: where it is, how many cells are marked in it, and what could not be kept or
+    shown, in sentences.
+    """
+
+    path: Path
+    cells: int
+    lost: tuple[str, ...] = ()
+
+
+def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
+    """Write to `path` a copy of the sheet's workbook with each finding at its cell.
+
+    The cell is red for an error and yellow for a warning, and has a comment that says what is
+    wrong and what to do. All else stays: of every other cell, sheet, chart, image or macro not a
+    byte is changed, and people keep their comments. What petsync marked earlier is replaced. Of a
+    CSV file the copy is a workbook with its cells as text, each line in the row of its number.
+
+    Raises SheetError where the file has changed since it was read, or cannot be written.
+    """
+    path, source = Path(path), unchanged(sheet, "Check it again.")
+    apart(path, source)
+    if path.suffix.casefold() not in _WORKBOOKS:
+        raise SheetError(
+            f"{path}: colours and comments need a workbook",
+            hint=f"Give the copy a name that ends in {' or '.join(_WORKBOOKS)}.",
+        )
+    # openpyxl and what takes workbooks apart are loaded when a workbook is written.
+    from petsync.sheets.annotation import annotated
+    from petsync.sheets.tabulated import TAB, tabulated
+
+    if source.kind == "text":
+        source, tab = tabulated(source, sheet), TAB
+    else:
+        tab = sheet.tab
+    done = annotated(source, tab, sheet.problems, path.suffix)
+    atomic.replace(path, done.data)
+    return Annotated(path=path, cells=done.cells, lost=done.lost)

@@ -1,0 +1,77 @@
+"""write_back: the results in the user's own file, with a backup of it as it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from itertools import count
+from pathlib import Path
+
+from petsync.errors import SheetError
+from petsync.sheets import atomic
+from petsync.sheets.copies import unchanged
+from petsync.sheets.locks import must_be_closed
+from petsync.sheets.results import Results, put, told
+from petsync.sheets.sidecar import beside
+from petsync.table.sheet import Sheet
+
+__all__ = ["must_take_results", "write_back"]
+
+_INSTEAD = "What became of each row is in the report; write_results puts it into a copy."
+
+
+def must_take_results(sheet: Sheet) -> None:
+    """Raise SheetError where `write_back` could not write the sheet's file as things are now:
+    it is open in a program, read-only, in a folder that takes no backup, or not as it was read.
+    """
+    path = Path(sheet.source)
+    must_be_closed(path)
+    unchanged(sheet, _INSTEAD)
+    file = path.resolve()
+    is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
+    if not is_writable:
+        raise SheetError(
+            f"{path}: the file is read-only", hint="Allow writing it, or have a copy written."
+        )
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise SheetError(
+            f"{path}: no backup can be kept in the folder {file.parent}, which is read-only",
+            hint="Move the sheet to a folder of your own, or have a copy written.",
+        )
+
+
+def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime) -> Path:
+    """Put the results into the sheet's own file, as `write_results` puts them into a copy.
+
+    The path of the backup is returned: the file as it was, beside it under the name and the
+    `moment` (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is ever replaced), and
+    so the sidecar of a CSV file. The file is replaced in one step: whenever it is interrupted,
+    the old one or the new one is there, whole, and the backup before the new one. Links are
+    followed and stay.
+
+    Raises SheetError, and changes nothing, where the file has changed since it was read, is open
+    in Excel or LibreOffice, or cannot be written.
+    """
+    must_take_results(sheet)
+    source = unchanged(sheet, _INSTEAD)
+    data, lines = told(source, sheet, results)
+    backup = _kept(source.path.resolve(), source.data, moment)
+    # Whoever saved the sheet in the meantime keeps what they wrote.
+    must_be_closed(source.path)
+    unchanged(sheet, _INSTEAD)
+    put(source.path, source, data, lines)
+    return backup
+
+
+def _kept(file: Path, data: bytes, moment: dt.datetime) -> Path:
+    """A backup of the file and of its sidecar, both whole on the disk."""
+    sidecar = beside(file)
+    for again in count(1):
+        number = f"-{again}" if again > 1 else ""
+        name = f"{file.stem}.backup-{moment:%Y%m%d-%H%M%S}{number}{file.suffix}"
+        backup = file.with_name(name)
+        if not beside(backup).exists() and atomic.create(backup, data, like=file):
+            break
+    if sidecar.is_file():
+        atomic.create(beside(backup), sidecar.read_bytes(), like=sidecar)
+    return backup
