@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,7 @@ __all__ = [
     "Column",
     "Verdict",
     "judge_each",
+    "judge_texts",
     "note_damage",
     "nulled",
     "open_column",
@@ -84,18 +86,33 @@ def open_column(
 
 def judge_each(column: Column, judge: Callable[[str], Verdict]) -> list[Any]:
     """The value of each row's cell, None where it says nothing; each text is judged once."""
-    rows = np.flatnonzero(column.says)
-    values = np.full(len(column.says), None, dtype=object)
-    coded = pc.dictionary_encode(_taken(column.cells.text, rows))
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    verdicts = [judge(text) for text in coded.dictionary.to_pylist()]
-    distinct = (verdict.value for verdict in verdicts)
-    values[rows] = np.fromiter(distinct, dtype=object, count=len(verdicts))[codes]
-    faulty = np.array([bool(verdict.notes) for verdict in verdicts], dtype=bool)
-    for at in positions(faulty[codes]):
-        column.notes.add(int(rows[at]), column.name, *verdicts[codes[at]].notes)
-    found: list[Any] = values.tolist()
+    values, codes = _judged(column, judge)
+    found: list[Any] = np.fromiter(values, dtype=object, count=len(values))[codes].tolist()
     return found
+
+
+def judge_texts(
+    column: Column, judge: Callable[[str], Verdict], *, otherwise: str | None = None
+) -> Any:
+    """The same as a `str` array, `otherwise` where the cell says nothing."""
+    values, codes = _judged(column, judge)
+    chosen = pa.array([*values[:-1], otherwise], pa.large_string()).take(pa.array(codes))
+    return pd.array(chosen, dtype=pd.StringDtype(na_value=np.nan))
+
+
+def _judged(
+    column: Column, judge: Callable[[str], Verdict]
+) -> tuple[list[Any], np.ndarray[Any, np.dtype[np.intp]]]:
+    """The values of the different texts, None behind them, and which is each row's."""
+    rows = np.flatnonzero(column.says)
+    coded = pc.dictionary_encode(_taken(column.cells.text, rows))
+    verdicts = [judge(text) for text in coded.dictionary.to_pylist()]
+    codes = np.full(len(column.says), len(verdicts), dtype=np.intp)
+    codes[rows] = coded.indices.to_numpy(zero_copy_only=False)
+    faulty = np.array([*(bool(verdict.notes) for verdict in verdicts), False])
+    for at in positions(faulty[codes]):
+        column.notes.add(at, column.name, *verdicts[codes[at]].notes)
+    return [*(verdict.value for verdict in verdicts), None], codes
 
 
 def note_damage(column: Column) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,7 @@ from petsync.model import Tag
 from petsync.sheets.clear import escaped
 from petsync.sheets.grid import Cells, Grid
 from petsync.sheets.headers import Mapper
-from petsync.sheets.read import CLEAR, STATUSES, judged
-from petsync.sheets.source import Source
+from petsync.sheets.read import CLEAR, STATUSES, Origin, judged
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import EXTRA
@@ -56,8 +53,7 @@ def sheet_from_frame(
         columns=columns,
         places=header,
     )
-    source = Source(Path(_NAME), "text", b"")
-    return replace(judged(grid, source, mapping, (statuses, known_statuses)), digest="")
+    return judged(grid, Origin(_NAME), mapping, (statuses, known_statuses))
 
 
 def _cells(name: str, column: pd.Series[Any]) -> Cells:

@@ -11,9 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.sheets.octets import beginning_with, octets
 from petsync.table.cells import BLANKS
 
 __all__ = ["Bools", "Cells", "Fault", "Grid", "Kind", "letter"]
+
+_FIRST = bytes({char.encode()[0] for char in BLANKS})
+_LAST = np.unique([char.encode()[-1] for char in BLANKS])
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -55,23 +59,29 @@ class Cells:
 
     def trimmed(self) -> Any:
         """The text without the whitespace around it, as an Arrow array."""
-        return pc.utf8_trim(self.text, characters=BLANKS)
+        rows = self._spaced()
+        if not len(rows):
+            return self.text
+        spaced = np.zeros(len(self), dtype=bool)
+        spaced[rows] = True
+        trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
+        return pc.replace_with_mask(self.text, pa.array(spaced), trimmed)
 
     def blank(self) -> Bools:
         """Where the cell says nothing."""
-        empty: Bools = pc.equal(self.trimmed(), "").to_numpy(zero_copy_only=False)
+        empty = np.asarray(pc.equal(pc.binary_length(self.text), 0))
+        rows = self._spaced()
+        if len(rows):
+            trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
+            empty[rows] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
         return empty if self.kinds is None else empty & (self.kinds == Kind.TEXT)
 
-    def holding(self, mark: bytes) -> Bools:
-        """Where the text holds this ASCII character."""
-        holding = np.zeros(len(self), dtype=bool)
-        _, offsets, data = self.text.buffers()
-        if data is not None and len(self):
-            ends = np.frombuffer(offsets, np.int64)[self.text.offset :][: len(self) + 1]
-            found = np.flatnonzero(np.frombuffer(data, np.uint8)[: ends[-1]] == ord(mark))
-            found = found[np.searchsorted(found, ends[0]) :]
-            holding[np.searchsorted(ends, found, side="right") - 1] = True
-        return holding
+    def _spaced(self) -> np.ndarray[Any, Any]:
+        """The rows of which the first and the last byte may be those of whitespace."""
+        data, offsets = octets(self.text)
+        said = np.flatnonzero(offsets[:-1] < offsets[1:])
+        last = np.isin(data[offsets[1:][said] - 1], _LAST)
+        return np.union1d(beginning_with(self.text, _FIRST), said[last])
 
     def slices(self, size: int) -> Iterator[tuple[int, Cells]]:
         """The cells, `size` at a time, with the position of the first."""

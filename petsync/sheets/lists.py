@@ -2,55 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage
+from petsync.model import Tag
+from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage, positions
+from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.notes import Note
+from petsync.sheets.octets import octets
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
 
 __all__ = ["photos", "tags"]
 
 T = TypeVar("T")
-# Addresses without anything in them that the grammar gives a meaning, a separator between two.
-_ONE = r'[A-Za-z][A-Za-z0-9+.-]*://[^\s"|]+'
-_PLAIN = rf"^{_ONE}(?:(?: \| |\r?\n){_ONE})*$"
+_Lists = list[list[Any] | None]
 _LIKE_ADDRESS = ("http://", "https://", "data:", "/")
+_TOGETHER = 1 << 16
+_MANY = 20
 
 
-def tags(column: Column) -> list[list[Any] | None]:
+def tags(column: Column) -> _Lists:
     """A list of `Tag` for each row, each tag once; None where the cell says nothing."""
     note_damage(column)
-
-    def judge(text: str) -> Verdict:
-        found, notes = _parse(text, parse_tags, "tags-unreadable", "tag-repeated")
-        if NBSP in text and sum(text.count(NBSP) for text in [text]) > sum(
-            (tag.name or "").count(NBSP) for tag in found or ()
-        ):
-            notes.append(Note("no-break-space", text))
-        if '"' not in text and any(not trim(part) for part in text.split(";")):
-            notes.append(Note("tags-separators", text))
-        return Verdict(found, notes)
-
-    return _copies(column, judge_each(column, judge))
+    return _lists(column, _plain_tags, _judge_tags)
 
 
-def photos(column: Column) -> list[list[Any] | None]:
+def photos(column: Column) -> _Lists:
     """A list of text for each row, each address once; None where the cell says nothing."""
-    trimmed = column.cells.trimmed()
-    plain = np.asarray(pc.match_substring_regex(trimmed, _PLAIN)) & column.says
-    split = pc.split_pattern_regex(pc.if_else(pa.array(plain), trimmed, None), r" \| |\r?\n")
-    found: list[list[Any] | None] = split.to_pylist()
-    for at, urls in enumerate(found):
-        # A repeated address is rare enough to be judged again, with its finding.
-        plain[at] = urls is not None and len(set(urls)) == len(urls)
-    column.says[plain] = False
-    others = _copies(column, judge_each(column, _judge_photos))
-    return [urls if done else other for urls, done, other in zip(found, plain, others, strict=True)]
+    return _lists(column, _plain_photos, _judge_photos)
+
+
+def _lists(
+    column: Column,
+    plain: Callable[[Cells, Bools], tuple[_Lists, Bools]],
+    judge: Callable[[str], Verdict],
+) -> _Lists:
+    """The lists of all rows: of many at once where they are `plain`, and then without a note; of
+    the other ones as the texts are judged.
+    """
+    found: _Lists = []
+    for start, cells in column.cells.slices(_TOGETHER):
+        says = column.says[start : start + len(cells)]
+        lists, done = plain(cells, says)
+        found.extend(lists)
+        says[done] = False
+    for at, value in enumerate(judge_each(column, judge)) if column.says.any() else ():
+        if value is not None:
+            found[at] = list(value)
+    for at in positions(column.clear):
+        found[at] = []
+    return found
+
+
+def _plain_tags(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
+    """The tags of cells without quotes, blank items and repeated tags, and which cells these are.
+
+    The items of a cell without quotes are judged alone; each that there is, once.
+    """
+    split = pc.split_pattern(cells.text, ";")
+    coded = pc.dictionary_encode(split.flatten())
+    known = [_plain_tag(item) for item in coded.dictionary.to_pylist()]
+    numbers: dict[Tag | None, int] = {}
+    number = np.array([numbers.setdefault(tag, len(numbers)) for tag in known], dtype=np.int64)
+    codes = number[coded.indices.to_numpy()]
+    plain = says & ~_any_of(codes == numbers.get(None, -1), split)
+    plain &= ~_repeating(pa.array(codes), split)
+    objects = np.fromiter(numbers, dtype=object, count=len(numbers))
+    return _sliced(objects[codes].tolist(), split, plain), plain
+
+
+def _plain_tag(item: str) -> Tag | None:
+    """The tag of an item that nothing is to be said of."""
+    if '"' in item or NBSP in item:
+        return None
+    try:
+        tags_ = parse_tags(item)
+    except CellError:
+        return None
+    return tags_[0] if tags_ else None
+
+
+def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
+    """The addresses of cells in which nothing is but web addresses, each once, and which these
+    cells are.
+    """
+    text = cells.trimmed()
+    for mark, separator in (("\r", "\r\n"), ("|", " | ")):
+        if (octets(text).data == ord(mark)).any():
+            text = pc.replace_substring(text, separator, "\n")
+    split = pc.split_pattern(text, "\n")
+    items = split.flatten()
+    plain = says & ~_any_of(~_plain_addresses(items), split)
+    plain &= ~_repeating(items, split)
+    return _sliced(items.to_numpy(zero_copy_only=False).tolist(), split, plain), plain
+
+
+def _plain_addresses(items: Any) -> Bools:
+    """Which begin like a web address, and have no quote, no bar and no whitespace in them."""
+    plain = np.asarray(pc.or_(pc.starts_with(items, "https://"), pc.starts_with(items, "http://")))
+    seen = octets(items)
+    strange = (seen.data <= ord(" ")) | (seen.data == ord('"')) | (seen.data == ord("|"))
+    # The last character may be whitespace that is not ASCII.
+    strange[seen.offsets[1:][plain] - 1] |= seen.data[seen.offsets[1:][plain] - 1] > ord("~")
+    plain[seen.rows(np.flatnonzero(strange))] = False
+    return plain
+
+
+def _ends(split: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where each row's items begin, and where the last one's end."""
+    ends: np.ndarray[Any, np.dtype[np.int64]] = np.array(split.offsets, dtype=np.int64)
+    ends -= ends[0]
+    return ends
+
+
+def _any_of(items: Bools, split: Any) -> Bools:
+    """The rows of which one item or more is true."""
+    found = np.zeros(len(split), dtype=bool)
+    found[np.searchsorted(_ends(split), np.flatnonzero(items), side="right") - 1] = True
+    return found
+
+
+def _repeating(items: Any, split: Any) -> Bools:
+    """The rows in which an item stands twice, and those with very many."""
+    counts = np.diff(_ends(split))
+    rows = np.repeat(np.arange(len(counts)), counts)
+    repeating: Bools = counts > _MANY
+    for apart in range(1, min(_MANY, int(counts.max(initial=0)))):
+        first, second = items.slice(0, len(items) - apart), items.slice(apart)
+        same = np.asarray(pc.equal(first, second)) & (rows[apart:] == rows[:-apart])
+        repeating[rows[:-apart][same]] = True
+    return repeating
+
+
+def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
+    ends = _ends(split).tolist()
+    lists: _Lists = [items[start:end] for start, end in itertools.pairwise(ends)]
+    for at in positions(~rows):
+        lists[at] = None
+    return lists
+
+
+def _judge_tags(text: str) -> Verdict:
+    found, notes = _parse(text, parse_tags, "tags-unreadable", "tag-repeated")
+    if NBSP in text and text.count(NBSP) > sum((tag.name or "").count(NBSP) for tag in found or ()):
+        notes.append(Note("no-break-space", text))
+    if '"' not in text and any(not trim(part) for part in text.split(";")):
+        notes.append(Note("tags-separators", text))
+    return Verdict(found, notes)
 
 
 def _judge_photos(text: str) -> Verdict:
@@ -76,16 +179,3 @@ def _parse(
         return once, []
     twice = sorted({str(item) for item in items if list(items).count(item) > 1})
     return once, [Note(repeated, text, f"Twice in this cell: {', '.join(twice)}.")]
-
-
-def _copies(column: Column, values: list[Any]) -> list[list[Any] | None]:
-    """Lists of their own for each row, empty ones where the field is to be emptied."""
-    return list(_each(values, column.clear.tolist()))
-
-
-def _each(values: Sequence[Any], clear: Sequence[bool]) -> Iterator[list[Any] | None]:
-    for value, cleared in zip(values, clear, strict=True):
-        if cleared:
-            yield []
-        else:
-            yield None if value is None else list(value)

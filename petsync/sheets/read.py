@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,13 +25,20 @@ from petsync.sheets.strays import note_strays
 from petsync.sheets.suspects import note_suspects
 from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS
-from petsync.table.frame import integers, texts
+from petsync.table.frame import integers, no_collection, texts
 from petsync.table.sheet import Sheet
 
-__all__ = ["judged", "read_grid", "read_sheet"]
+__all__ = ["Origin", "judged", "read_grid", "read_sheet"]
 
 STATUSES = ("available", "pending", "sold")
 CLEAR = "[clear]"
+
+
+class Origin(NamedTuple):
+    """The file that a grid is of: its name, and the SHA-256 of its bytes, in hexadecimal."""
+
+    name: str
+    digest: str = ""
 
 
 def read_sheet(
@@ -52,25 +59,29 @@ def read_sheet(
     The rows' problems, all of them, are the sheet's findings; SheetError is raised where the
     file as a whole cannot be read, and names the way out.
     """
-    source = load(Path(path))
-    grid = read_grid(source, tab, mapping)
-    sheet = judged(grid, source, mapping, (statuses, known_statuses), clear)
-    base, refused = find(source)
+    with no_collection():
+        source = load(Path(path))
+        grid = read_grid(source, tab, mapping)
+        base, refused = find(source)
+        origin = Origin(str(source.path), source.digest)
+        # The bytes are not needed any more, and a large file has many.
+        del source
+        sheet = judged(grid, origin, mapping, (statuses, known_statuses), clear)
     return replace(sheet, base=base, base_refused=refused, mapping=dict(mapping or {}))
 
 
 def judged(
     grid: Grid,
-    source: Source,
+    origin: Origin,
     mapping: Mapping[str, str] | None,
     statuses: tuple[Sequence[str], Collection[str]],
     clear: str = CLEAR,
 ) -> Sheet:
     """What a grid says; `statuses` are the usual and the known ones."""
-    headers = Mapper.of(str(source.path), mapping).match(grid.header, grid.places)
+    headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear)
     reading.judge(*statuses)
-    return reading.sheet(source)
+    return reading.sheet(origin)
 
 
 def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None) -> Grid:
@@ -82,6 +93,10 @@ def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None
     from petsync.sheets import xlsx
 
     return xlsx.read(source, mapper, tab)
+
+
+def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
+    return frame if len(keep) == len(frame) else frame.iloc[keep]
 
 
 @dataclass(slots=True)
@@ -121,17 +136,17 @@ class _Reading:
         self._judge_rows()
         note_worksheet(self.grid, self.headers, self.notes)
 
-    def sheet(self, source: Source) -> Sheet:
+    def sheet(self, origin: Origin) -> Sheet:
         """The result."""
         blocked = self.notes.blocked()
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
         named = np.asarray(~self._ids().isna())
         return Sheet(
-            source=str(source.path),
+            source=origin.name,
             tab=self.grid.tab,
-            frame=self._frame().iloc[keep].set_axis(index),
-            others=self._others().iloc[keep].set_axis(index),
+            frame=_rows(self._frame(), keep).set_axis(index),
+            others=_rows(self._others(), keep).set_axis(index),
             problems=self.notes.findings(),
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(self._ids()[blocked & named].tolist()),
@@ -141,7 +156,7 @@ class _Reading:
                 for name, at in {**self.headers.others, **self.headers.ours}.items()
             },
             header_row=self.grid.header_row,
-            digest=source.digest,
+            digest=origin.digest,
         )
 
     def _open(self, name: str, judge: Any) -> None:

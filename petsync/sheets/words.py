@@ -11,13 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage, nulled, positions
-from petsync.sheets.grid import Bools
+from petsync.sheets.column import NBSP, Column, Verdict, judge_texts, note_damage, nulled, positions
 from petsync.sheets.notes import Note
 from petsync.sheets.spelling import nearest
 from petsync.table.cells import normal_status, trim
 from petsync.table.columns import ACTIONS
-from petsync.table.frame import texts
 
 __all__ = ["actions", "names", "statuses", "words"]
 
@@ -41,8 +39,11 @@ _MEANT = {
 def words(column: Column) -> Any:
     """A column of free text as typed, as a `str` array; "" where the cell empties the field."""
     note_damage(column)
-    kept = nulled(column.cells.text, column.says)
-    kept = pc.if_else(pa.array(column.clear), pa.scalar("", pa.large_string()), kept)
+    kept = column.cells.text
+    if not column.says.all():
+        kept = nulled(kept, column.says)
+    if column.clear.any():
+        kept = pc.if_else(pa.array(column.clear), pa.scalar("", pa.large_string()), kept)
     return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
 
 
@@ -72,7 +73,9 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
             return Verdict(meant, [*spaces, *_respelled(typed if spaces else text, meant)])
         return Verdict(None, [*spaces, _unknown(text, normal, offered)])
 
-    return _with_cleared(column, judge_each(column, judge))
+    said = judge_texts(column, judge)
+    said[column.clear] = ""
+    return said
 
 
 def actions(column: Column) -> Any:
@@ -89,14 +92,7 @@ def actions(column: Column) -> Any:
         hint = f"Write {meant} if that is meant." if meant else ""
         return Verdict("merge", [Note("unknown-action", text, suggestion=hint)])
 
-    return texts([value or "merge" for value in judge_each(column, judge)])
-
-
-def _with_cleared(column: Column, values: list[Any]) -> Any:
-    cleared: Bools = column.clear
-    for at in positions(cleared):
-        values[at] = ""
-    return texts(values)
+    return judge_texts(column, judge, otherwise="merge")
 
 
 def _respelled(text: str, status: str) -> list[Note]:

@@ -21,7 +21,15 @@ from petsync.model import Category, Pet, Tag
 from petsync.table.columns import COLUMNS
 from petsync.wire import json
 
-__all__ = ["EXTRA", "frame_from_json", "frame_from_pets", "integers", "pets_from_frame", "texts"]
+__all__ = [
+    "EXTRA",
+    "frame_from_json",
+    "frame_from_pets",
+    "integers",
+    "no_collection",
+    "pets_from_frame",
+    "texts",
+]
 
 EXTRA = "extra"
 _CATEGORY_EXTRA = "(category)"
@@ -33,7 +41,7 @@ def frame_from_json(body: bytes) -> pd.DataFrame:
 
     Raises ResponseError that names the first pet that cannot be read.
     """
-    with _no_collection():
+    with no_collection():
         rows = json.decode_rows(body)
         frame = _frame(json.decode_pets(body) if rows is None else rows)
         del rows
@@ -42,7 +50,7 @@ def frame_from_json(body: bytes) -> pd.DataFrame:
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
     """The table of `pets`, one row each in their order, with a RangeIndex."""
-    with _no_collection():
+    with no_collection():
         return _frame(list(pets))
 
 
@@ -137,7 +145,7 @@ def _pet(
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Hold the garbage collector back: it would walk millions of new objects, none of them in a
     cycle, over and over.
     """
