@@ -18,6 +18,7 @@ from petsync.errors import SheetError
 from petsync.sheets.markup import MarkupError, elements
 from petsync.sheets.shared import shared_size, uncounted
 from petsync.sheets.source import Source
+from petsync.sheets.trailing import without_trailing
 
 __all__ = ["Package", "Tab"]
 
@@ -32,6 +33,7 @@ MAX_TEXT_RATIO = 16
 """How many times its parts' size the text may have where it is more than `FREE` bytes: a cell
 that repeats a text of the workbook takes 30 bytes, whatever the text's size.
 """
+MAX_TABS = 1_000
 MAX_PARTS = 10_000
 """The most parts of a workbook. One with a picture in each row has some thousand."""
 
@@ -114,6 +116,10 @@ class Package:
         if b"_xFFF" in data or b"_xfff" in data:
             data = _NONCHARACTER.sub(_character, data)
         return data
+
+    def worksheet(self, tab: Tab) -> bytes:
+        """The bytes of a tab's part up to the last cell that holds anything."""
+        return without_trailing(self.text_part(tab.part))
 
     def tab(self, name: str) -> Tab:
         """The tab of that name; case does not count if no tab has exactly that name."""
@@ -198,6 +204,8 @@ class Package:
             if local == "sheet" and kind == "worksheet":
                 visible = attributes.get("state", "visible") == "visible"
                 tabs.append(Tab(attributes.get("name", ""), visible, part))
+        if len(tabs) > MAX_TABS:
+            raise self._damaged(f"it has {len(tabs):,} sheets")
         if not tabs:
             raise SheetError(f"{self.path}: there is no worksheet in this file", hint=_OTHER)
         return tabs

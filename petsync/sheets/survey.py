@@ -16,21 +16,22 @@ from petsync.sheets.markup import CellMark, MarkupError, RowMark, Walk
 __all__ = ["Survey", "survey"]
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
-MAX_AREA = 30_000_000
-"""The most cells of the rectangle around all that have a value: calamine holds it whole."""
+FREE_AREA = 4_000_000
+"""The cells that the rectangle around all that have a value may always have: calamine holds it
+whole, at some 64 bytes for each.
+"""
+MAX_SPARSENESS = 10
+"""How many times the cells with a value a larger rectangle may have."""
 
-_FEW = 100_000
-# Each begins with plain bytes, for which `re` searches ten times as fast. A cell without content,
-# which ends with `/>`, may be anywhere: it is only formatted.
-_FAR = re.compile(rb'<c r="(?:[A-Za-z]{2,}|[A-Za-z][0-9]{6})[0-9]+"[^>]*(?<!/)>')
-_FAR_FOR_FEW = re.compile(rb'<c r="(?:[A-Za-z]{2,}|[A-Za-z][0-9]{5})[0-9]+"[^>]*(?<!/)>')
+# A cell without content, which ends with `/>`, may be anywhere: it is only formatted.
+_FAR = '<c r="(?:[A-Za-z]{{2,}}|[{}-Za-z][0-9]{{5}}|[A-Z][0-9]{{6}})[0-9]+"[^>]*(?<!/)>'
 _UNCOMMON = (
     re.compile(rb"<f[\s>/]"),
     re.compile(rb":f[\s>/]"),
     re.compile(rb'<c[\s>/](?!r="[A-Za-z])'),
     re.compile(rb'<row[\s>/](?!r="[0-9]|spans="[0-9:]*" r="[0-9])'),
 )
-_MARKS = (b'"e"', b"'e'", b"hidden=", b"mergeCell")
+_MARKS = (b'"e"', b"'e'", b'hidden="1"', b'hidden="t', b"hidden='", b"hidden =", b"mergeCell")
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Survey:
     merged: list[str] = field(default_factory=list)
     last_row: int = 0
     last_column: int = 0
+    cells: int = 0
 
     def take(self, row: RowMark) -> None:
         """Note what a row has."""
@@ -54,6 +56,7 @@ class Survey:
             if special is not None:
                 self.special[row.number, cell.column] = special
             if special is not None or cell.value:
+                self.cells += 1
                 self.last_row = max(self.last_row, row.number)
                 self.last_column = max(self.last_column, cell.column)
 
@@ -77,12 +80,20 @@ def survey(data: bytes, where: str) -> Survey:
 
 
 def _needs_walk(data: bytes) -> bool:
-    far = _FAR if data.count(b"<c ") > _FEW else _FAR_FOR_FEW
+    far = _far(data.count(b"<c "))
     return (
         b"<sheetData" not in data
         or any(mark in data for mark in _MARKS)
         or any(pattern.search(data) for pattern in (*_UNCOMMON, far))
     )
+
+
+def _far(cells: int) -> re.Pattern[bytes]:
+    """What finds a cell that may be too far away in a sheet of so many cells: from the row 100,000
+    on those in columns that would make the rectangle too large, from 1,000,000 on all.
+    """
+    columns = max(FREE_AREA, MAX_SPARSENESS * cells) // 1_000_000
+    return re.compile(_FAR.format(letter(min(columns, 25))).encode())
 
 
 def _special(cell: CellMark) -> tuple[Kind, str] | None:
@@ -99,9 +110,11 @@ def _check_extent(found: Survey, where: str) -> None:
             f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
             hint="Save the workbook again, or take it from a backup.",
         )
-    if (found.last_row + 1) * (found.last_column + 1) > MAX_AREA:
+    area = (found.last_row + 1) * (found.last_column + 1)
+    if area > max(FREE_AREA, MAX_SPARSENESS * found.cells):
         raise SheetError(
             f"{where}: the sheet has values as far as column {letter(found.last_column)} and as "
             f"far as row {found.last_row:,}, too far for a table of pets",
-            hint="Delete the stray cells, or copy the table into a sheet of its own.",
+            hint="Delete the stray cells (Ctrl+End leads to the last one), or copy the table into "
+            "a sheet of its own.",
         )

@@ -49,7 +49,7 @@ class _NoHeaderError(SheetError):
 
 def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data = package.text_part(tab.part)
+    data = package.worksheet(tab)
     surveyed = survey(data, where)
     first_row, first_column, rows = _values(package.alone(data), where)
     _extend(rows, first_row, first_column, surveyed)
