@@ -17,7 +17,7 @@ from petsync.table.columns import Column
 
 __all__ = ["Plan", "PlanOptions"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
