@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
+from petsync.sheets.hidden import lines_of
 from petsync.sheets.sidecar import lines_beside
 from petsync.sheets.source import Source
 from petsync.table.base import Base
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
-
-if TYPE_CHECKING:
-    from petsync.sheets.archive import Package
 
 __all__ = ["TAB", "Given", "base_of", "carried", "find", "notice"]
 
@@ -77,27 +74,4 @@ def _worksheet(source: Source) -> list[str] | None:
     # calamine is loaded when a workbook is read.
     from petsync.sheets.archive import Package
 
-    package = Package(source)
-    tab = next((tab for tab in package.tabs if tab.name == TAB and not tab.visible), None)
-    return None if tab is None else _cells(package, tab.part)
-
-
-def _cells(package: Package, part: str) -> list[str]:
-    from petsync.sheets.survey import survey
-
-    data = package.text_part(part)
-    # A cell far away would make calamine hold a huge rectangle.
-    survey(data, f"{package.path}, sheet {TAB!r}")
-    return [str(row[0]) for row in _rows(package.alone(data)) if row]
-
-
-def _rows(workbook: io.BytesIO) -> list[list[Any]]:
-    from python_calamine import load_workbook
-
-    try:
-        return load_workbook(workbook).get_sheet_by_index(0).to_python()
-    except BaseException as error:
-        # A panic in calamine derives from BaseException; it is a damaged file like the others.
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise ParcelError(f"the worksheet {TAB!r} is damaged") from None
-        raise
+    return lines_of(Package(source), TAB)

@@ -15,7 +15,8 @@ __all__ = ["Contents"]
 class Contents:
     """`columns` are the texts of the columns of OUT, all of one length; `tab` is the worksheet's
     name, `file` the workbook's. `statuses` are the usual ones, `clear` empties a field, and
-    `base` are the records that the workbook carries.
+    `base` are the records that the workbook carries. `exact` is whether it also carries the exact
+    texts of cells that LibreOffice would change.
     """
 
     columns: Sequence[Sequence[str]]
@@ -24,6 +25,7 @@ class Contents:
     statuses: Sequence[str] = ()
     clear: str = ""
     base: Base | None = None
+    exact: bool = True
 
     @property
     def rows(self) -> int:

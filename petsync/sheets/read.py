@@ -90,9 +90,10 @@ def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None
     if source.kind == "text":
         return csv.read(source, mapper)
     # calamine is loaded when a workbook is read.
-    from petsync.sheets import xlsx
+    from petsync.sheets import exact, xlsx
+    from petsync.sheets.archive import Package
 
-    return xlsx.read(source, mapper, tab)
+    return exact.restored(xlsx.read(source, mapper, tab), Package(source), mapper)
 
 
 def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:

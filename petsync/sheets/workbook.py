@@ -15,6 +15,7 @@ from openpyxl import Workbook
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
+from petsync.sheets import exact
 from petsync.sheets.base import TAB, notice
 from petsync.sheets.choices import LISTS, SPARE, offer
 from petsync.sheets.contents import Contents
@@ -36,7 +37,7 @@ _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?!')[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
-_TAKEN = (TAB, LISTS, GUIDE.casefold())
+_TAKEN = (TAB, exact.TAB, LISTS, GUIDE.casefold())
 _TALLEST, _LINE_HEIGHT = 3, 13
 
 
@@ -59,7 +60,9 @@ def workbook_bytes(contents: Contents) -> bytes:
     add_guide(book, contents)
     offer(book, sheet, contents)
     if contents.base is not None:
-        _hide(book, contents.base)
+        _hide(book, TAB, [notice(contents.base), *contents.base.to_lines()])
+    if contents.exact and (lines := exact.exact_lines(contents.by_name)):
+        _hide(book, exact.TAB, lines)
     _describe(book, contents.base)
     empty = io.BytesIO()
     book.save(empty)
@@ -85,10 +88,10 @@ def _describe(book: Workbook, base: Base | None) -> None:
     book.properties.title = "Pets" if base is None else f"Pets of {plain(base.store)}"
 
 
-def _hide(book: Workbook, base: Base) -> None:
-    hidden = book.create_sheet(TAB)
+def _hide(book: Workbook, name: str, lines: Sequence[str]) -> None:
+    hidden = book.create_sheet(name)
     hidden.sheet_state = "veryHidden"
-    for number, line in enumerate([notice(base), *base.to_lines()], 1):
+    for number, line in enumerate(lines, 1):
         hidden.cell(number, 1, line)
 
 

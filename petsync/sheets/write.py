@@ -54,8 +54,24 @@ def write_sheet(
     """
     path = Path(path)
     kept = carried(data, base)
+
+    def workbook() -> bytes:
+        # openpyxl is loaded when a workbook is written.
+        from petsync.sheets.workbook import workbook_bytes
+
+        contents = Contents(
+            columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),
+            tab=tab,
+            file=path.name,
+            statuses=statuses,
+            clear=clear,
+            base=kept,
+            exact=base is not False,
+        )
+        return workbook_bytes(contents)
+
     writers: dict[str, Callable[[], bytes]] = {
-        ".xlsx": lambda: _workbook(data, path, tab, statuses, clear, kept),
+        ".xlsx": workbook,
         ".csv": lambda: _text(data, clear, ","),
         ".tsv": lambda: _text(data, clear, "\t"),
         ".json": lambda: encode_pets(pets_from_frame(_frame(data))),
@@ -97,23 +113,6 @@ def _frame(data: Any) -> pd.DataFrame:
 
 def _lines(base: Base | None) -> list[str]:
     return [] if base is None else [notice(base), *base.to_lines()]
-
-
-def _workbook(
-    data: Any, path: Path, tab: str, statuses: Sequence[str], clear: str, base: Base | None
-) -> bytes:
-    # openpyxl is loaded when a workbook is written.
-    from petsync.sheets.workbook import workbook_bytes
-
-    contents = Contents(
-        columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),
-        tab=tab,
-        file=path.name,
-        statuses=statuses,
-        clear=clear,
-        base=base,
-    )
-    return workbook_bytes(contents)
 
 
 def _text(data: Any, clear: str, delimiter: str) -> bytes:
