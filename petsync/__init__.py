@@ -43,7 +43,14 @@ if TYPE_CHECKING:
     from petsync.model import ApiResponse, Category, Pet, Tag
     from petsync.profile import LIVE, STANDARD, ServiceProfile
     from petsync.samples import sample_data
-    from petsync.sheets import read_sheet, write_results, write_sheet
+    from petsync.sheets import (
+        Annotated,
+        annotate_sheet,
+        read_sheet,
+        write_back,
+        write_results,
+        write_sheet,
+    )
     from petsync.store import AsyncStore, Store, connect, demo
     from petsync.table.frame import frame_from_pets, pets_from_frame
     from petsync.table.sheet import Finding, Sheet
@@ -52,6 +59,7 @@ __all__ = [
     "LIVE",
     "STANDARD",
     "Add",
+    "Annotated",
     "ApiError",
     "ApiResponse",
     "AsyncStore",
@@ -94,6 +102,7 @@ __all__ = [
     "TransportError",
     "Update",
     "Verdict",
+    "annotate_sheet",
     "auth",
     "connect",
     "demo",
@@ -103,6 +112,7 @@ __all__ = [
     "read_sheet",
     "sample_data",
     "save_plan",
+    "write_back",
     "write_results",
     "write_sheet",
 ]
@@ -144,7 +154,14 @@ _HOMES = {
     "petsync.model": ("ApiResponse", "Category", "Pet", "Tag"),
     "petsync.profile": ("LIVE", "STANDARD", "ServiceProfile"),
     "petsync.samples": ("sample_data",),
-    "petsync.sheets": ("read_sheet", "write_results", "write_sheet"),
+    "petsync.sheets": (
+        "Annotated",
+        "annotate_sheet",
+        "read_sheet",
+        "write_back",
+        "write_results",
+        "write_sheet",
+    ),
     "petsync.store": ("AsyncStore", "Store", "connect", "demo"),
     "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
     "petsync.table.sheet": ("Finding", "Sheet"),

@@ -67,6 +67,11 @@ class _Rate(click.ParamType[float]):
     help="The sheet with what became of each row, and new ids.  [SHEET.results.xlsx]",
 )
 @click.option(
+    "--write-back",
+    is_flag=True,
+    help="Put the results into the sheet itself; it is kept as SHEET.backup-….xlsx.",
+)
+@click.option(
     "--report",
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -83,6 +88,7 @@ def command(
     rate: float | None,
     verify: bool,
     results: Path | None,
+    write_back: bool,
     page: Path | None,
     asked: Asked,
 ) -> int:
@@ -106,6 +112,8 @@ def command(
                 read = of_plan(store, source) if is_plan else of_sheet(store, source, asked)
             plan, sheet = read
             _check_fit(plan, sheet, results, page)
+            if write_back:
+                _check_write_back(sheet)
             if not _is_agreed(context, plan, yes):
                 return PENDING
             report, error = carry_out(
@@ -118,7 +126,7 @@ def command(
             "sheet to see what is left.",
         ) from None
     # Whoever reads what is printed may have gone away: the files come first.
-    said, left = _leave(report, sheet, results, page)
+    said, left = _leave(report, sheet, results, page, write_back=write_back)
     _print(context, report)
     for line, style in said:
         context.say(line, style)
@@ -182,15 +190,22 @@ Said = list[tuple[str, str]]
 
 
 def _leave(
-    report: Report, sheet: Sheet | None, results: Path | None, page: Path | None
+    report: Report,
+    sheet: Sheet | None,
+    results: Path | None,
+    page: Path | None,
+    *,
+    write_back: bool,
 ) -> tuple[Said, int]:
     """Write what is asked for; what to say of it, and 1 if it could not be: the run itself is
     over, and stands.
     """
     said: Said = []
-    if results is None and sheet is not None and report.plan.changes:
-        results = default_results(sheet)
     code = 0
+    done = write_back and sheet is not None and _write_back(report, sheet, said)
+    code |= write_back and not done
+    if results is None and sheet is not None and report.plan.changes and not done:
+        results = default_results(sheet)
     if results is not None:
         file = results
         told = f"What became of each row is in {file}."
@@ -200,6 +215,31 @@ def _leave(
     if page is not None:
         code |= _write(said, f"The report is in {page}.", lambda: save_report(report, page))
     return said, code
+
+
+def _write_back(report: Report, sheet: Sheet, said: Said) -> bool:
+    """Whether the results are in the sheet itself; if not, what to say of that."""
+    from petsync.sheets import write_back
+
+    try:
+        backup = write_back(sheet, report)
+    except PetsyncError as error:
+        said += [(f"error: {error.message}", "bold red"), (error.hint, "")]
+        return False
+    told = f"What became of each row is in {sheet.source}; as it was before it is in {backup}."
+    said.append((told, ""))
+    return True
+
+
+def _check_write_back(sheet: Sheet | None) -> None:
+    """Raise, before anything is sent, where the results could not go into the sheet itself."""
+    from petsync.sheets import must_take_results
+
+    if sheet is None:
+        raise click.UsageError(
+            "--write-back: the sheet of this plan is gone, or was changed since."
+        )
+    must_take_results(sheet)
 
 
 def _write(said: Said, told: str, save: Callable[[], None]) -> int:

@@ -9,25 +9,42 @@ import click
 import petsync as ps
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.planning import SOME_FAILED
+from petsync.cli.files import keep_apart, must_be_writable
+from petsync.cli.planning import SOME_FAILED, sheet_options
 from petsync.profile import profile_from
 
 __all__ = ["command"]
 
 _EXAMPLES = """
 petsync check catalogue.xlsx
-petsync check catalogue.xlsx --sheet Pets --strict
+petsync check catalogue.xlsx --annotate marked.xlsx
+petsync check catalogue.xlsx --sheet Pets --column Tiername=name --strict
 petsync check arrivals.csv --json
 """
 
 
 @as_command("check", examples=_EXAMPLES)
 @click.argument("sheet", type=click.Path(path_type=Path))
-@click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first.")
+@sheet_options
+@click.option(
+    "--annotate",
+    "marked",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a copy of the sheet (.xlsx) in which each finding is marked at its cell.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
 @click.pass_obj
-def command(context: Context, sheet: Path, tab: str | None, strict: bool, form: str | None) -> int:
+def command(
+    context: Context,
+    sheet: Path,
+    tab: str | None,
+    columns: tuple[tuple[str, str], ...],
+    marked: Path | None,
+    strict: bool,
+    form: str | None,
+) -> int:
     """List the mistakes in SHEET.
 
     They are listed by kind, each with its cell and a suggestion. No store is needed, and nothing
@@ -37,9 +54,13 @@ def command(context: Context, sheet: Path, tab: str | None, strict: bool, form: 
     Exits with 0 if every row can be used, with 3 if errors block rows, and with 1 if the file
     cannot be read.
     """
+    if marked is not None:
+        keep_apart(marked, sheet)
+        must_be_writable(marked)
     settings = context.settings
     profile = profile_from(settings.profile, settings.service)
-    read = ps.read_sheet(sheet, tab=tab, mapping=settings.columns, statuses=profile.statuses)
+    mapping = {**settings.columns, **dict(columns)}
+    read = ps.read_sheet(sheet, tab=tab, mapping=mapping, statuses=profile.statuses)
     if context.as_json or form == "json":
         from petsync.render.machine import findings_json
 
@@ -48,4 +69,14 @@ def command(context: Context, sheet: Path, tab: str | None, strict: bool, form: 
         from petsync.render.terminal import show_findings
 
         show_findings(read, context.out)
+    if marked is not None:
+        _annotate(context, read, marked)
     return SOME_FAILED if read.blocked or (strict and read.problems) else 0
+
+
+def _annotate(context: Context, sheet: ps.Sheet, path: Path) -> None:
+    done = ps.annotate_sheet(sheet, path)
+    cells = "1 cell is" if done.cells == 1 else f"{done.cells:,} cells are"
+    context.say(f"{cells} marked in {path}.")
+    for line in done.lost:
+        context.say(f"note: {line}")

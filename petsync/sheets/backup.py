@@ -40,14 +40,14 @@ def must_take_results(sheet: Sheet) -> None:
         )
 
 
-def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime) -> Path:
+def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = None) -> Path:
     """Put the results into the sheet's own file, as `write_results` puts them into a copy.
 
     The path of the backup is returned: the file as it was, beside it under the name and the
-    `moment` (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is ever replaced), and
-    so the sidecar of a CSV file. The file is replaced in one step: whenever it is interrupted,
-    the old one or the new one is there, whole, and the backup before the new one. Links are
-    followed and stay.
+    `moment`, by default now in UTC (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is
+    ever replaced), and so the sidecar of a CSV file. The file is replaced in one step: whenever
+    it is interrupted, the old one or the new one is there, whole, and the backup before the new
+    one. Links are followed and stay.
 
     Raises SheetError, and changes nothing, where the file has changed since it was read, is open
     in Excel or LibreOffice, or cannot be written.
@@ -55,7 +55,7 @@ def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime) -> Path:
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
     data, lines = told(source, sheet, results)
-    backup = _kept(source.path.resolve(), source.data, moment)
+    backup = _kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
     unchanged(sheet, _INSTEAD)

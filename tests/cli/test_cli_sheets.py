@@ -133,3 +133,74 @@ def _tamper(path: str) -> None:
     cell.value = text[:10] + ("A" if text[10] != "A" else "B") + text[11:]
     book.save(path)
     assert zipfile.is_zipfile(path)
+
+
+def test_the_results_go_into_the_sheet_itself_if_that_is_asked_for(
+    shell: Shell, box: Sandbox
+) -> None:
+    """--write-back leaves a backup with the old bytes, and no other copy."""
+    sheet = _sheet("id,name,status\n1,Max,available\n,New,sold\n")
+    before = sheet.read_bytes()
+    done = shell("apply", sheet, *to(box), "--yes", "--write-back")
+    assert done.code == 0
+    (backup,) = Path().glob("pets.backup-*.csv")
+    assert backup.read_bytes() == before
+    assert backup.name in "".join(done.err.split())
+    assert "New,sold,applied" in sheet.read_text("utf-8-sig")
+    assert not list(Path().glob("*.results.*"))
+    again = shell("apply", sheet, *to(box), "--yes")
+    assert "In sync" in again.err
+
+
+def test_without_write_back_the_sheet_is_never_written(shell: Shell, box: Sandbox) -> None:
+    """The results are in a copy."""
+    sheet = _sheet("id,name,status\n1,Max,available\n")
+    before = sheet.read_bytes()
+    assert shell("apply", sheet, *to(box), "--yes").code == 0
+    assert sheet.read_bytes() == before
+    assert Path("pets.results.csv").exists()
+
+
+def test_a_sheet_that_is_open_elsewhere_stops_write_back_before_anything_is_sent(
+    shell: Shell, box: Sandbox
+) -> None:
+    """Or its program would overwrite the results."""
+    before = box.pets()
+    sheet = _sheet("id,name,status\n1,Max,available\n")
+    Path(".~lock.pets.csv#").write_text("someone,,,,;", "utf-8")
+    done = shell("apply", sheet, *to(box), "--yes", "--write-back")
+    assert done.code == 1
+    assert "LibreOffice has the file open" in " ".join(done.err.split())
+    assert box.pets() == before
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+def test_check_marks_each_finding_in_a_copy(shell: Shell, box: Sandbox, name: str) -> None:
+    """--annotate writes it beside what is printed, and leaves the sheet alone."""
+    shell("export", name, *to(box))
+    if name == "pets.xlsx":
+        _edit(name, {"C3": "solld"})
+    else:
+        text = Path(name).read_text("utf-8-sig").replace("available", "solld", 1)
+        Path(name).write_text(text, "utf-8")
+    before = Path(name).read_bytes()
+    done = shell("check", name, "--annotate", "marked.xlsx")
+    assert done.code == 3
+    assert "1 cell is marked in marked.xlsx." in done.err
+    assert Path(name).read_bytes() == before
+    comments = [
+        cell.comment.text
+        for sheet in load_workbook("marked.xlsx").worksheets
+        for row in sheet.iter_rows()
+        for cell in row
+        if cell.comment
+    ]
+    assert any("Write sold if that is meant" in text for text in comments)
+
+
+def test_the_marked_copy_is_never_the_sheet(shell: Shell) -> None:
+    """Nor a file that could not be a workbook."""
+    sheet = _sheet(WARNED)
+    assert shell("check", sheet, "--annotate", sheet).code == 64
+    assert shell("check", sheet, "--annotate", "marked.csv").code in (1, 64)
+    assert sheet.read_text("utf-8") == WARNED
