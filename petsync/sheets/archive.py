@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
+from petsync.sheets.kinds import AS_WORKBOOK, packed
 from petsync.sheets.markup import MarkupError, elements
 from petsync.sheets.shared import shared_size, uncounted
 from petsync.sheets.source import Source
@@ -44,9 +45,14 @@ _DAMAGED = (
 _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
 _UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet anew as .xlsx."
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_ENTRY = b"PK\x01\x02"
+_ENTRY, _END = b"PK\x01\x02", b"PK\x05\x06"
+# The archive's last record may have a comment of 65,535 bytes behind it.
+_TAIL = 22 + (1 << 16)
+_CUT_OFF = (
+    "Where it is still being saved, copied or downloaded, wait until that is done; else fetch it "
+    "anew."
+)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
-_OTHER = "Open it in Excel or LibreOffice and save it as .xlsx."
 # U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
 # them. The escape of an underscore is matched too, so that what follows it stays as it is.
 _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
@@ -72,6 +78,8 @@ class Package:
 
     def __init__(self, source: Source) -> None:
         self.path = source.path
+        if _END not in source.data[-_TAIL:]:
+            raise SheetError(f"{self.path}: the end of the workbook is missing", hint=_CUT_OFF)
         # Counted beforehand, because each costs some hundred bytes once it is looked at.
         if source.data.count(_ENTRY) > MAX_PARTS:
             raise SheetError(f"{self.path}: the workbook has too many parts", hint=_AS_CSV)
@@ -86,6 +94,9 @@ class Package:
             name = info.filename.lstrip("/").casefold()
             if self._parts.setdefault(name, info) is not info:
                 self._doubled.add(name)
+        kind = packed(self._parts)
+        if kind is not None:
+            raise SheetError(f"{self.path}: the file is {kind.what}", hint=kind.hint)
         self.workbook = self._workbook()
         self._related = self._relations(self.workbook)
         self.tabs: Sequence[Tab] = self._tabs()
@@ -179,11 +190,8 @@ class Package:
     def _workbook(self) -> str:
         for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
             if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
-                name = _resolve("", attributes.get("Target", ""))
-                if name.endswith(".bin"):
-                    raise SheetError(f"{self.path}: this is a binary workbook", hint=_OTHER)
-                return name
-        raise SheetError(f"{self.path}: this is a ZIP file, not an Excel workbook", hint=_OTHER)
+                return _resolve("", attributes.get("Target", ""))
+        raise self._damaged("it does not say which of its parts is the workbook")
 
     def _relations(self, part: str) -> dict[str, tuple[str, str]]:
         folder, name = posixpath.split(part)
@@ -207,7 +215,7 @@ class Package:
         if len(tabs) > MAX_TABS:
             raise self._damaged(f"it has {len(tabs):,} sheets")
         if not tabs:
-            raise SheetError(f"{self.path}: there is no worksheet in this file", hint=_OTHER)
+            raise SheetError(f"{self.path}: there is no worksheet in this file", hint=AS_WORKBOOK)
         return tabs
 
     def _of_kind(self, kind: str) -> list[str]:

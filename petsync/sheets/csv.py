@@ -20,6 +20,7 @@ from petsync.sheets import broken
 from petsync.sheets.block import SIZE, Block, Mark, take_apart
 from petsync.sheets.grid import Fault, Grid, Kind
 from petsync.sheets.headers import Mapper
+from petsync.sheets.kinds import AS_UTF8
 from petsync.sheets.source import Source
 
 __all__ = [
@@ -33,14 +34,13 @@ __all__ = [
     "without_tail",
 ]
 
+MAX_COLUMNS = 1 << 14
 _DELIMITERS = (",", ";", "\t")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _READ_OTHERWISE = r"(?:[=+\-@\t\r]|#[A-Z#¡¿]|Err:|[^\0]*\0)"
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
 _GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
-_SAVE_AS = "Save it as “CSV UTF-8”, or read the workbook (.xlsx) itself."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ def read(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
     dialect = sniff(source, mapper)
     if not _is_utf8(source.data):
         raise _undecodable(source)
-    first = list(itertools.islice(records(source, dialect), 20))
+    head = itertools.islice(records(source, dialect), 20)
+    first = [_not_too_wide(source, record) for record in head]
     rows = [record.cells or [] for record in first]
     at = mapper.header_row(rows)
     if at is None:
@@ -91,10 +92,8 @@ def read(source: Source, mapper: Mapper, *, size: int = SIZE) -> Grid:
 
 
 def sniff(source: Source, mapper: Mapper) -> Dialect:
-    """The dialect whose header names most of our columns. Raises SheetError for UTF-16."""
+    """The dialect whose header names most of our columns."""
     data = source.data
-    if data.startswith(_WIDE_MARKS) or data[:_HEAD].count(0) > len(data[:_HEAD]) // 4:
-        raise SheetError(f"{source.path}: the file is UTF-16, not UTF-8", hint=_SAVE_AS)
     named = _SEPARATOR_LINE.match(data)
     if named:
         return Dialect(named[1].decode(), 1)
@@ -279,6 +278,17 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
+def _not_too_wide(source: Source, record: Record) -> Record:
+    width = len(record.cells or ())
+    if width > MAX_COLUMNS:
+        raise SheetError(
+            f"{source.path}: line {record.line} has {width:,} cells, and a sheet has at most "
+            f"{MAX_COLUMNS:,} columns",
+            hint="See in a text editor whether this is a table, and whether its lines end.",
+        )
+    return record
+
+
 def _endless(source: Source, line: int) -> SheetError:
     return SheetError(
         f"{source.path}: a cell that begins in the record at line {line} has a quote that is "
@@ -299,7 +309,7 @@ def _undecodable(source: Source) -> SheetError:
                 f"{source.path}: line {number}, byte {where + 1} of the file "
                 f"(0x{source.data[where]:02X}) is not UTF-8; as Windows-1252 it reads "
                 f"{shown.strip()!r}",
-                hint=_SAVE_AS,
+                hint=AS_UTF8,
             )
         offset += len(line)
-    return SheetError(f"{source.path}: the file is not UTF-8", hint=_SAVE_AS)
+    return SheetError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)

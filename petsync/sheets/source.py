@@ -1,25 +1,26 @@
-"""A spreadsheet's bytes, and what kind of file they are, whatever the file is called."""
+"""A spreadsheet's bytes, and whether they are a workbook or text, whatever the file is called."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from petsync.errors import SheetError
+from petsync.sheets.kinds import RESAVE, foreign, is_workbook, unreadable_text
 
 __all__ = ["Source", "load"]
 
+MAX_SIZE = 1 << 30
+"""The most bytes of a file: it is held whole."""
+MAX_LINE = 1 << 24
+"""The most bytes between two line breaks of a text file: those of a record of 16,384 cells."""
+
 _WORKBOOKS = (".xlsx", ".xlsm")
 _TEXTS = (".csv", ".tsv", ".txt")
-_ZIP = b"PK\x03\x04"
-_OLE = bytes.fromhex("D0CF11E0A1B11AE1")
-_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
-_ODS = b"mimetypeapplication/vnd.oasis.opendocument"
-_OPEN_DOCUMENT = (".ods", ".fods")
-_RESAVE = "Open it in Excel or LibreOffice and save it as .xlsx or as CSV (UTF-8)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +39,24 @@ class Source:
 
 def load(path: Path) -> Source:
     """The file at `path`. Raises SheetError where it is no spreadsheet that can be read."""
-    if path.suffix.casefold() in _OPEN_DOCUMENT:
-        raise _open_document(path)
     data = _bytes(path)
-    if not data.strip():
-        raise SheetError(f"{path}: the file is empty", hint="Save the sheet again, or export one.")
-    if data.startswith(_OLE):
-        raise _ole(path, data)
-    if data.startswith(_ZIP):
-        if _ODS in data[:128]:
-            raise _open_document(path)
+    kind = foreign(path.name, data)
+    if kind is not None:
+        raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
+    if is_workbook(data):
         return Source(path, "workbook", data)
     suffix = path.suffix.casefold()
     if suffix in _WORKBOOKS:
-        raise SheetError(
-            f"{path}: this is not an Excel workbook, whatever its name says; it begins with "
-            f"{data[:16]!r}",
-            hint="It may be damaged, or a CSV or web page with a wrong name. " + _RESAVE,
-        )
+        raise _no_workbook(path, data)
     if suffix not in _TEXTS:
         raise SheetError(
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that is read",
-            hint=f"These are: {', '.join(_WORKBOOKS + _TEXTS)}. {_RESAVE}",
+            hint=f"These are: {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
+    kind = unreadable_text(data)
+    if kind is not None:
+        raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
+    _check_lines(path, data)
     return Source(path, "text", data)
 
 
@@ -71,13 +67,12 @@ def _bytes(path: Path) -> bytes:
             raise SheetError(
                 f"{path}: this is a device or a pipe, no file", hint="Save the sheet as a file."
             )
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return _whole(path, file)
     except FileNotFoundError:
-        near = sorted(p.name for p in path.parent.glob("*") if p.suffix in _WORKBOOKS + _TEXTS)
-        found = f"In {path.parent} there are: {', '.join(near[:8])}." if near else ""
-        raise SheetError(f"{path}: there is no such file", hint=found) from None
+        raise SheetError(f"{path}: there is no such file", hint=_found(path.parent)) from None
     except IsADirectoryError:
-        raise SheetError(f"{path}: this is a folder", hint="Name a file in it.") from None
+        raise SheetError(f"{path}: this is a folder", hint=_found(path)) from None
     except PermissionError:
         raise SheetError(
             f"{path}: you may not read this file",
@@ -86,19 +81,71 @@ def _bytes(path: Path) -> bytes:
     except SheetError:
         raise
     except (OSError, ValueError) as error:
-        raise SheetError(f"{path}: the file cannot be read: {error}") from None
+        raise SheetError(
+            f"{path}: the file cannot be read: {error}",
+            hint="See whether the path is right and the disk is there, and try again.",
+        ) from None
 
 
-def _open_document(path: Path) -> SheetError:
+def _whole(path: Path, file: BinaryIO) -> bytes:
+    before = os.fstat(file.fileno())
+    if before.st_size > MAX_SIZE:
+        raise SheetError(
+            f"{path}: the file has {before.st_size / 1e9:,.1f} GB, and a sheet may have "
+            f"{MAX_SIZE / 1e9:,.1f} GB",
+            hint="Split it into several sheets, or leave out the columns that are not needed.",
+        )
+    # One byte more than there was tells a file that grows, and no such file is read for ever.
+    data = file.read(before.st_size + 1)
+    after = os.fstat(file.fileno())
+    if len(data) != before.st_size or after.st_mtime_ns != before.st_mtime_ns:
+        raise SheetError(
+            f"{path}: the file changed while it was read",
+            hint="Wait until the program that writes it is done, and try again.",
+        )
+    return data
+
+
+def _found(folder: Path) -> str:
+    """A hint at the sheets of a folder."""
+    if not folder.is_dir():
+        return f"There is no folder {folder} either: see whether the path is right."
+    suffixes = _WORKBOOKS + _TEXTS
+    try:
+        names = sorted(each.name for each in folder.iterdir() if each.suffix in suffixes)
+    except OSError:
+        return "See whether the path is right."
+    return f"In {folder} there {_listed(names)}."
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "is no sheet"
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"{'are' if len(names) > 1 else 'is'} {', '.join(names[:8])}{more}"
+
+
+def _no_workbook(path: Path, data: bytes) -> SheetError:
+    text = all(byte >= 32 or byte in b"\t\r\n" for byte in data[:1024])
+    hint = "If it is CSV, give it a name that ends with .csv. " if text else ""
     return SheetError(
-        f"{path}: this is an OpenDocument sheet (.ods)", hint="Save it as .xlsx, and use that."
+        f"{path}: this is not an Excel workbook, whatever its name says; it begins with "
+        f"{data[:16]!r}",
+        hint=f"{hint}{RESAVE}" if text else "It is damaged, or not a sheet at all: fetch it anew.",
     )
 
 
-def _ole(path: Path, data: bytes) -> SheetError:
-    if _ENCRYPTED in data:
-        return SheetError(
-            f"{path}: the workbook is protected by a password",
-            hint="Save a copy without the password: File, Info, Protect Workbook, Encrypt.",
-        )
-    return SheetError(f"{path}: this is an old Excel file (.xls)", hint=_RESAVE)
+def _check_lines(path: Path, data: bytes) -> None:
+    at = 0
+    while len(data) - at > MAX_LINE:
+        # Backwards from the longest allowed line's end: few bytes are looked at.
+        stop = at + MAX_LINE
+        end = data.rfind(b"\n", at, stop) + 1 or data.rfind(b"\r", at, stop) + 1
+        if not end:
+            line = data.count(b"\n", 0, at) + 1
+            raise SheetError(
+                f"{path}: line {line} has more than {MAX_LINE / 1e6:,.0f} MB without a line break, "
+                "more than any row of a sheet",
+                hint="See in a text editor whether this is a table at all, and save it anew.",
+            )
+        at = end
