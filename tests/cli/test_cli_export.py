@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import BIG, Shell, to
+from openpyxl import load_workbook
 
 from petsync import read_sheet
 from petsync.sandbox import Sandbox
@@ -24,13 +25,13 @@ def test_export_is_in_sync_with_its_store(shell: Shell, box: Sandbox, suffix: st
     assert "In sync: all 6 rows agree" in plan.out
 
 
-@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".parquet"])
 def test_export_for_programs(shell: Shell, box: Sandbox, suffix: str) -> None:
-    """JSON and Parquet hold every pet, with exact ids."""
+    """JSON, JSON Lines and Parquet hold every pet, with exact ids."""
     assert shell("export", f"a{suffix}", *to(box)).code == 0
     path = Path(f"a{suffix}")
     assert str(BIG) in (
-        path.read_text("utf-8") if suffix == ".json" else str(pd.read_parquet(path)["id"].tolist())
+        path.read_text("utf-8") if "json" in suffix else str(pd.read_parquet(path)["id"].tolist())
     )
 
 
@@ -44,6 +45,34 @@ def test_only_some_statuses_and_tags(shell: Shell, box: Sandbox) -> None:
     assert ids("--status", "sold", "--status", "pending") == [3, 4, 5, BIG]
     assert ids("--tag", "calm") == [1, 3]
     assert ids("--tag", "calm", "--tag", "friendly", "--status", "sold") == [BIG]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
+def test_a_choice_of_pets_carries_its_base(shell: Shell, box: Sandbox, name: str) -> None:
+    """The base of a narrowed export holds the exported pets alone, and what was asked for."""
+    assert shell("export", name, *to(box), "--tag", "calm", "--status", "available").code == 0
+    base = read_sheet(name).base
+    assert base is not None
+    assert list(base.frame["id"]) == list(read_sheet(name).frame["id"])
+    assert (base.store, base.tags, base.statuses) == (box.url, ("calm",), ("available",))
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.csv"])
+def test_no_base_leaves_it_out(shell: Shell, box: Sandbox, name: str) -> None:
+    """With --no-base nothing is hidden in the file or beside it, and it is in sync all the same."""
+    assert shell("export", name, *to(box)).code == 0
+    assert shell("export", name, *to(box), "--no-base").code == 0
+    assert (read_sheet(name).base, read_sheet(name).base_refused) == (None, "")
+    assert not Path(f"{name}.petsync-base").exists()
+    assert shell("plan", name, *to(box), "--exit-code").code == 0
+
+
+def test_the_drop_down_has_the_profiles_statuses(shell: Shell, box: Sandbox) -> None:
+    """What the settings say of the service's statuses is offered, in that order."""
+    Path("petsync.toml").write_text('[service]\nstatuses = ["sold", "available"]\n')
+    assert shell("export", "a.xlsx", *to(box)).code == 0
+    lists = load_workbook("a.xlsx")["petsync lists"]
+    assert [cell.value for cell in lists["A"]][:2] == ["sold", "available"]
 
 
 def test_json_says_what_was_written(shell: Shell, box: Sandbox) -> None:

@@ -1,0 +1,233 @@
+"""A workbook that petsync writes helps the person who opens it, and forbids nothing."""
+
+import re
+import zipfile
+
+import openpyxl
+import pandas as pd
+import pytest
+from openpyxl.utils import get_column_letter
+from test_sheets_base import a_snapshot
+
+from petsync.errors import SheetError
+from petsync.model import Category, Pet, Tag
+from petsync.sheets import exact, read_sheet, write_sheet
+from petsync.sheets.choices import LISTS, SPARE
+from petsync.sheets.guide import GUIDE
+from petsync.sheets.resaved import resaved
+from petsync.table.columns import ACTIONS, COLUMNS
+from petsync.table.frame import frame_from_pets
+
+CATALOGUE = [
+    Pet(id=1, name="Bella", status="available", category=Category(1, "Dogs")),
+    Pet(id=2, name="Zoë", status="reserved", category=Category(2, "=Cats, big & small")),
+    Pet(id=3, photo_urls=tuple(f"https://a.example/{n}.jpg" for n in range(9))),
+    Pet(id=4, photo_urls=("https://a.example/1.jpg", "https://a.example/2.jpg")),
+    Pet(id=5, tags=tuple(Tag(n, "a rather long word") for n in range(20))),
+]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """The export of a small catalogue."""
+    path = tmp_path_factory.mktemp("export") / "my pets.xlsx"
+    write_sheet(a_snapshot(CATALOGUE), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def book(path):
+    """The same, as openpyxl reads it."""
+    return openpyxl.load_workbook(path)
+
+
+def validations(book):
+    """The drop-downs by the letter of their column."""
+    found = book["Pets"].data_validations.dataValidation
+    return {str(each.sqref)[0]: each for each in found}
+
+
+def offered(book, validation):
+    """What a drop-down offers."""
+    if validation.formula1.startswith('"'):
+        return validation.formula1.strip('"').split(",")
+    place = book.defined_names[validation.formula1].attr_text
+    tab, _, cells = place.rpartition("!")
+    return [cell.value for (cell,) in book[tab.strip("'")][cells.replace("$", "")]]
+
+
+def test_the_drop_downs_offer_what_there_is(book):
+    """Statuses of the profile, then those that occur; the categories; the actions; the marker."""
+    lists = validations(book)
+    assert offered(book, lists["C"]) == ["available", "pending", "sold", "reserved", "[clear]"]
+    assert offered(book, lists["D"]) == ["=Cats, big & small", "Dogs", "[clear]"]
+    assert offered(book, lists["H"]) == list(ACTIONS)
+    assert book[LISTS].sheet_state == "hidden"
+    assert {cell.data_type for row in book[LISTS].iter_rows() for cell in row} <= {"s", "n"}
+
+
+def test_the_drop_downs_reach_new_rows(book):
+    """Some hundred blank rows below the pets have them too."""
+    for column, validation in validations(book).items():
+        assert str(validation.sqref) == f"{column}2:{column}{len(CATALOGUE) + 1 + SPARE}"
+
+
+def test_the_drop_downs_forbid_nothing(book):
+    """What is not in a list is asked about at most; blank is always right; texts fit Excel."""
+    for validation in validations(book).values():
+        assert validation.allow_blank
+        assert not validation.showErrorMessage or validation.errorStyle == "warning"
+        assert len(validation.prompt or "") <= 255
+        assert len(validation.error or "") <= 225
+        assert max(len(validation.promptTitle or ""), len(validation.errorTitle or "")) <= 32
+
+
+def test_statuses_are_given_by_the_caller(tmp_path):
+    """The profile of the store says which statuses the drop-down begins with."""
+    write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx", statuses=("new", "available"))
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    assert offered(book, validations(book)["C"]) == ["new", "available", "reserved", "[clear]"]
+
+
+def test_a_list_leaves_out_what_a_cell_cannot_show(tmp_path):
+    """A category of invisible or far too long text does not break the workbook."""
+    names = ["a\x01", "b\r\nc", "_x0041_", "x" * 300, "d"]
+    frame = frame_from_pets(Pet(id=n, category=Category(n, c)) for n, c in enumerate(names))
+    write_sheet(frame, tmp_path / "a.xlsx", clear="")
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
+    assert offered(book, validations(book)["D"]) == ["d"]
+    assert read_sheet(tmp_path / "a.xlsx").frame["category"].tolist() == names
+
+
+def test_the_guide_explains_every_column_and_action(book):
+    """The second worksheet says where the pets are from, what is what, and what to do next."""
+    assert book.sheetnames[:2] == ["Pets", GUIDE]
+    assert book.active.title == "Pets"
+    said = [str(cell.value) for row in book[GUIDE].iter_rows() for cell in row if cell.value]
+    text = "\n".join(said)
+    assert "5 pets of http://shop.example/v2/ü, as they were on 21 November 2026, 12:30" in text
+    assert 'petsync plan "my pets.xlsx"' in text
+    assert "says nothing" in text
+    assert "[clear]" in said
+    for name in (*COLUMNS, "action"):
+        assert f"{name}:" in said
+    for action in ACTIONS:
+        assert action in text
+    assert min(cell.font.size for row in book[GUIDE].iter_rows() for cell in row) >= 11
+
+
+def test_the_guide_is_never_read_as_pets(path, tmp_path):
+    """Not even where the pets' worksheet is gone, or the guide is named."""
+    with pytest.raises(SheetError, match="no column"):
+        read_sheet(path, tab=GUIDE)
+    book = openpyxl.load_workbook(path)
+    del book["Pets"]
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(SheetError, match="no column"):
+        read_sheet(tmp_path / "a.xlsx")
+
+
+def test_an_export_has_no_finding(path):
+    """What petsync wrote itself it never complains about."""
+    sheet = read_sheet(path, known_statuses=["reserved"])
+    assert sheet.findings.empty
+    assert sheet.tab == "Pets"
+
+
+def test_no_green_triangles_and_no_tall_rows(path, book):
+    """Digits are text on purpose; a pet with nine photos is as tall as one with three."""
+    with zipfile.ZipFile(path) as package:
+        part = package.read("xl/worksheets/sheet1.xml").decode()
+    (ignored,) = re.findall(r'<ignoredError sqref="([^"]*)" numberStoredAsText="1"/>', part)
+    assert ignored == f"A2:{get_column_letter(8)}{len(CATALOGUE) + 1 + SPARE}"
+    heights = [book["Pets"].row_dimensions[row].height for row in range(2, 7)]
+    assert heights[0] == heights[1] < heights[3] < heights[2] == heights[4] <= 45
+    assert book["Pets"]["G4"].alignment.wrap_text
+
+
+def test_new_rows_are_text_too(book):
+    """An id that is typed into a blank row is not turned into a number."""
+    assert {book["Pets"].column_dimensions[letter].number_format for letter in "ABEH"} == {"@"}
+
+
+def test_it_prints_well_and_tells_no_names(path, book):
+    """Landscape, as wide as a page, the header on each; nothing of who or where."""
+    sheet = book["Pets"]
+    assert sheet.page_setup.orientation == "landscape"
+    assert (sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight) == (1, 0)
+    assert sheet.print_title_rows == "$1:$1"
+    assert book.properties.title == "Pets of http://shop.example/v2/ü"
+    assert book.properties.creator == "petsync"
+    assert book.properties.lastModifiedBy is None
+
+
+def test_actions_colour_their_row(book):
+    """A row that asks for a delete, an add or to be passed over shows it."""
+    rules = [rule for each in book["Pets"].conditional_formatting for rule in each.rules]
+    formulas = " ".join(rule.formula[0] for rule in rules)
+    assert all(f'TRIM($H2)="{word}"' in formulas for word in ("delete", "add", "ignore"))
+
+
+@pytest.mark.parametrize("tab", [GUIDE, "PETSYNC LISTS", "petsync texts"])
+def test_petsyncs_own_worksheets_keep_their_names(tmp_path, tab):
+    """The pets' worksheet cannot have the name of one that petsync adds."""
+    with pytest.raises(SheetError, match="petsync itself"):
+        write_sheet(frame_from_pets(CATALOGUE), tmp_path / "a.xlsx", tab=tab)
+
+
+FRAGILE = [Pet(id=1, name="a\r\nb"), Pet(id=2, name="a\nb"), Pet(id=3, name="_x0041_x0042_")]
+
+
+def as_libreoffice_saves(path, names):
+    """Change the names in a workbook."""
+    book = openpyxl.load_workbook(path)
+    for row, name in enumerate(names, 2):
+        book["Pets"].cell(row, 2).value = name
+    book.save(path)
+
+
+def test_what_a_program_mangled_is_no_edit(tmp_path):
+    """A text that is just what LibreOffice makes of it is read as it was, by its pet's id."""
+    path = tmp_path / "a.xlsx"
+    write_sheet(frame_from_pets(FRAGILE), path)
+    as_libreoffice_saves(
+        path, ["a\nb", "a\nb", resaved(FRAGILE[2].name)[0].replace("_", "_x005F_")]
+    )
+    assert read_sheet(path).frame["name"].tolist() == [pet.name for pet in FRAGILE]
+    as_libreoffice_saves(path, ["a b", "a\nb\n", "AB"])
+    assert read_sheet(path).frame["name"].tolist() == ["a b", "a\nb\n", "AB"]
+
+
+def test_forged_exact_texts_change_nothing(tmp_path):
+    """The hidden worksheet cannot make a cell say what no program would have made of it."""
+    path = tmp_path / "a.xlsx"
+    write_sheet(frame_from_pets(FRAGILE), path)
+    book = openpyxl.load_workbook(path)
+    forged = exact.exact_lines({"id": ["1", "2"], "name": ["Rex\r\n", "evil\r\nname"]})
+    for row, line in enumerate(forged, 1):
+        book[exact.TAB].cell(row, 1).value = line
+    book.save(path)
+    assert read_sheet(path).frame["name"].tolist()[1:] == [pet.name for pet in FRAGILE[1:]]
+    book[exact.TAB].cell(2, 1).value = "AAAA"
+    book.save(path)
+    assert len(read_sheet(path)) == 3
+
+
+def test_most_workbooks_have_no_exact_texts(book, tmp_path):
+    """Only where a text is in danger are there any, and never in an export without base."""
+    assert exact.TAB not in book.sheetnames
+    write_sheet(frame_from_pets(FRAGILE), tmp_path / "a.xlsx")
+    assert exact.TAB in openpyxl.load_workbook(tmp_path / "a.xlsx").sheetnames
+    write_sheet(frame_from_pets(FRAGILE), tmp_path / "b.xlsx", base=False)
+    names = openpyxl.load_workbook(tmp_path / "b.xlsx").sheetnames
+    assert names == ["Pets", GUIDE, LISTS]
+
+
+def test_json_lines_have_a_pet_each(tmp_path):
+    """Every line of .jsonl is one pet as the service has it, exact and with unknown fields."""
+    catalogue = [Pet(id=2**63 - 1, name="a\nb", extra={"color": "red"}), Pet(id=1)]
+    write_sheet(frame_from_pets(catalogue), tmp_path / "pets.jsonl")
+    frame = pd.read_json(tmp_path / "pets.jsonl", lines=True, dtype=False)
+    assert frame["id"].tolist() == [2**63 - 1, 1]
+    assert frame["color"].tolist()[0] == "red"
+    assert (tmp_path / "pets.jsonl").read_bytes().count(b"\n") == 2
