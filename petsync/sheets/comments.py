@@ -115,7 +115,7 @@ class Comments:
             return
         self._texts[address] = text
         said = (match[0] for _, piece, _ in rest for match in _OURS.finditer(piece.text))
-        self.removed[address] = "\n" + "".join(said)
+        self.removed[address] = "".join(said)
         for run, piece, left in rest:
             if run is not piece and not left.strip() and piece.text.strip():
                 self._splices.replace(run.start, run.end, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from petsync.sheets import shapes
 from petsync.sheets.comments import Comments
@@ -26,12 +25,12 @@ def draw(
     data = shapes.without_boxes(
         parts.read(name) if name else shapes.new_shapes(), set(map(_cell, comments.gone))
     )
-    lines = {address: -lines_of(text) for address, text in comments.removed.items()}
+    lines = {_cell(address): -_added(text) for address, text in comments.removed.items()}
     for mark in speaking:
+        cell = mark.row - 1, mark.column
         if mark.address in comments.others:
-            lines[mark.address] = lines.get(mark.address, 0) + lines_of(mark.text) + 2
-    sizes = {_cell(at): partial(layout.taller, lines=more) for at, more in lines.items() if more}
-    data = shapes.resized(data, sizes)
+            lines[cell] = lines.get(cell, 0) + _added(mark.text)
+    data = shapes.resized(data, lines, layout.taller)
     boxes = (
         ((mark.row - 1, mark.column), layout.box(mark.row - 1, mark.column, lines_of(mark.text)))
         for mark in speaking
@@ -50,6 +49,11 @@ def _name(parts: Parts, part: str, sheet: Worksheet) -> str:
     drawing = sheet.root.one("legacyDrawing")
     targets = {each.id: each.target for each in parts.relations(part)}
     return targets.get(drawing.get("id"), "") if drawing is not None else ""
+
+
+def _added(text: str) -> int:
+    """The lines that petsync's words take below a person's, with the blank one between."""
+    return lines_of(text) + 1
 
 
 def _free_block(parts: Parts) -> int:

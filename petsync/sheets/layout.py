@@ -62,10 +62,11 @@ class Layout:
         bottom, down = self._along(box[6], box[7] + lines * _LINE, self._height, _LAST_ROW)
         return (*box[:6], bottom, down)
 
-    def _along(
-        self, start: int, pixels: int, size: Callable[[int], int], last: int
-    ) -> tuple[int, int]:
-        at = start
+    def _along(self, at: int, pixels: int, size: _Size, last: int) -> tuple[int, int]:
+        """The column or row, and the pixels into it, that are so far from the start of `at`."""
+        while pixels < 0 < at:
+            at -= 1
+            pixels += size(at)
         while at < last and pixels >= size(at):
             pixels -= size(at)
             at += 1

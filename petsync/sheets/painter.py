@@ -12,7 +12,7 @@ from petsync.sheets.worksheet import New, Row
 
 __all__ = ["ERROR", "WARNING", "Painter"]
 
-ERROR, WARNING = "FFC8CD", "FFEE9E"
+ERROR, WARNING = "FFB9BE", "FFE985"
 """The colours: not those that spreadsheet programs offer, so that petsync knows its own."""
 
 

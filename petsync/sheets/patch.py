@@ -122,7 +122,9 @@ class _Desk:
         colour = _COLOURS.get(text, "") if name == "outcome" else ""
         if name in self.free:
             beside = self.places.get("status", self.places.get("name", 0))
-            return self.styles.text(row.style(beside), colour, wrapped=name == "message")
+            # In a row of fixed height a second line would only hide the first.
+            wrapped = name == "message" and not row.is_fixed
+            return self.styles.text(row.style(beside), colour, wrapped=wrapped)
         own = row.style(self.places[name])
         if name != "outcome":
             return own

@@ -21,12 +21,16 @@ _NAMESPACES = {
     "x": "urn:schemas-microsoft-com:office:excel",
 }
 _BLOCK = 1024
-_SHAPE = re.compile(rb"<v:shape\s.*?</v:shape\s*>", re.DOTALL)
+# Whatever prefix a program gives to the namespaces.
+_P = rb"(?:[\w.-]+:)?"
+_SHAPE = re.compile(rb"<%bshape\s.*?</%bshape\s*>" % (_P, _P), re.DOTALL)
 _NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
-_ROW = re.compile(rb"<x:Row\s*>\s*([0-9]+)\s*<")
-_COLUMN = re.compile(rb"<x:Column\s*>\s*([0-9]+)\s*<")
-_ANCHOR = re.compile(rb"(?<=<x:Anchor>)[0-9,\s]+(?=</x:Anchor>)")
-_BLOCKS = re.compile(rb"<o:idmap\s[^>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']")
+_ROW = re.compile(rb"<%bRow\s*>\s*([0-9]+)\s*<" % _P)
+_COLUMN = re.compile(rb"<%bColumn\s*>\s*([0-9]+)\s*<" % _P)
+_ANCHOR = re.compile(rb"(<%bAnchor\s*>)([0-9,\s]+)(?=</%bAnchor)" % (_P, _P))
+_BLOCKS = re.compile(rb"<%bidmap\s[^>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']" % _P)
+_HEIGHT = re.compile(rb"(?<![\w-])(height:\s*)([0-9]+(?:\.[0-9]+)?)(px|pt)")
+_LINE = {b"px": 15, b"pt": 11.25}
 _ROOT = re.compile(rb"<xml\b[^>]*>")
 _TYPE = (
     '<v:shapetype id="_x0000_t202" coordsize="21600,21600" o:spt="202" '
@@ -62,12 +66,16 @@ def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
     return _each_note(data, lambda shape, cell: b"" if cell in cells else shape)
 
 
-def resized(data: bytes, cells: Mapping[Cell, Callable[[Box], Box]]) -> bytes:
-    """The part with the boxes on these cells made larger or smaller."""
+def resized(data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int], Box]) -> bytes:
+    """The part with the boxes on these cells made larger by so many lines, or smaller."""
 
     def size(shape: bytes, cell: Cell) -> bytes:
-        change = cells.get(cell)
-        return _ANCHOR.sub(lambda match: _anchored(match[0], change), shape) if change else shape
+        more = lines.get(cell, 0)
+        if not more:
+            return shape
+        if _ANCHOR.search(shape):
+            return _ANCHOR.sub(lambda match: match[1] + _anchored(match[2], more, taller), shape)
+        return _HEIGHT.sub(lambda match: _heightened(match, more), shape, count=1)
 
     return _each_note(data, size)
 
@@ -99,12 +107,18 @@ def _each_note(data: bytes, change: Callable[[bytes, Cell], bytes]) -> bytes:
     return _SHAPE.sub(changed, data)
 
 
-def _anchored(text: bytes, change: Callable[[Box], Box]) -> bytes:
+def _anchored(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> bytes:
     try:
         a, b, c, d, e, f, g, h = map(int, text.split(b","))
     except ValueError:
         return text
-    return ", ".join(map(str, change((a, b, c, d, e, f, g, h)))).encode()
+    return ", ".join(map(str, taller((a, b, c, d, e, f, g, h), more))).encode()
+
+
+def _heightened(match: re.Match[bytes], more: int) -> bytes:
+    """A box without an anchor, as openpyxl writes it, is as high as its style says."""
+    height = max(float(match[2]) + more * _LINE[match[3]], 0)
+    return match[1] + f"{height:g}".encode() + match[3]
 
 
 def _opened(data: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ _SECTIONS = {
     "cellXfs": '<{0}cellXfs count="1"><{0}xf xfId="0"/></{0}cellXfs>',
 }
 _TEXT = "49"
+_WRAP = re.compile(r"\swrapText\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 _SHOWN, _BENEATH = "FF", "FE"
 
 
@@ -92,7 +94,7 @@ class Styles:
         content = old.content
         if wrapped:
             attributes["applyAlignment"] = "1"
-            content = f'<{self._root.prefix}alignment vertical="top" wrapText="1"/>'
+            content = _wrapped(old.content, f"<{self._root.prefix}alignment")
         plain = self._format_at(_Format({**attributes, "fillId": "0"}, content))
         return self.painted(plain, colour) if colour else plain
 
@@ -204,6 +206,13 @@ def _fill(element: Element) -> _Fill:
         dict(front.attributes) if front else {},
         dict(back.attributes) if back else {},
     )
+
+
+def _wrapped(content: str, alignment: str) -> str:
+    """The content of a format whose text is broken into lines."""
+    if alignment not in content:
+        return f'{alignment} wrapText="1"/>{content}'
+    return _WRAP.sub("", content).replace(alignment, f'{alignment} wrapText="1"', 1)
 
 
 def _opaque(colour: Mapping[str, str]) -> dict[str, str]:

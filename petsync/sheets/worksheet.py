@@ -48,11 +48,10 @@ class Row:
             return _number(self.element.get("s"))
         return self.styles(column)
 
-    def value(self, column: int) -> str:
-        """What is written in the cell; of a shared text its number."""
-        cell = self.cells.get(column)
-        parts = cell.walk() if cell is not None else ()
-        return "".join(part.text for part in parts if part.local in ("v", "t"))
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a person chose the row's height."""
+        return self.element is not None and self.element.get("customHeight") in ("1", "true")
 
     def has_formula(self, column: int) -> bool:
         """Whether the cell has a formula."""

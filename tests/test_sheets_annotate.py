@@ -1,0 +1,493 @@
+"""annotate_sheet: the user's own workbook with every finding at its cell, all else untouched."""
+
+import re
+import time
+from pathlib import Path
+
+import openpyxl
+import pytest
+from books import OURS, ROWS, add, change, parts, plain, prefixed, rich, strict
+from openpyxl.styles import PatternFill
+
+from petsync.errors import SheetError
+from petsync.sheets import annotate_sheet, read_sheet
+from petsync.sheets.annotation import MOST_COMMENTS
+from petsync.sheets.painter import ERROR, WARNING
+
+SAMPLES = Path(__file__).parent.parent / "sample_data"
+
+
+def annotated(path, out=None):
+    """The copy's path, what was said of it, and its worksheet as openpyxl reads it."""
+    out = out or path.with_name("out.xlsx")
+    sheet = read_sheet(path)
+    done = annotate_sheet(sheet, out)
+    return out, done, openpyxl.load_workbook(out)[sheet.tab or "Pets"]
+
+
+def colours(worksheet):
+    """The cells with one of petsync's colours."""
+    return {
+        cell.coordinate: cell.fill.fgColor.rgb[2:]
+        for row in worksheet.iter_rows()
+        for cell in row
+        if cell.fill.fgColor.rgb in ("FF" + ERROR, "FF" + WARNING)
+    }
+
+
+def comments(worksheet):
+    """The texts of the comments by cell."""
+    return {
+        cell.coordinate: cell.comment.text
+        for row in worksheet.iter_rows()
+        for cell in row
+        if cell.comment
+    }
+
+
+def test_each_finding_is_at_its_cell(tmp_path):
+    """An error is red and a warning yellow, and the comment tells the problem and the cure."""
+    _, done, sheet = annotated(rich(tmp_path / "pets.xlsx"))
+    assert colours(sheet)["C3"] == colours(sheet)["A4"] == ERROR
+    assert colours(sheet)["D3"] == WARNING
+    assert done.cells == len(colours(sheet))
+    text = comments(sheet)["C3"]
+    assert text.startswith("petsync: The store has no such status.\nWrite sold")
+    assert text.endswith(" (unknown-status)")
+    assert sheet["C3"].comment.author == "petsync"
+    assert comments(sheet).keys() == colours(sheet).keys()
+
+
+def test_every_planted_mistake_of_the_samples_is_marked(tmp_path):
+    """In the edited catalogue each cell with a finding is coloured and commented, no other is."""
+    sheet = read_sheet(SAMPLES / "catalogue_edited.xlsx")
+    _, done, marked = annotated(SAMPLES / "catalogue_edited.xlsx", tmp_path / "out.xlsx")
+    found = {each.address.rpartition("!")[2] for each in sheet.problems}
+    assert colours(marked).keys() == comments(marked).keys() == found
+    assert done.cells == len(found) > 40
+
+
+def test_the_copy_reads_like_the_original(tmp_path):
+    """The copy's findings and rows are those of the sheet."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "really?")])
+    first, again = read_sheet(path), read_sheet(annotated(path)[0])
+    assert again.problems == first.problems
+    assert again.frame.equals(first.frame)
+    assert again.others.equals(first.others)
+
+
+def test_all_findings_of_a_cell_are_in_one_comment(tmp_path):
+    """Several findings of one cell are paragraphs of its one comment."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "tags"], ["1", "calm;;; calm; x"]])
+    sheet = read_sheet(path)
+    assert len(sheet.problems) > 1
+    _, done, marked = annotated(path)
+    assert done.cells == 1
+    for problem in sheet.problems:
+        assert problem.problem in comments(marked)["B2"]
+        assert f"({problem.rule})" in comments(marked)["B2"]
+
+
+def test_every_other_byte_stays(tmp_path):
+    """No part changes but the worksheet, the styles, the content types and the relations; in the
+    worksheet nothing but the marked cells' style and the name of the drawing.
+    """
+    path = rich(tmp_path / "pets.xlsx")
+    out, done, sheet = annotated(path)
+    old, new = parts(path), parts(out)
+    assert old.keys() <= new.keys()
+    changed = {name for name in old if old[name] != new[name]}
+    assert changed == {
+        "[Content_Types].xml",
+        "xl/styles.xml",
+        "xl/worksheets/sheet1.xml",
+        "xl/worksheets/_rels/sheet1.xml.rels",
+    }
+    text = new["xl/worksheets/sheet1.xml"]
+    text = re.sub(rb"<legacyDrawing [^>]*/>", b"", text)
+    marked = "|".join(colours(sheet)).encode()
+    assert unstyled(text, marked) == unstyled(old["xl/worksheets/sheet1.xml"], marked)
+    assert done.cells == len(colours(sheet)) > 3
+
+
+def unstyled(text, cells):
+    """A worksheet without the styles of these cells."""
+
+    def bare(match):
+        pairs = re.findall(rb' ([a-z]+)="([^"]*)"', match[0])
+        return b"<c " + repr([pair for pair in pairs if pair[0] != b"s"]).encode()
+
+    return re.sub(rb'<c(?: [a-z]+="[^"]*")* r="(?:%b)"(?: [a-z]+="[^"]*")* ?' % cells, bare, text)
+
+
+def test_a_cell_keeps_the_rest_of_its_format(tmp_path):
+    """Only the fill of a marked cell changes: number format, border and font stay."""
+    path = rich(tmp_path / "pets.xlsx")
+    before, after = openpyxl.load_workbook(path)["Pets"]["C3"], annotated(path)[2]["C3"]
+    assert after.number_format == before.number_format == "0.00"
+    assert repr(after.border) == repr(before.border)
+    assert repr(after.font) == repr(before.font)
+    assert repr(before.fill) != repr(after.fill)
+
+
+def test_formulas_keep_their_values(tmp_path):
+    """A formula and its cached value are as they were."""
+    path = rich(tmp_path / "pets.xlsx")
+    out = annotated(path)[0]
+    assert openpyxl.load_workbook(out)["Pets"]["E4"].value == "=SUM(E2:E3)"
+    assert openpyxl.load_workbook(out, data_only=True)["Pets"]["E4"].value == 30
+
+
+def test_people_keep_their_comments(tmp_path):
+    """A person's comments stay, on other cells, other sheets and, above petsync's words, on the
+    marked cell; it is said that they were added to.
+    """
+    said = [("A2", "is that right?"), ("C3", "Mia told me so")]
+    path = rich(tmp_path / "pets.xlsx", comments=said, notes=[("A1", "for us")])
+    out, done, sheet = annotated(path)
+    texts = comments(sheet)
+    assert texts["A2"] == "is that right?"
+    assert texts["C3"].startswith("Mia told me so\n\npetsync: The store has no such status.")
+    assert openpyxl.load_workbook(out)["Notes"]["A1"].comment.text == "for us"
+    assert "1 cell has a comment already; petsync's words stand below it." in done.lost
+    assert sheet["C3"].comment.author == "Anna"
+
+
+def test_annotating_again_does_not_pile_up(tmp_path):
+    """Annotating an annotated copy gives the same comments, colours and styles."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
+    one, _, first = annotated(path)
+    two, _, second = annotated(one, tmp_path / "two.xlsx")
+    assert comments(second) == comments(first)
+    assert colours(second) == colours(first)
+    assert parts(two)["xl/styles.xml"] == parts(one)["xl/styles.xml"]
+    assert parts(two)["xl/worksheets/sheet1.xml"] == parts(one)["xl/worksheets/sheet1.xml"]
+    assert boxes(two) == boxes(one)
+    assert len(boxes(two)) == len(comments(first))
+
+
+def boxes(path):
+    """The anchor or the style of each comment's box, by column and row from 0."""
+    text = b"".join(data for name, data in parts(path).items() if name.endswith(".vml"))
+    found = {}
+    for shape in re.findall(rb"<\w+:shape .*?:shape>", text, re.DOTALL):
+        place = tuple(
+            int(re.search(rb":%b>([0-9]+)" % way, shape)[1]) for way in (b"Column", b"Row")
+        )
+        size = re.search(rb"Anchor>[0-9, ]+", shape) or re.search(rb'style="[^"]*"', shape)
+        found[place] = size[0]
+    return found
+
+
+def high(style):
+    """The height in pixels that a style gives a box."""
+    return int(re.search(rb"height:([0-9]+)px", style)[1])
+
+
+def test_the_box_of_a_persons_comment_grows_and_shrinks(tmp_path):
+    """The box makes room for what petsync adds, and is as before when that goes."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
+    one, _, _ = annotated(path)
+    assert high(boxes(one)[2, 2]) == high(boxes(path)[2, 2]) + 15 * 5
+    change(one, {"sheet1.xml": lambda data: data.replace(b"solld", b"sold")})
+    two, _, sheet = annotated(one, tmp_path / "two.xlsx")
+    assert comments(sheet)["C3"] == "Mia told me so"
+    assert boxes(two)[2, 2] == boxes(path)[2, 2]
+
+
+def test_an_anchored_box_grows_by_whole_rows(tmp_path):
+    """A box with an anchor, as Excel has it, reaches further down, and back up again."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
+    anchor = rb"\1<ns2:Anchor>3, 15, 1, 10, 5, 31, 4, 9</ns2:Anchor>"
+    data = rb"(<ns2:ClientData[^>]*>)"
+    change(path, {"Drawing1.vml": lambda text: re.sub(data, anchor, text)})
+    one, _, _ = annotated(path)
+    assert boxes(one)[2, 2] == b"Anchor>3, 15, 1, 10, 5, 31, 8, 4"
+    change(one, {"sheet1.xml": lambda text: text.replace(b"solld", b"sold")})
+    two, _, _ = annotated(one, tmp_path / "two.xlsx")
+    assert boxes(two)[2, 2] == b"Anchor>3, 15, 1, 10, 5, 31, 4, 9"
+
+
+def test_a_mended_cell_gets_its_own_colour_back(tmp_path):
+    """What was mended in an annotated copy loses petsync's colour and comment; the fill that the
+    cell had, and what a person said of it, come back.
+    """
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "Mia told me so")])
+    one = annotated(path)[0]
+    book = openpyxl.load_workbook(one)
+    book["Pets"]["C3"].value, book["Pets"]["A4"].value = "sold", "3"
+    book.save(one)
+    _, _, sheet = annotated(one, tmp_path / "two.xlsx")
+    assert sheet["C3"].fill.fgColor.rgb[2:] == "00FF00"
+    assert sheet["C3"].number_format == "0.00"
+    assert comments(sheet)["C3"] == "Mia told me so"
+    assert "A4" not in colours(sheet)
+    assert "A4" not in comments(sheet)
+
+
+def test_an_answer_to_petsync_is_kept(tmp_path):
+    """What a person wrote into petsync's comment stays when petsync's words go."""
+    one = annotated(rich(tmp_path / "pets.xlsx"))[0]
+    answer = rb"(\(unknown-status\))</t>"
+    change(one, {"comments1.xml": lambda data: re.sub(answer, rb"\1&#10;Anna: it is</t>", data)})
+    _, _, sheet = annotated(one, tmp_path / "two.xlsx")
+    assert comments(sheet)["C3"].startswith("Anna: it is\n\npetsync: The store")
+    assert comments(sheet)["C3"].count("petsync:") == 1
+
+
+def test_blank_and_absent_cells_are_marked(tmp_path):
+    """A finding on a cell that is not in the file makes one, with the format of its column."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name", "status"], [None, None, "sold"]])
+    book = openpyxl.load_workbook(path)
+    book.active.column_dimensions["B"].number_format = "@"
+    book.save(path)
+    change(path, {"sheet1.xml": lambda data: re.sub(rb'<c r="[AB]2"[^>]*/>', b"", data)})
+    out, _, sheet = annotated(path)
+    assert colours(sheet) == {"B2": ERROR}
+    assert sheet["B2"].number_format == "@"
+    assert parts(out)["xl/worksheets/sheet1.xml"].index(b'"B2"') < parts(out)[
+        "xl/worksheets/sheet1.xml"
+    ].index(b'"C2"')
+
+
+def test_the_mark_of_a_merged_cell_is_at_the_one_that_is_seen(tmp_path):
+    """Of merged cells only the first is drawn, so it carries what is said of all of them."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "status"], ["1", "sold"], ["2", None]])
+    book = openpyxl.load_workbook(path)
+    book.active.merge_cells("B2:B3")
+    book.save(path)
+    _, done, sheet = annotated(path)
+    assert done.cells == 1
+    assert colours(sheet) == {"B2": ERROR}
+    assert "merged" in comments(sheet)["B2"]
+
+
+def test_elements_with_a_prefix_are_marked_too(tmp_path):
+    """Where the elements of worksheet and styles have a prefix, what is added has it too."""
+    path = rich(tmp_path / "pets.xlsx")
+    change(path, {"sheet1.xml": prefixed, "styles.xml": prefixed})
+    out = annotated_without_openpyxl(path)
+    text = parts(out)["xl/worksheets/sheet1.xml"]
+    assert b"<x:legacyDrawing " in text
+    assert re.search(rb'<x:c r="C3" s="[0-9]+"', text) or re.search(rb'<x:c [^>]*r="C3"', text)
+    assert re.search(rb"<x:xf [^>]*applyFill", parts(out)["xl/styles.xml"])
+
+
+def annotated_without_openpyxl(path):
+    """The copy of a workbook that openpyxl cannot read but calamine can."""
+    sheet, out = read_sheet(path), path.with_name("out.xlsx")
+    annotate_sheet(sheet, out)
+    again = read_sheet(out)
+    assert again.problems == sheet.problems
+    assert again.frame.equals(sheet.frame)
+    return out
+
+
+def test_a_strict_workbook_stays_strict(tmp_path):
+    """In a strict workbook the new relations and the comments have the strict names."""
+    path = rich(tmp_path / "pets.xlsx")
+    change(path, {"": strict})
+    out = annotated_without_openpyxl(path)
+    new = b"".join(parts(out).values())
+    assert b"http://purl.oclc.org/ooxml/officeDocument/relationships/comments" in new
+    assert b"http://purl.oclc.org/ooxml/officeDocument/relationships/vmlDrawing" in new
+    assert OURS.encode() not in parts(out)["xl/comments1.xml"]
+
+
+def test_a_workbook_without_styles_gets_them(tmp_path):
+    """Even a workbook that has no styles part can be coloured."""
+    path = plain(tmp_path / "pets.xlsx", ROWS)
+    old = parts(path)
+    gone = (rb'<(?:Override|Relationship)[^>]*styles\.xml"[^>]*>', rb"styles.xml")
+    path.unlink()
+    add(
+        path,
+        **{
+            name: re.sub(gone[0], b"", data)
+            for name, data in old.items()
+            if not name.endswith("styles.xml")
+        },
+    )
+    change(path, {"sheet1.xml": lambda data: re.sub(rb' s="[0-9]+"', b"", data)})
+    _, _, sheet = annotated(path)
+    assert colours(sheet)["C3"] == ERROR
+
+
+def test_macros_stay_in_an_xlsm(tmp_path):
+    """An .xlsm keeps its macros byte for byte; a copy named .xlsx leaves them out and says so."""
+    path = rich(tmp_path / "pets.xlsm")
+    add(path, **{"xl/vbaProject.bin": b"\xd0\xcf macros"})
+    relation = (
+        b'<Relationship Id="rId99" Type="http://schemas.microsoft.com/office/2006/relationships/'
+        b'vbaProject" Target="vbaProject.bin"/></Relationships>'
+    )
+    macro = b"application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+    change(
+        path,
+        {
+            "workbook.xml.rels": lambda data: data.replace(b"</Relationships>", relation),
+            "Types].xml": lambda data: data.replace(
+                b"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml", macro
+            ).replace(b"<Override", b'<Default Extension="bin" ContentType="x/y"/><Override', 1),
+        },
+    )
+    out, done, _ = annotated(path, tmp_path / "out.xlsm")
+    assert parts(out)["xl/vbaProject.bin"] == b"\xd0\xcf macros"
+    assert macro in parts(out)["[Content_Types].xml"]
+    assert done.lost == tuple(text for text in done.lost if "macros" not in text)
+    out, done, _ = annotated(path, tmp_path / "out.xlsx")
+    assert "xl/vbaProject.bin" not in parts(out)
+    assert macro not in parts(out)["[Content_Types].xml"]
+    assert b"vbaProject" not in parts(out)["xl/_rels/workbook.xml.rels"]
+    assert any("macros are left out" in text for text in done.lost)
+
+
+def test_a_signature_that_no_longer_holds_is_left_out(tmp_path):
+    """A digital signature goes, with all that refers to it, and that is said."""
+    path = plain(tmp_path / "pets.xlsx", ROWS)
+    add(path, **{"_xmlsignatures/origin.sigs": b"", "_xmlsignatures/sig1.xml": b"<s/>"})
+    origin = (
+        b'<Relationship Id="rIdS" Type="http://schemas.openxmlformats.org/package/2006/'
+        b'relationships/digital-signature/origin" Target="_xmlsignatures/origin.sigs"/>'
+        b"</Relationships>"
+    )
+    change(path, {"_rels/.rels": lambda data: data.replace(b"</Relationships>", origin)})
+    out, done, _ = annotated(path)
+    assert not [name for name in parts(out) if "signature" in name]
+    assert b"signature" not in parts(out)["_rels/.rels"]
+    assert any("signature is left out" in text for text in done.lost)
+
+
+def test_what_may_hide_a_mark_is_said(tmp_path):
+    """Conditional formats, protection, patterns and hidden rows are told in sentences."""
+    path = rich(tmp_path / "pets.xlsx")
+    book = openpyxl.load_workbook(path)
+    sheet = book["Pets"]
+    sheet.protection.sheet = True
+    sheet.row_dimensions[4].hidden = True
+    sheet["A4"].fill = PatternFill("lightGrid", fgColor="0000FF")
+    book.save(path)
+    _, done, _ = annotated(path)
+    told = "\n".join(done.lost)
+    assert "1 cell is in the range of a conditional format" in told
+    assert "The sheet is protected" in told
+    assert "1 cell has a pattern" in told
+    assert "in hidden rows" in told
+
+
+def test_a_conversation_is_not_written_into(tmp_path):
+    """A cell with a threaded comment is coloured, its conversation stays, and that is said."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "[Threaded comment] hello")])
+    change(path, {"comment1.xml": lambda data: data.replace(b">Anna<", b">tc={1-2}<")})
+    _, done, sheet = annotated(path)
+    assert comments(sheet)["C3"] == "[Threaded comment] hello"
+    assert colours(sheet)["C3"] == ERROR
+    assert any("1 cell has a conversation" in text for text in done.lost)
+
+
+def test_the_drawing_stands_where_the_schema_has_it(tmp_path):
+    """`legacyDrawing` is before `tableParts` and behind `drawing`, or Excel would repair."""
+    path = rich(tmp_path / "pets.xlsx", table=True)
+    text = parts(annotated(path)[0])["xl/worksheets/sheet1.xml"]
+    order = [text.index(b"<" + name) for name in (b"drawing ", b"legacyDrawing ", b"tableParts")]
+    assert order == sorted(order)
+
+
+def test_ids_of_shapes_are_unique_in_the_workbook(tmp_path):
+    """New boxes have ids of a block that no other sheet's boxes have."""
+    path = rich(tmp_path / "pets.xlsx", comments=[("A2", "one")], notes=[("A1", "two")])
+    out, _, sheet = annotated(path)
+    shapes = b"".join(data for name, data in parts(out).items() if name.endswith(".vml"))
+    ids = re.findall(rb'id="_x0000_s([0-9]+)"', shapes)
+    new = [int(each) for each in ids if int(each) > 2048]
+    assert len(new) == len(set(new)) == len(colours(sheet))
+    assert {each // 1024 for each in new} == {2}
+    assert re.search(rb'idmap[^>]* data="1,2"', shapes)
+
+
+def test_shared_formulas_and_missing_columns_stay(tmp_path):
+    """A sheet without `cols`, `dimension` and `r` on its cells, with a shared formula, works."""
+    path = plain(tmp_path / "pets.xlsx", ROWS)
+    shared = b'<c><f t="shared" ref="E2:E3" si="0">1+1</f><v>2</v></c>'
+    body = (
+        b"<sheetData><row><c t='str'><v>id</v></c><c t='str'><v>status</v></c></row>"
+        b"<row><c t='str'><v>1</v></c><c t='str'><v>so</v></c>" + shared + b"</row></sheetData>"
+    )
+    head = f'<worksheet xmlns="{OURS}">'.encode()
+    change(path, {"sheet1.xml": lambda data: head + body + b"</worksheet>"})
+    out = annotated_without_openpyxl(path)
+    text = parts(out)["xl/worksheets/sheet1.xml"]
+    assert shared in text
+    assert re.search(rb'<c t="str" s="[1-9][0-9]*"><v>so</v></c>', text)
+
+
+def test_a_csv_becomes_a_workbook_with_the_same_line_numbers(tmp_path):
+    """Of a CSV file the copy is a workbook of texts; the row of a cell is its line in the file."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(
+        "\ufeffsep=;\nSpring\nid;name;status\n007;'=x;sold\n\n2;a\u00a0\n".encode()
+        + b'3;"two\nlines";solld\n4;Rex;sold\n'
+    )
+    sheet = read_sheet(path)
+    out, done, marked = annotated(path)
+    again = read_sheet(out)
+    assert [cell.value for cell in marked[4]] == ["007", "=x", "sold"]
+    assert marked["B7"].value == "two\nlines"
+    assert colours(marked)["C7"] == ERROR
+    assert again.frame.loc[[4, 9]].equals(sheet.frame.loc[[4, 9]])
+    assert {7} <= set(again.blocked) <= set(sheet.blocked)
+    assert done.cells == len(colours(marked))
+
+
+def test_a_csv_copy_is_never_a_csv(tmp_path):
+    """Colours need a workbook, so another suffix is refused with the way out."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,a\n")
+    with pytest.raises(SheetError, match="need a workbook") as caught:
+        annotate_sheet(read_sheet(path), tmp_path / "out.csv")
+    assert ".xlsx" in caught.value.hint
+
+
+def test_a_file_that_changed_is_not_annotated(tmp_path):
+    """Marks are never put beside other rows than those that were read."""
+    path = plain(tmp_path / "pets.xlsx", ROWS)
+    sheet = read_sheet(path)
+    plain(path, ROWS[::-1])
+    with pytest.raises(SheetError, match="changed since it was read"):
+        annotate_sheet(sheet, tmp_path / "out.xlsx")
+    assert not (tmp_path / "out.xlsx").exists()
+
+
+def test_the_sheet_itself_is_never_annotated(tmp_path):
+    """The input is refused as output, also under another name."""
+    path = plain(tmp_path / "pets.xlsx", ROWS)
+    before = path.read_bytes()
+    (tmp_path / "link.xlsx").hardlink_to(path)
+    for out in (path, tmp_path / "link.xlsx"):
+        with pytest.raises(SheetError, match="this is the sheet itself"):
+            annotate_sheet(read_sheet(path), out)
+    assert path.read_bytes() == before
+
+
+def test_a_clean_sheet_is_copied_as_it_is(tmp_path):
+    """Without findings no part of the copy differs."""
+    path = rich(tmp_path / "pets.xlsx")
+    book = openpyxl.load_workbook(path)
+    book["Pets"].delete_rows(3, 3)
+    book.save(path)
+    out, done, _ = annotated(path)
+    assert (done.cells, done.lost) == (0, ())
+    assert parts(out) == parts(path)
+
+
+def test_very_many_findings_are_coloured_and_the_first_errors_commented(tmp_path):
+    """Above the most comments cells are only coloured, errors last; that is said, and quick."""
+    rows = [["id", "status"], *[[str(n), " sold" if n % 2 else "solld"] for n in range(1, 12_001)]]
+    path = plain(tmp_path / "pets.xlsx", rows)
+    sheet, begun = read_sheet(path), time.monotonic()
+    done = annotate_sheet(sheet, tmp_path / "out.xlsx")
+    assert time.monotonic() - begun < 20
+    assert done.cells == len({each.address for each in sheet.problems}) > MOST_COMMENTS
+    texts = parts(tmp_path / "out.xlsx")["xl/comments1.xml"]
+    assert texts.count(b"<comment ") == MOST_COMMENTS == texts.count(b"(unknown-status)")
+    assert any("only coloured" in text for text in done.lost)
