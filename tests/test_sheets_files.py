@@ -1,17 +1,15 @@
 """Files that cannot be read as a whole: a clear error for each, with the way out."""
 
 import io
-import random
 import re
 import subprocess
 import sys
 import zipfile
-import zlib
 
 import openpyxl
 import pytest
 
-from petsync.errors import PetsyncError, SheetError
+from petsync.errors import SheetError
 from petsync.sheets import archive, read_sheet
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
@@ -63,14 +61,6 @@ def zipped(**members):
 
 
 BROKEN = {
-    "empty": ("pets.csv", b"", "the file is empty"),
-    "blank": ("pets.csv", b" \r\n\n", "the file is empty"),
-    "old Excel": ("pets.xls", OLE, "old Excel file"),
-    "old Excel under a new name": ("pets.xlsx", OLE, "old Excel file"),
-    "password": ("pets.xlsx", OLE + "EncryptedPackage".encode("utf-16-le"), "by a password"),
-    "web page": ("pets.xlsx", b"<html><table>", "the file is a web page"),
-    "unknown kind": ("pets.docm", b"id\n1\n", "is not a kind of sheet that is read"),
-    "other ZIP": ("pets.xlsx", zipped(readme="x"), "a ZIP file, not an Excel workbook"),
     "truncated": ("pets.xlsx", workbook()[:2000], "the end of the workbook is missing"),
     "wrong bytes": ("pets.xlsx", workbook().replace(b"PK\1\2", b"XX\1\2"), "is damaged"),
     "torn sheet": ("pets.xlsx", workbook(sheet=worksheet("")[:-20] + b'"e"'), "is damaged"),
@@ -103,15 +93,6 @@ BROKEN = {
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + '<row r="2"><c r="A2" t="s"><v>99</v></c></row>')),
         "the worksheet is damaged",
-    ),
-    "UTF-16": ("pets.csv", "id,name\n1,Bello\n".encode("utf-16"), "UTF-16, not UTF-8"),
-    "UTF-16 without mark": ("pets.csv", "id,name\n1,Bello".encode("utf-16-le"), "UTF-16"),
-    "Windows-1252": (
-        "pets.csv",
-        "id,name\n1,Bello\n2,Zoë\n".encode("cp1252"),
-        re.escape(
-            "line 3, byte 21 of the file (0xEB) is not UTF-8; as Windows-1252 it reads '2,Zoë'"
-        ),
     ),
     "unclosed quote": (
         "pets.csv",
@@ -151,12 +132,6 @@ def test_a_missing_file_names_its_neighbours(tmp_path):
     with pytest.raises(SheetError, match="no such file") as caught:
         read_sheet(tmp_path / "catalog.xlsx")
     assert "catalogue.xlsx" in caught.value.hint
-
-
-def test_a_folder_is_named(tmp_path):
-    """A folder is not a sheet."""
-    with pytest.raises(SheetError, match="this is a folder"):
-        read_sheet(tmp_path)
 
 
 def test_a_file_without_permission_is_named(tmp_path):
@@ -345,80 +320,6 @@ def test_importing_the_sheets_does_not_load_openpyxl():
     assert done.stdout.strip() == "set()"
 
 
-def mutated(data, rng):
-    """The bytes with some of them changed, cut out or doubled."""
-    data = bytearray(data)
-    for _ in range(rng.randint(1, 8)):
-        at = rng.randrange(len(data))
-        kind = rng.randrange(4)
-        if kind == 0:
-            data[at] = rng.randrange(256)
-        elif kind == 1:
-            del data[at : at + rng.randint(1, 40)]
-        elif kind == 2:
-            data[at:at] = data[at : at + rng.randint(1, 40)]
-        else:
-            data[at : at + 1] = rng.choice([b"\0", b'"', b"<", b">", b"\xff", b"9999999", b"\n"])
-        if not data:
-            return b""
-    return bytes(data)
-
-
-def repacked(data, rng):
-    """The workbook with one of its parts mutated, in a sound container."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
-        chosen = rng.choice(old.namelist())
-        for name in old.namelist():
-            content = old.read(name)
-            new.writestr(name, mutated(content, rng) if name == chosen else content)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize("kind", ["csv", "container", "part"])
-def test_no_bytes_end_in_another_error(tmp_path, kind):
-    """Mutated files end in a sheet or in a petsync error, never in another exception."""
-    rng = random.Random(zlib.crc32(kind.encode()))
-    book = workbook(
-        ["id", "name", "tags"], [1, "Bello", "a;b"], [2, "#REF!", None], [3, "=A1", 2.5]
-    )
-    text = 'id,name,tags\n1,"Bel\nlo",a;b\n2,Zoë,"x"\n'.encode()
-    path = tmp_path / ("pets.csv" if kind == "csv" else "pets.xlsx")
-    hints = []
-    for _ in range(300):
-        if kind == "csv":
-            data = mutated(text, rng)
-        else:
-            data = mutated(book, rng) if kind == "container" else repacked(book, rng)
-        path.write_bytes(data)
-        try:
-            sheet = read_sheet(path)
-        except PetsyncError as refused:
-            hints.append(refused.hint)
-        else:
-            assert len(sheet) + len(sheet.blocked) < 100
-    assert hints
-    assert all(hints)
-
-
 def test_limits_hold_together():
     """The least that is refused as a bomb is more than what is always allowed."""
     assert archive.FREE < archive.MAX_UNPACKED
-
-
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.ods", b"PK\x03\x04"),
-        (
-            "a.xlsx",
-            b"PK\x03\x04" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
-        ),
-    ],
-)
-def test_an_open_document_is_named(tmp_path, name, data):
-    """An OpenDocument sheet is known by its name or its bytes, with what to do."""
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(SheetError, match="OpenDocument sheet") as caught:
-        read_sheet(tmp_path / name)
-    assert ".xlsx" in caught.value.hint

@@ -142,7 +142,7 @@ def _check_lines(path: Path, data: bytes) -> None:
         stop = at + MAX_LINE
         end = data.rfind(b"\n", at, stop) + 1 or data.rfind(b"\r", at, stop) + 1
         if not end:
-            line = data.count(b"\n", 0, at) + 1
+            line = max(data.count(b"\n", 0, at), data.count(b"\r", 0, at)) + 1
             raise SheetError(
                 f"{path}: line {line} has more than {MAX_LINE / 1e6:,.0f} MB without a line break, "
                 "more than any row of a sheet",

@@ -15,6 +15,7 @@ from petsync.errors import SheetError
 from petsync.sheets.archive import Package, Tab
 from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
+from petsync.sheets.order import misplaced
 from petsync.sheets.source import Source
 from petsync.sheets.survey import Survey, survey
 from petsync.sheets.view import view
@@ -52,6 +53,7 @@ def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     data = package.worksheet(tab)
     surveyed = survey(data, where)
     first_row, first_column, rows = _values(package.alone(data), where)
+    _check_places(data, surveyed, rows, where)
     _extend(rows, first_row, first_column, surveyed)
     head = [[_shown(value) for value in row] for row in rows[:20]]
     at = mapper.header_row(head)
@@ -92,6 +94,18 @@ def _values(workbook: io.BytesIO, where: str) -> tuple[int, int, _Rows]:
                 hint="Save the workbook again, or take it from a backup.",
             ) from None
         raise
+
+
+def _check_places(data: bytes, surveyed: Survey, rows: _Rows, where: str) -> None:
+    """Refuse a sheet in which a cell took another one's place; one that was walked has none."""
+    if surveyed.cells or data.count(b"</c>") <= sum(len(row) - row.count("") for row in rows):
+        return
+    place = misplaced(data)
+    if place:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: the cell {place} stands where another one should",
+            hint="Open it in Excel or LibreOffice, see whether all is there, and save it again.",
+        )
 
 
 def _extend(rows: _Rows, first_row: int, first_column: int, surveyed: Survey) -> None:

@@ -1,0 +1,239 @@
+"""Files that are something else than a sheet: each is named, with the way from it to a sheet."""
+
+import gzip
+import json
+import os
+import threading
+import zipfile
+
+import pytest
+from specimens import libreoffice, unzipped, zipped
+
+from petsync.errors import SheetError
+from petsync.sheets import read_sheet, source
+
+OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
+RECORD = b"id,name\n1,Bello\n"
+
+
+def stream(name):
+    """The beginning of an old Office file, or of an encrypted one, with a stream of this name."""
+    return OLE + name.encode("utf-16-le")
+
+
+WIDE = "id,name\n1,Zoë\n"
+
+FOREIGN = {
+    "an empty file": ("a.csv", b"", "is empty", "Fetch it anew"),
+    "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Fetch it anew"),
+    "an empty workbook": ("a.xlsx", b"", "is empty", "Fetch it anew"),
+    "NUL bytes alone": ("a.xlsx", bytes(4096), "nothing but NUL bytes", "Fetch it anew"),
+    "NUL bytes for an end": ("a.csv", RECORD + bytes(4096), "4,096 NUL bytes", "Fetch it anew"),
+    "a password": ("a.xlsx", stream("EncryptedPackage"), "by a password", "Encrypt with Password"),
+    "a password, named .xls": ("a.xls", stream("EncryptedPackage"), "by a password", "LibreOffice"),
+    "an old workbook": ("a.xls", stream("Workbook"), r"old Excel file \(.xls\)", "Save As"),
+    "an old workbook, renamed": ("a.xlsx", stream("Workbook"), "old Excel file", "Save As"),
+    "a very old workbook": ("a.xls", b"\x09\x08\x10\0\0\x06", "old Excel file", "Save As"),
+    "an old Word document": ("a.xlsx", stream("WordDocument"), "Word document", "export one"),
+    "a binary workbook": (
+        "a.xlsx",
+        zipped({"xl/workbook.bin": b""}),
+        r"binary workbook \(.xlsb\)",
+        "Save As",
+    ),
+    "a binary workbook by name": ("a.xlsb", b"PK\3\4", "binary workbook", "Save As"),
+    "an OpenDocument sheet": (
+        "a.xlsx",
+        b"PK\3\4" + bytes(26) + b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet",
+        "OpenDocument sheet",
+        ".xlsx",
+    ),
+    "an OpenDocument sheet by name": ("a.ods", b"PK\3\4", "OpenDocument sheet", ".xlsx"),
+    "a flat OpenDocument sheet": (
+        "a.txt",
+        b'<?xml version="1.0"?>\n<office:document>',
+        "OpenDocument sheet",
+        ".xlsx",
+    ),
+    "a Numbers document": ("a.numbers", b"PK\3\4", "Numbers document", "Export To, Excel"),
+    "a Numbers document, renamed": (
+        "a.xlsx",
+        zipped({"Index/Document.iwa": b""}),
+        "Numbers document",
+        "Export To, Excel",
+    ),
+    "a Word document": ("a.xlsx", zipped({"word/document.xml": b""}), "Word", "export one"),
+    "a packed sheet": (
+        "a.zip",
+        zipped({"pets/spring.xlsx": b"", "pets/a.csv": b""}),
+        "ZIP file, not an Excel workbook",
+        "It holds pets/spring.xlsx, pets/a.csv. Unpack it",
+    ),
+    "another ZIP file": ("a.xlsx", zipped({"readme": b""}), "ZIP file, not an Excel", "Save As"),
+    "packed with gzip": ("a.csv", gzip.compress(RECORD), "packed with gzip", "Unpack it"),
+    "a web page": ("a.xlsx", b"<!doctype HTML><p>", "is a web page", "sign in"),
+    "a web page for a CSV": ("a.csv", b"\xef\xbb\xbf\n<html>", "is a web page", "sign in"),
+    "a table as a web page": ("a.xls", b"<table><tr><td>", "is a web page", "Excel"),
+    "an XML spreadsheet": (
+        "a.xls",
+        b'<?xml version="1.0"?><?mso-application progid="Excel.Sheet"?>',
+        "XML spreadsheet of Excel 2003",
+        "Save As",
+    ),
+    "a service's answer": ("a.xlsx", b'{"message": "no"}', "is JSON", "export one"),
+    "pets as JSON for a CSV": ("a.csv", b'[{"id": 1}]', "is JSON", "export one"),
+    "a Google shortcut": (
+        "a.gsheet",
+        json.dumps({"doc_id": "x"}).encode(),
+        "shortcut to a Google sheet",
+        "File, Download, Microsoft Excel",
+    ),
+    "a Google shortcut, renamed": (
+        "a.xlsx",
+        b'{"url": "https://docs.google.com/open?id=x"}',
+        "shortcut to a Google sheet",
+        "File, Download, Microsoft Excel",
+    ),
+    "a pointer of Git LFS": (
+        "a.xlsx",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+        "pointer that Git LFS left",
+        "git lfs pull",
+    ),
+    "the lock of Excel": (
+        "~$pets.xlsx",
+        b"\5Mary",
+        "mark that pets.xlsx is open",
+        "Save pets.xlsx",
+    ),
+    "the lock of LibreOffice": (
+        ".~lock.pets.xlsx#",
+        b",mary,",
+        "mark that pets.xlsx is open",
+        "Save pets.xlsx",
+    ),
+    "a PDF": ("a.xlsx", b"%PDF-1.7\n", "is a PDF", "made from"),
+    "a picture": ("a.csv", b"\x89PNG\r\n\x1a\n", "is a picture", "made from"),
+    "a Parquet file": ("a.csv", b"PAR1....", "is a Parquet file", "save it as .xlsx"),
+    "half a download": ("a.xlsx.crdownload", b"PK\3\4", "still being downloaded", "Wait until"),
+    "half a workbook": ("a.xlsx", libreoffice()[:900], "end of the workbook is missing", "wait"),
+    "a CSV named .xlsx": ("a.xlsx", RECORD, "not an Excel workbook", "ends with .csv"),
+    "anything named .xlsx": ("a.xlsx", b"\1\2\3", "not an Excel workbook", "fetch it anew"),
+    "another suffix": ("a.docm", RECORD, "'?.docm'? is not a kind of sheet", ".csv"),
+    "no suffix": ("pets", RECORD, "a file without a suffix is not a kind", ".csv"),
+    "UTF-16": ("a.csv", WIDE.encode("utf-16"), "UTF-16, not UTF-8", "CSV UTF-8"),
+    "UTF-16 without a mark": ("a.csv", WIDE.encode("utf-16-le"), "UTF-16, not", "CSV UTF-8"),
+    "UTF-16, the other way": ("a.csv", WIDE.encode("utf-16-be"), "UTF-16, not", "LibreOffice"),
+    "UTF-32": ("a.csv", WIDE.encode("utf-32"), "UTF-32, not UTF-8", "CSV UTF-8"),
+    "Windows-1252": (
+        "a.csv",
+        WIDE.encode("cp1252"),
+        r"line 2, byte 13 of the file \(0xEB\) is not UTF-8; as Windows-1252 it reads '1,Zoë'",
+        "CSV UTF-8",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_what_is_no_sheet_is_named_with_the_way_to_one(tmp_path, case):
+    """The error names the file and what it is, and the hint how a sheet is made of it."""
+    name, data, what, way = FOREIGN[case]
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(SheetError, match=what) as caught:
+        read_sheet(path)
+    assert caught.value.message.startswith(f"{path}: ")
+    assert way in caught.value.hint
+
+
+def test_a_workbook_that_holds_other_documents_is_a_workbook(tmp_path):
+    """Objects in a workbook, whose parts show in its bytes, do not make it another kind of file."""
+    path = tmp_path / "pets.xlsx"
+    document = zipped({"word/document.xml": b"", "xl/workbook.bin": b"", "pets.csv": b""})
+    members = [*unzipped(libreoffice()), ("xl/embeddings/letter.docx", document)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    assert len(read_sheet(path))
+
+
+def test_a_folder_names_the_sheets_in_it(tmp_path):
+    """A folder is not a sheet; those that it holds are named."""
+    (tmp_path / "pets.csv").touch()
+    (tmp_path / "notes.md").touch()
+    with pytest.raises(SheetError, match="this is a folder") as caught:
+        read_sheet(tmp_path)
+    assert "there is pets.csv" in caught.value.hint
+
+
+def test_a_missing_folder_is_told_from_a_missing_file(tmp_path):
+    """Where the folder is not there either, that is what is said."""
+    with pytest.raises(SheetError, match="there is no such file") as caught:
+        read_sheet(tmp_path / "summer" / "pets.csv")
+    assert "There is no folder" in caught.value.hint
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pets\0.csv", "x" * 5000 + ".csv"])
+def test_a_path_that_leads_to_no_file_is_refused_at_once(path):
+    """A device that never ends, and names that no file can have: an error with a hint."""
+    with pytest.raises(SheetError) as caught:
+        read_sheet(path)
+    assert path in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    """A pipe that nobody writes to does not make the reader wait."""
+    path = tmp_path / "pets.csv"
+    os.mkfifo(path)
+    with pytest.raises(SheetError, match="a device or a pipe"):
+        read_sheet(path)
+
+
+def test_a_file_over_the_limit_is_refused_before_it_is_read(tmp_path):
+    """Three gigabytes are not taken into memory; the limit is named."""
+    path = tmp_path / "pets.csv"
+    with path.open("wb") as file:
+        file.truncate(3_000_000_000)
+    with pytest.raises(SheetError, match=r"has 3\.0 GB, and a sheet may have 1\.1 GB") as caught:
+        read_sheet(path)
+    assert "Split it" in caught.value.hint
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path):
+    """Half of what a program writes is not taken for all of it, and no endless file is read."""
+    path, begun, done = tmp_path / "pets.csv", threading.Event(), threading.Event()
+    path.write_bytes(RECORD * 3_000_000)
+
+    def write():
+        with path.open("ab", buffering=0) as file:
+            while not done.is_set():
+                file.write(b"2,Rex\n")
+                begun.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    begun.wait()
+    try:
+        with pytest.raises(SheetError, match="changed while it was read") as caught:
+            read_sheet(path)
+    finally:
+        done.set()
+        writer.join()
+    assert "Wait until" in caught.value.hint
+
+
+@pytest.mark.parametrize("piece", [b"x", b",", b'""', b'"a",'])
+@pytest.mark.parametrize("head", [RECORD, RECORD.replace(b"\n", b"\r")])
+def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
+    """A line longer than any row is an error that names it, before anything is taken apart."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(head + piece * (source.MAX_LINE // len(piece) + 1))
+    with pytest.raises(SheetError, match="line 3 has more than 17 MB without a line break"):
+        read_sheet(path)
+
+
+def test_long_files_of_short_lines_pass():
+    """The search for a long line finds none where there is none, whatever ends the lines."""
+    for end in (b"\n", b"\r", b"\r\n"):
+        source._check_lines("pets.csv", (b"1,Bello" + end) * 3_000_000)
