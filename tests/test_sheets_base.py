@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import ids, pets
+from strategies import extras, ids, pets
 
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.errors import SheetError
@@ -51,7 +51,10 @@ def test_an_export_carries_its_snapshot(tmp_path, name):
     assert sheet.base.statuses == ("available", "sold")
 
 
-@given(catalogue=st.lists(pets(st.text(max_size=9), st.none(), ids), max_size=5))
+PLAIN, ANY = (pets(st.text(max_size=9), extra, ids) for extra in (st.none(), extras))
+
+
+@given(catalogue=st.lists(PLAIN, max_size=5) | st.lists(ANY, max_size=5))
 @settings(deadline=None, max_examples=60)
 def test_a_base_survives_its_lines(catalogue):
     """A base comes back from its lines, sorted by id, whatever its pets are made of."""

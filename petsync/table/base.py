@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pandas as pd
 
 from petsync.errors import ResponseError
-from petsync.table.frame import frame_from_json, pets_from_frame
+from petsync.model import Tag
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import EXTRA, frame_from_json, pets_from_frame
 from petsync.table.parcel import ParcelError, pack, unpack
 from petsync.wire.json import encode_pets
 
@@ -36,15 +39,15 @@ class Base:
 
     def to_lines(self) -> list[str]:
         """The base as lines of plain ASCII, none longer than a cell can hold."""
-        pets = pets_from_frame(self.frame.sort_values("id", kind="stable"))
         header = _Header(
             store=self.store,
             taken_at=self.taken_at,
-            pets=len(pets),
+            pets=len(self),
             statuses=self.statuses,
             tags=self.tags,
         )
-        return pack(msgspec.json.encode(header) + b"\n" + encode_pets(pets))
+        pets = _encoded(self.frame.sort_values("id", kind="stable"))
+        return pack(msgspec.json.encode(header) + b"\n" + pets)
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
@@ -72,3 +75,48 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     pets: int
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+
+
+class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    id: int | None = None
+    name: str | None = None
+
+
+class _Row(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    tags: list[_Label]
+    photo_urls: list[str] = msgspec.field(name="photoUrls")
+    id: int | None = None
+    name: str | None = None
+    status: str | None = None
+    category: _Label | None = None
+
+
+def _encoded(frame: pd.DataFrame) -> bytes:
+    """The pets as JSON; several times as fast as `encode_pets` where they have nothing unknown."""
+    if EXTRA in frame or not set(COLUMNS) <= set(frame):
+        return encode_pets(pets_from_frame(frame))
+    columns = {name: _values(frame[name]) for name in COLUMNS}
+    if any(tag.extra for tags in columns["tags"] if tags for tag in tags):
+        return encode_pets(pets_from_frame(frame))
+    # One by one: a list of all of them would be walked by the garbage collector again and again.
+    rows = map(_row, *(columns[name] for name in COLUMNS))
+    return b"[" + b",".join(map(msgspec.json.encode, rows)) + b"]"
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else value for value, missing in pairs]
+
+
+def _row(
+    number: int | None,
+    name: str | None,
+    status: str | None,
+    category: str | None,
+    category_id: int | None,
+    tags: Sequence[Tag] | None,
+    photo_urls: Sequence[str] | None,
+) -> _Row:
+    group = None if category is None and category_id is None else _Label(category_id, category)
+    labels = [_Label(tag.id, tag.name) for tag in tags or ()]
+    return _Row(labels, list(photo_urls or ()), number, name, status, group)
