@@ -191,7 +191,7 @@ class _Reading:
         ours = self.headers.ours
         self.repeats = collapse(self.grid, ours, self._ids(), ~ignored, self.notes)
         free = self._mask(self.blank, "id", missing=True) & ~ignored & ~self.notes.blocked()
-        note_repeated(self.grid, ours, free, self.notes)
+        note_repeated(self.grid, ours, free, ~ignored, self.notes)
 
     def _note_categories(self) -> None:
         clear_id = self._mask(self.cleared, "category_id")
