@@ -1,211 +1,232 @@
-"""Every rule: found at its address, beside the others of its row, and without false alarms."""
+"""Every rule of docs/findings.md: found at its address, in workbooks and in CSV files."""
 
+from __future__ import annotations
+
+import csv
 import datetime as dt
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-import openpyxl
-import pandas as pd
 import pytest
+from sheetmaking import csv_of, found, sheet_of, workbook_of
 
-from petsync.model import Tag
 from petsync.sheets import read_sheet
-from petsync.sheets.rules import RULES
+from petsync.sheets.rules import KINDS, RULES
+from petsync.table.sheet import Finding, Sheet
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"
+BASE = {"id": 7, "name": "Bello"}
 
 
-def sheet_of(tmp_path, rows, **options):
-    """Read rows that were put into a workbook cell by cell, the first of them the header."""
-    book = openpyxl.Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.active.title = "Pets"
-    path = tmp_path / "pets.xlsx"
-    book.save(path)
-    return read_sheet(path, **options)
+class Case(NamedTuple):
+    """A cell that breaks a rule, in a workbook and in a CSV file (None: it cannot there), and
+    parts of the problem and the suggestion.
+    """
+
+    rule: str
+    column: str
+    cell: Any
+    text: str | None
+    problem: str
+    suggestion: str
+    beside: Mapping[str, Any] = MappingProxyType({})
 
 
-def csv_of(tmp_path, text, **options):
-    """Read a text that was written as CSV."""
-    path = tmp_path / "pets.csv"
-    path.write_bytes(text.encode())
-    return read_sheet(path, **options)
+CASES = [
+    Case("error-cell", "name", "#REF!", "#REF!", "points to cells that are gone", "type the value"),
+    Case("error-cell", "status", "#N/A", "#N/A", "a look-up found nothing", "leave the cell blank"),
+    Case("error-cell", "id", "#DIV/0!", "#DIV/0!", "divides by zero", "type the value"),
+    Case("error-cell", "tags", None, "########", "too narrow", "Make the column wider"),
+    Case("error-cell", "category", None, "#NV", "a look-up found nothing", "leave the cell blank"),
+    Case("formula-without-value", "name", '="Bel"&"lo"', None, "never calculated", "save it"),
+    Case("formula-without-value", "category_id", "=1+1", None, "never calculated", "save it"),
+    Case("formula-text", "name", None, '="007"', "looks like a formula", "Write 007 without"),
+    Case("formula-text", "category", None, "=A2", "looks like a formula", "Write the value"),
+    Case("date-instead-of-text", "name", dt.date(2026, 5, 1), None, "2026-05-01", '"May 1", "5/1"'),
+    Case("date-instead-of-text", "status", dt.date(2026, 5, 1), None, "2026-05-01", "as text"),
+    Case("boolean-instead-of-text", "name", True, None, "TRUE", "Format the cell as text"),
+    Case("number-instead-of-text", "name", 12, None, "zeros before it may be lost", "not 12"),
+    Case("number-imprecise", "name", 1234567890123456789, None, "15 digits", "as text"),
+    Case("looks-converted", "name", None, "01-May", "typed date or number", "came from"),
+    Case("looks-converted", "category", None, "1.20E+15", "typed date or number", "came from"),
+    Case("looks-converted", "tags", None, "04-Mar", "typed date or number", "came from"),
+    Case("clear-refused", "name", "[clear]", "[clear]", "cannot be emptied", "leave the cell"),
+    Case("clear-refused", "id", "[clear]", "[clear]", "cannot be emptied", "leave the cell"),
+    Case("nul-character", "name", None, "Bel\0lo", "NUL", "Type the value again"),
+    Case("nul-character", "status", None, "so\0ld", "NUL", "Type the value again"),
+    Case("nul-character", "id", None, "1\x002", "NUL", "Type the value again"),
+    Case("damaged-characters", "name", "ZoÃ«", "ZoÃ«", "wrong encoding", "It may be 'Zoë'"),
+    Case("damaged-characters", "tags", "sch\ufffdn", "sch\ufffdn", "wrong encoding", "UTF-8"),
+    Case("decomposed-characters", "name", "Zoe\u0308", "Zoe\u0308", "accent", "Nothing needs"),
+    Case("no-break-space", "status", "sold" + NBSP, "sold" + NBSP, "trimmed", "Delete the space"),
+    Case("no-break-space", "id", NBSP + "7", NBSP + "7", "trimmed", "Delete the space"),
+    Case("no-break-space", "tags", NBSP + "shy", NBSP + "shy", "trimmed", "Delete the space"),
+    Case("invisible-characters", "name", "Be\u200bl", "Be\u200bl", "U+200B", "instead of pasting"),
+    Case("invisible-characters", "tags", "sh\u00ady", "sh\u00ady", "U+00AD (soft hyp", "Type the"),
+    Case("invisible-characters", "category", "\ufeffDogs", "\ufeffDogs", "U+FEFF", "Type the"),
+    Case(
+        "id-not-a-number", "id", "new", "new", "not a whole number", "leave the cell blank to add"
+    ),
+    Case("id-not-a-number", "id", "#12", "#12", "not a whole number", "It may be 12;"),
+    Case("id-not-a-number", "category_id", "dogs", "dogs", "The category's id", "the category's"),
+    Case("id-ambiguous", "id", "12.000", "12.000", "may be 12 or 12000", "without a point"),
+    Case("id-fraction", "id", 12.5, "12.5", "has a fraction", "Write the whole number"),
+    Case("id-fraction", "id", None, "12,5", "has a fraction", "Write the whole number"),
+    Case("id-scientific", "id", "1.2E+3", "1.2E+3", "last digits are lost", "was about 1200;"),
+    Case("id-scientific", "id", None, "9,22337E+18", "last digits are lost", "look the number up"),
+    Case("id-imprecise", "id", 10**15, None, "keeps only 15", "as text"),
+    Case("id-imprecise", "category_id", 10**15, None, "The category's id", "as text"),
+    Case("id-out-of-range", "id", "9223372036854775808", "9223372036854775808", "64", "right"),
+    Case("id-not-a-cell", "id", dt.date(1912, 5, 1), None, "which is the number 4505", "If 4505"),
+    Case("id-not-a-cell", "id", True, None, "TRUE or FALSE", "Format the column as text"),
+    Case("id-decimal", "id", "12.0", "12.0", "read as 12.", "Write 12."),
+    Case("id-decimal", "id", None, "12,0", "read as 12.", "Write 12."),
+    Case("id-respelled", "id", "007", "007", "read as 7.", "Write 7."),
+    Case(
+        "name-missing",
+        "name",
+        " ",
+        " ",
+        "gives it no name",
+        "Write the pet's",
+        {"id": "", "tags": "x"},
+    ),
+    Case("name-long", "name", "x" * 256, "x" * 256, "255 characters", "Shorten it"),
+    Case("unknown-status", "status", "availabel", "availabel", "no such status", "Write available"),
+    Case("unknown-status", "status", "asleep", "asleep", "no such status", "petsync.toml"),
+    Case("unknown-status", "status", "s\u043eld", "s\u043eld", "no such", "U+043E, cyrillic small"),
+    Case("status-spelling", "status", "Sold ", "Sold ", "read as sold", "Write sold."),
+    Case(
+        "category-contradiction",
+        "category_id",
+        "[clear]",
+        "[clear]",
+        "do not agree",
+        "in both columns",
+        {"category": "Dogs"},
+    ),
+    Case("unknown-action", "action", "remove", "remove", "no such action", "Write delete"),
+    Case("unknown-action", "action", "zzz", "zzz", "no such action", "leave the cell blank"),
+    Case("tags-unreadable", "tags", '"calm; shy', '"calm; shy', "never closed", "Close each quote"),
+    Case("tag-repeated", "tags", "calm; shy; calm", "calm; shy; calm", "calm", "Keep one"),
+    Case("tags-separators", "tags", "calm;; shy", "calm;; shy", "passed over", "one semicolon"),
+    Case("tags-commas", "tags", "calm, shy", "calm, shy", "read as one", 'Write "calm; shy"'),
+    Case("tags-commas", "tags", "calm\nshy", "calm\nshy", "read as one", 'Write "calm; shy"'),
+    Case("photos-unreadable", "photo_urls", '"https://e', '"https://e', "never closed", "Close"),
+    Case("photo-repeated", "photo_urls", f"{URL}\n{URL}", f"{URL} | {URL}", "Twice", "Keep one"),
+    Case("photos-separators", "photo_urls", f"{URL}, {URL}?2", f"{URL};{URL}?2", "as one", "| wi"),
+    Case("photo-not-an-address", "photo_urls", "C:\\B.jpg", "C:\\B.jpg", "not look", "Upload"),
+]
 
 
-def found(sheet):
-    """The findings as rule by address."""
-    return [(each.address, each.rule) for each in sheet.problems]
+def _read(case: Case, kind: str, folder: Path) -> tuple[Sheet, str]:
+    """The sheet of one row that has the case's cell, and the place of that cell."""
+    value = case.cell if kind == "workbook" else case.text
+    row = {**BASE, **case.beside, case.column: value}
+    position = list(row).index(case.column)
+    if kind == "workbook":
+        return sheet_of(folder, [list(row), list(row.values())]), f"Pets!{'ABCDEFGH'[position]}2"
+    with (folder / "pets.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([list(row), list(row.values())])
+    return read_sheet(folder / "pets.csv"), f"line 2, column {position + 1}"
 
 
-# For each rule: the header, a row that breaks it, and the address of the cell.
-IN_WORKBOOKS = {
-    "error-cell": (["id", "name"], [7, "#REF!"], "B2"),
-    "formula-without-value": (["id", "name"], [7, '="Bel"&"lo"'], "B2"),
-    "date-instead-of-text": (["id", "name"], [7, dt.date(2026, 5, 1)], "B2"),
-    "boolean-instead-of-text": (["id", "name"], [7, True], "B2"),
-    "number-instead-of-text": (["id", "name"], [7, 12], "B2"),
-    "number-imprecise": (["id", "name"], [7, 1234567890123456789], "B2"),
-    "nul-character": (["id", "name"], [7, "Bel_x0000_lo"], "B2"),
-    "damaged-characters": (["id", "name"], [7, "ZoÃ«"], "B2"),
-    "decomposed-characters": (["id", "name"], [7, "Zoe\u0308"], "B2"),
-    "no-break-space": (["id", "status"], [7, "sold" + NBSP], "B2"),
-    "clear-refused": (["id", "name"], [7, "[clear]"], "B2"),
-    "id-not-a-number": (["id", "name"], ["new", "Bello"], "A2"),
-    "id-fraction": (["id", "name"], [12.5, "Bello"], "A2"),
-    "id-scientific": (["id", "name"], ["1.2E+3", "Bello"], "A2"),
-    "id-imprecise": (["id", "name"], [10**15, "Bello"], "A2"),
-    "id-out-of-range": (["id", "name"], ["9223372036854775808", "Bello"], "A2"),
-    "id-not-a-cell": (["id", "name"], [dt.date(2026, 5, 1), "Bello"], "A2"),
-    "id-decimal": (["id", "name"], ["12.0", "Bello"], "A2"),
-    "id-respelled": (["id", "name"], ["007", "Bello"], "A2"),
-    "name-missing": (["id", "name", "status"], [None, " ", "sold"], "B2"),
-    "name-long": (["id", "name"], [7, "x" * 256], "B2"),
-    "unknown-status": (["id", "status"], [7, "availabel"], "B2"),
-    "status-spelling": (["id", "status"], [7, "Sold "], "B2"),
-    "category-contradiction": (["id", "category", "category_id"], [7, "Dogs", "[clear]"], "C2"),
-    "tags-unreadable": (["id", "tags"], [7, '"calm; shy'], "B2"),
-    "tag-repeated": (["id", "tags"], [7, "calm; shy; calm"], "B2"),
-    "tags-separators": (["id", "tags"], [7, "calm;; shy"], "B2"),
-    "photos-unreadable": (["id", "photo_urls"], [7, '"https://example.org'], "B2"),
-    "photo-repeated": (["id", "photo_urls"], [7, f"{URL}\n{URL}"], "B2"),
-    "photo-not-an-address": (["id", "photo_urls"], [7, r"C:\Photos\Bello.jpg"], "B2"),
-    "unknown-action": (["id", "name", "action"], [7, "Bello", "remove"], "C2"),
-    "header-near-miss": (["id", "name", "Staus"], [7, "Bello", "sold"], "C1"),
-    "header-missing": (["id", "name", None], [7, "Bello", "sold"], "C1"),
-}
+def _cases() -> list[Any]:
+    seen: dict[tuple[str, str], int] = {}
+    params = []
+    for case in CASES:
+        for kind, value in (("workbook", case.cell), ("csv", case.text)):
+            if value is not None:
+                number = seen[case.rule, kind] = seen.get((case.rule, kind), 0) + 1
+                name = f"{case.rule}-{kind}" + (f"-{number}" if number > 1 else "")
+                params.append(pytest.param(case, kind, id=name))
+    return params
 
 
-@pytest.mark.parametrize("rule", IN_WORKBOOKS)
-def test_each_rule_is_found_at_its_address(tmp_path, rule):
+@pytest.mark.parametrize(("case", "kind"), _cases())
+def test_rule(tmp_path: Path, case: Case, kind: str) -> None:
     """A cell that breaks a rule is found there, blocks its row if it is an error, and helps."""
-    header, row, place = IN_WORKBOOKS[rule]
-    sheet = sheet_of(tmp_path, [header, row])
-    assert [each.rule for each in sheet.problems] == [rule]
+    sheet, address = _read(case, kind, tmp_path)
+    assert found(sheet) == [(address, case.rule)]
     finding = sheet.problems[0]
-    assert finding.address == f"Pets!{place}"
-    assert finding.severity == RULES[rule].severity
-    assert finding.problem
-    assert finding.suggestion
-    assert (2 in sheet.blocked) == (finding.severity == "error")
-    assert (2 in sheet.frame.index) == (finding.severity == "warning")
+    shown = case.cell if kind == "workbook" else case.text
+    assert finding.value == "" or finding.value[:15].upper() == str(shown)[:15].upper()
+    assert (finding.row, finding.column) == (2, case.column)
+    assert case.problem in finding.problem
+    assert case.suggestion in finding.suggestion
+    _check_severity(sheet, finding)
 
 
-def test_every_rule_is_tested():
-    """The table of rules has no rule that these tests do not break."""
-    elsewhere = {
-        "ragged-row",
-        "broken-quote",
-        "duplicate-id",
-        "duplicate-row",
-        "merged-cells",
-        "hidden-rows",
-    }
-    assert set(IN_WORKBOOKS) | elsewhere == set(RULES)
-    assert all(rule.meaning and rule.example and rule.cure for rule in RULES.values())
+def _check_severity(sheet: Sheet, finding: Finding) -> None:
+    assert finding.severity == RULES[finding.rule].severity
+    blocked = finding.severity == "error"
+    assert (finding.row in sheet.blocked) == blocked
+    assert (finding.row in sheet.frame.index) != blocked
 
 
-def test_a_clean_row_has_no_finding(tmp_path):
-    """What is right is read as it is, without a finding."""
-    sheet = sheet_of(
-        tmp_path,
-        [
-            ["id", "name", "status", "category", "category_id", "tags", "photo_urls", "action"],
-            [12, "NA", "sold", "Dogs", "3", "1:calm; shy", f"{URL} | {URL}?2", "Update"],
-            ["9223372036854775807", "=Bello", None, None, None, "[clear]", "[clear]", None],
-            [13, "x", "[clear]", "[clear]", "[clear]", None, None, "merge"],
-        ],
-    )
-    assert found(sheet) == [("Pets!B3", "formula-without-value")]
-    frame = sheet.frame
-    assert frame.loc[2, "name"] == "NA"
-    assert frame.loc[2, "tags"] == [Tag(1, "calm"), Tag(None, "shy")]
-    assert frame.loc[2, "photo_urls"] == [URL, f"{URL}?2"]
-    assert list(frame["action"]) == ["update", "merge"]
-    assert frame.loc[4, "status"] == frame.loc[4, "category"] == ""
-    assert frame.loc[4, "tags"] is None
-    assert sheet.blocked_ids == {2**63 - 1}
-    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
-        "id": "Int64",
-        "name": "str",
-        "status": "str",
-        "category": "str",
-        "category_id": "Int64",
-        "tags": "object",
-        "photo_urls": "object",
-        "action": "str",
-    }
-    assert (frame.index.name, str(frame.index.dtype)) == ("row", "int64")
+def test_every_rule_is_tested() -> None:
+    """Each code has a case in the table above, or a test of its own that is called after it."""
+    names = (name.replace("_", "-") for name in vars(sys.modules[__name__]))
+    named = {code for name in names for code in RULES if name.startswith(f"test-rule-{code}")}
+    assert {case.rule for case in CASES} | named == set(RULES)
+    assert sum(map(len, KINDS.values())) == len(RULES)
 
 
-def test_a_blank_cell_says_nothing_and_clear_says_empty(tmp_path):
-    """Missing, empty and given are three things, for text and for lists."""
-    sheet = csv_of(tmp_path, "id,status,tags\n1,,\n2,[CLEAR], [clear] \n3,sold,calm\n")
-    assert sheet.frame["status"].isna().tolist() == [True, False, False]
-    assert sheet.frame["status"].tolist()[1:] == ["", "sold"]
-    assert sheet.frame["tags"].tolist() == [None, [], [Tag(None, "calm")]]
-    assert not sheet.problems
+def test_every_rule_says_all() -> None:
+    """No rule lacks a meaning, an example, what is right instead, or a cure."""
+    for rule in RULES.values():
+        assert all((rule.meaning, rule.example, rule.mended, rule.cure))
+        assert rule.meaning.endswith(".")
+        assert rule.cure.endswith(".")
 
 
-def test_the_clear_marker_is_configurable(tmp_path):
-    """Another marker empties, and `[clear]` is then a text like any other."""
-    sheet = csv_of(tmp_path, "id,category\n1,<none>\n2,[clear]\n", clear="<none>")
-    assert sheet.frame["category"].tolist() == ["", "[clear]"]
-
-
-def test_a_missing_column_is_not_in_the_frame(tmp_path):
-    """A sheet is compared only on the columns that it has; the action is always there."""
-    sheet = csv_of(tmp_path, "Pet_ID,NAME\n1,Bello\n", mapping={"pet id": "id"})
-    assert list(sheet.frame.columns) == ["id", "name", "action"]
-    assert sheet.frame["action"].tolist() == ["merge"]
-
-
-def test_all_problems_of_a_row_are_reported(tmp_path):
-    """No problem hides another one in the same row."""
-    sheet = csv_of(tmp_path, 'id,name,status,tags,action\nx,[clear],solld,"""a",zap\n')
-    assert [each.rule for each in sheet.problems] == [
-        "id-not-a-number",
-        "clear-refused",
-        "unknown-status",
-        "tags-unreadable",
-        "unknown-action",
+def test_rule_ragged_row(tmp_path: Path) -> None:
+    """A row with a cell too many or too few is not used, and nothing is said of its cells; blank
+    ones at its end do no harm.
+    """
+    text = "id,name,status\n1,Bello, the dog,sold\n2,Rex\n3,Mia,sold,,\n,,zzz,ignore\n"
+    sheet = csv_of(tmp_path, text)
+    assert found(sheet) == [
+        ("line 2, column 1", "ragged-row"),
+        ("line 3, column 1", "ragged-row"),
+        ("line 5, column 1", "ragged-row"),
     ]
-    assert sheet.errors == 5
-    assert sheet.findings["row"].tolist() == [2] * 5
+    assert "has 4 cells where the header has 3" in sheet.problems[0].problem
+    assert "Quote cells" in sheet.problems[0].suggestion
+    assert sheet.problems[0].value == "1,Bello, the dog,sold"
+    assert sheet.frame["id"].tolist() == [3]
+    assert sheet.blocked_ids == {1, 2}
 
 
-def test_rows_that_are_ignored_have_no_problems(tmp_path):
-    """`ignore` keeps a row in the frame, and its cells are nobody's problem."""
-    sheet = csv_of(tmp_path, "id,status,action\n1,ask Petra,Ignore\n1,sold,\n")
-    assert not sheet.problems
-    assert sheet.frame["action"].tolist() == ["ignore", "merge"]
-
-
-@pytest.mark.parametrize("action", ["add", "update", "delete", "ignore", "merge"])
-def test_each_action_is_read(tmp_path, action):
-    """Case and spaces around an action do not count."""
-    sheet = csv_of(tmp_path, f"id,name,action\n1,Bello, {action.title()} \n")
-    assert sheet.frame["action"].tolist() == [action]
-
-
-def test_statuses_that_the_store_has_are_kept(tmp_path):
-    """A known status is kept as the store spells it; a typing error gets a suggestion."""
-    text = "id,status\n1,Reserved\n2,reserved\n3,availabel\n4,zzz\n"
-    sheet = csv_of(tmp_path, text, known_statuses={"Reserved"})
-    assert sheet.frame["status"].tolist() == ["Reserved", "Reserved"]
-    assert [each.rule for each in sheet.problems] == [
-        "status-spelling",
-        "unknown-status",
-        "unknown-status",
+def test_rule_ragged_row_keeps_what_its_id_says(tmp_path: Path) -> None:
+    """The id of such a row is judged all the same, as its pet must not be touched."""
+    sheet = csv_of(tmp_path, "id,name,action\nx,Bello\n7,Rex,ignore,ignore\n7,Rex,\n")
+    assert found(sheet) == [
+        ("line 2, column 1", "id-not-a-number"),
+        ("line 2, column 1", "ragged-row"),
+        ("line 3, column 1", "ragged-row"),
+        ("line 3, column 1", "duplicate-id"),
+        ("line 4, column 1", "duplicate-id"),
     ]
-    assert sheet.problems[1].suggestion.startswith("Write available ")
-    assert sheet.problems[2].suggestion == ("The statuses are available, pending, sold, Reserved.")
 
 
-def test_duplicate_ids_block_every_row_and_name_all_addresses(tmp_path):
-    """Rows that disagree about a pet are all kept out, each naming the others."""
+def test_rule_broken_quote(tmp_path: Path) -> None:
+    """Text behind a closing quote is not guessed at; the following rows are read."""
+    sheet = csv_of(tmp_path, 'id,name\n1,"Bello" the dog\n2,"say ""hi"""\n')
+    assert found(sheet) == [("line 2, column 1", "broken-quote")]
+    assert "double the quotes" in sheet.problems[0].suggestion
+    assert sheet.blocked == (2,)
+    assert sheet.frame["name"].tolist() == ['say "hi"']
+
+
+def test_rule_duplicate_id(tmp_path: Path) -> None:
+    """Rows that disagree about a pet are all kept out; each names all, and what differs."""
     sheet = csv_of(tmp_path, "id,name\n7,Bello\n8,Rex\n7.0,Bella\n7,Bello\n")
-    rules = [(each.row, each.rule) for each in sheet.problems]
-    assert rules == [
+    assert [(each.row, each.rule) for each in sheet.problems] == [
         (2, "duplicate-id"),
         (4, "id-decimal"),
         (4, "duplicate-id"),
@@ -214,153 +235,164 @@ def test_duplicate_ids_block_every_row_and_name_all_addresses(tmp_path):
     assert sheet.blocked == (2, 4, 5)
     assert sheet.blocked_ids == {7}
     assert sheet.frame.index.tolist() == [3]
-    for address in ("line 2, column 1", "line 4, column 1", "line 5, column 1"):
-        assert address in sheet.problems[0].problem
+    assert sheet.problems[0].problem == (
+        "The id 7 stands in 3 rows that say different things (name): line 2, column 1, line 4, "
+        "column 1, line 5, column 1."
+    )
+    assert "Keep the row that is right" in sheet.problems[0].suggestion
 
 
-def test_identical_rows_collapse(tmp_path):
+def test_rule_duplicate_row(tmp_path: Path) -> None:
     """A row that stands there twice, word for word in our columns, is used once."""
     sheet = csv_of(tmp_path, "id,name,shelf\n7,Bello,1\n7,Bello,2\n")
     assert found(sheet) == [("line 3, column 1", "duplicate-row")]
+    assert "line 2, column 1" in sheet.problems[0].problem
+    assert sheet.problems[0].value == "7"
     assert sheet.frame.index.tolist() == [2]
     assert not sheet.blocked
 
 
-def test_rows_without_an_id_may_be_alike(tmp_path):
-    """Two goldfish of the same name are two pets."""
-    assert len(csv_of(tmp_path, "name\nBubble\nBubble\n")) == 2
+def test_rule_row_repeated(tmp_path: Path) -> None:
+    """Rows alike without an id are as many pets, with a warning that names the other row."""
+    text = "id,name,status\n,Bubble,sold\n, Bubble,sold\n,Bubble,pending\n7,Rex,sold\n,Rex,sold\n"
+    sheet = csv_of(tmp_path, text)
+    assert found(sheet) == [
+        ("line 3, column 2", "row-repeated"),
+        ("line 6, column 2", "row-repeated"),
+    ]
+    assert "the same as line 2, column 2, which has no id either" in sheet.problems[0].problem
+    assert "the same as line 5, column 2, which has an id" in sheet.problems[1].problem
+    assert "Delete one of the rows if" in sheet.problems[0].suggestion
+    assert len(sheet) == 5
 
 
-def test_a_name_is_kept_as_typed(tmp_path):
-    """Spaces around a name are not rewritten, nor its accents; ids and statuses are trimmed."""
-    sheet = csv_of(tmp_path, f"id,name,status,tags\n{NBSP}7, Bello ,{NBSP}sold,{NBSP}a;b\n")
-    assert sheet.frame.iloc[0].tolist()[:3] == [7, " Bello ", "sold"]
-    assert sheet.frame.iloc[0]["tags"] == [Tag(None, "a"), Tag(None, "b")]
-    assert [each.rule for each in sheet.problems] == ["no-break-space"] * 3
+def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
+    """A sheet of new pets without a column for ids is judged likewise; ignored rows are not."""
+    sheet = csv_of(tmp_path, "name,action\nBubble,\nBubble,ignore\nBubble,add\n")
+    assert found(sheet) == [("line 4, column 1", "row-repeated")]
 
 
-def test_numbers_in_a_workbook_are_exact(tmp_path):
-    """A whole number cell is its id; 15 digits are sure, 16 are not."""
-    sheet = sheet_of(tmp_path, [["id"], [12], [999_999_999_999_999], [-(10**15)]])
-    assert sheet.frame["id"].tolist() == [12, 999_999_999_999_999]
-    assert found(sheet) == [("Pets!A4", "id-imprecise")]
-
-
-def test_headers_match_loosely(tmp_path):
-    """Case, spaces, underscores and hyphens in a header do not count."""
-    sheet = csv_of(tmp_path, "ID,Photo URLs,category-ID,STATUS \n1,,2,sold\n")
-    assert list(sheet.frame.columns) == ["id", "status", "category_id", "photo_urls", "action"]
-    assert sheet.columns == {"id": "1", "photo_urls": "2", "category_id": "3", "status": "4"}
-
-
-def test_near_misses_are_suggested_and_never_guessed(tmp_path):
-    """A header that is nearly ours is not used; the finding says what may be meant."""
-    sheet = csv_of(tmp_path, "id,nmae,photo url\n1,Bello,x\n")
-    assert list(sheet.frame.columns) == ["id", "action"]
-    assert [each.rule for each in sheet.problems] == ["header-near-miss"] * 2
-    assert "Rename it to name" in sheet.problems[0].suggestion
-    assert "Rename it to photo_urls" in sheet.problems[1].suggestion
-    assert list(sheet.others.columns) == ["nmae", "photo url"]
-
-
-def test_unknown_columns_are_kept_as_text(tmp_path):
-    """The file's further columns are in `others`, indexed like the frame."""
-    sheet = sheet_of(tmp_path, [["id", "Shelf", "Price"], [1, "A-1", 9.5], [2, None, 12]])
-    assert sheet.others["Price"].tolist() == ["9.5", "12"]
-    assert sheet.others["Shelf"].tolist() == ["A-1", ""]
-    pd.testing.assert_index_equal(sheet.others.index, sheet.frame.index)
-
-
-def test_title_lines_above_the_header_are_passed_over(tmp_path):
-    """The header is the row that names most of our columns; addresses count from the file."""
-    rows = [["Pets of the month"], [], ["id", "name"], [1, "Bello"], [2, "[clear]"]]
+def test_rule_header_repeated(tmp_path: Path) -> None:
+    """A header that was pasted along is one finding, and no pet."""
+    rows = [["ID", "Name", "Status"], [1, "Bello", "sold"], ["id", "name", "status"], [2, "Rex"]]
     sheet = sheet_of(tmp_path, rows)
-    assert sheet.header_row == 3
-    assert found(sheet) == [("Pets!B5", "clear-refused")]
-    assert sheet.frame.index.tolist() == [4]
+    assert found(sheet) == [("Pets!A3", "header-repeated")]
+    assert "Delete the row" in sheet.problems[0].suggestion
+    assert sheet.blocked == (3,)
+    assert sheet.frame["id"].tolist() == [1, 2]
 
 
-def test_merged_cells_block_the_rows_they_cover(tmp_path):
+def test_rule_header_repeated_without_ids(tmp_path: Path) -> None:
+    """Without a column for ids, too; a pet that is called Name is a pet."""
+    sheet = csv_of(tmp_path, "name,status\nBello,sold\nName,sold\nname,status\n")
+    assert found(sheet) == [("line 4, column 1", "header-repeated")]
+    assert sheet.frame["name"].tolist() == ["Bello", "Name"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [["Total", "", "", "2"], ["Summe: 2", "", "", ""], ["", "Total", "", "2"]],
+    ids=["id", "counted", "name"],
+)
+def test_rule_totals_row(tmp_path: Path, row: list[str]) -> None:
+    """A line of totals is one finding that says so."""
+    rows = [["id", "name", "status", "Price"], [1, "Bello", "sold", 2], row]
+    sheet = sheet_of(tmp_path, rows)
+    assert found(sheet) == [("Pets!A3", "totals-row")]
+    assert "write ignore" in sheet.problems[0].suggestion
+    assert sheet.blocked == (3,)
+
+
+def test_rule_totals_row_is_no_pet_called_total(tmp_path: Path) -> None:
+    """A pet with an id or a status may be called Total."""
+    sheet = csv_of(tmp_path, "id,name,status\n1,Total,\n,Total,sold\n,Sum,sold\n")
+    assert not sheet.problems
+
+
+def test_rule_merged_cells(tmp_path: Path) -> None:
     """Only the first of merged cells has a value; what the others mean is not guessed."""
-    book = openpyxl.Workbook()
-    for row in (["id", "name"], [1, "Bello"], [2, None], [3, "Rex"]):
-        book.active.append(row)
+    book = workbook_of([["id", "name"], [1, "Bello"], [2, None], [3, "Rex"]])
     book.active.merge_cells("B2:B3")
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert found(sheet) == [("Sheet!B3", "merged-cells")]
+    assert found(sheet) == [("Pets!B3", "merged-cells")]
+    assert "(B2:B3), of which only B2 has a value" in sheet.problems[0].problem
+    assert "Undo the merge" in sheet.problems[0].suggestion
     assert sheet.blocked_ids == {2}
     assert sheet.frame["id"].tolist() == [1, 3]
 
 
-def test_hidden_rows_count_and_are_pointed_out(tmp_path):
-    """A row that a filter hides is read like the others, with one warning for the sheet."""
-    book = openpyxl.Workbook()
-    for row in (["id", "name"], [1, "Bello"], [2, "Rex"]):
-        book.active.append(row)
+def test_rule_hidden_rows(tmp_path: Path) -> None:
+    """Hidden rows are read like the others, with one warning that counts and names them."""
+    book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in range(2, 40))])
+    for row in (3, 5, 6, 7, 60):
+        book.active.row_dimensions[row].hidden = True
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert found(sheet) == [("Pets!A1", "hidden-rows")]
+    assert sheet.problems[0].problem == "4 rows are hidden and count like the others: 3, 5-7."
+    assert "Show all rows" in sheet.problems[0].suggestion
+    assert len(sheet) == 38
+
+
+def test_rule_hidden_columns(tmp_path: Path) -> None:
+    """A hidden column of ours counts, with a warning; a hidden one of the shop's does not."""
+    book = workbook_of([["id", "name", "status", "Shelf"], [1, "Bello", "sold", "A"]])
+    for letter in "CD":
+        book.active.column_dimensions[letter].hidden = True
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert found(sheet) == [("Pets!C1", "hidden-columns")]
+    assert "The column C (status) is hidden" in sheet.problems[0].problem
+    assert "Show the column" in sheet.problems[0].suggestion
+    assert sheet.frame["status"].tolist() == ["sold"]
+
+
+def test_rule_filter_active(tmp_path: Path) -> None:
+    """A filter that is set is named with its column; one that only shows its buttons is not."""
+    book = workbook_of([["id", "name", "status"], [1, "Bello", "sold"], [2, "Rex", "pending"]])
+    book.active.auto_filter.ref = "A1:C3"
+    book.save(tmp_path / "pets.xlsx")
+    assert not read_sheet(tmp_path / "pets.xlsx").problems
+    book.active.auto_filter.add_filter_column(2, ["sold"])
     book.active.row_dimensions[3].hidden = True
     book.save(tmp_path / "pets.xlsx")
     sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert [each.rule for each in sheet.problems] == ["hidden-rows"]
+    assert found(sheet) == [("Pets!A1", "hidden-rows"), ("Pets!C1", "filter-active")]
+    assert "The column C (status) has a filter" in sheet.problems[1].problem
+    assert "Clear the filter" in sheet.problems[1].suggestion
     assert len(sheet) == 2
 
 
-def test_ragged_rows_block_themselves(tmp_path):
-    """A row with a cell too many or too few is not used; blank ones at its end do no harm."""
-    sheet = csv_of(tmp_path, "id,name,status\n1,Bello, the dog,sold\n2,Rex\n3,Mia,sold,,\n")
+def test_rule_header_near_miss(tmp_path: Path) -> None:
+    """A header that is nearly ours is not used; the finding says what may be meant."""
+    sheet = csv_of(tmp_path, "id,nmae,photo url\n1,Bello,x\n")
     assert found(sheet) == [
-        ("line 2, column 1", "ragged-row"),
-        ("line 2, column 3", "unknown-status"),
-        ("line 3, column 1", "ragged-row"),
+        ("line 1, column 2", "header-near-miss"),
+        ("line 1, column 3", "header-near-miss"),
     ]
-    assert sheet.frame["id"].tolist() == [3]
-    assert sheet.blocked_ids == {1, 2}
+    assert "Rename it to name" in sheet.problems[0].suggestion
+    assert "Rename it to photo_urls" in sheet.problems[1].suggestion
+    assert list(sheet.frame.columns) == ["id", "action"]
+    assert list(sheet.others.columns) == ["nmae", "photo url"]
 
 
-def test_a_broken_quote_blocks_its_row(tmp_path):
-    """Text behind a closing quote is not guessed at; the following rows are read."""
-    sheet = csv_of(tmp_path, 'id,name\n1,"Bello" the dog\n2,"say ""hi"""\n')
-    assert found(sheet) == [("line 2, column 1", "broken-quote")]
-    assert sheet.frame["name"].tolist() == ['say "hi"']
+def test_rule_header_missing(tmp_path: Path) -> None:
+    """Values below a blank header are not used, and are pointed out."""
+    sheet = sheet_of(tmp_path, [["id", "name", None], [7, "Bello", "sold"]])
+    assert found(sheet) == [("Pets!C1", "header-missing")]
+    assert "Column C has values, the first in row 2" in sheet.problems[0].problem
+    assert "Give the column a header" in sheet.problems[0].suggestion
 
 
-def test_an_error_cell_in_an_id_is_not_blank(tmp_path):
-    """An id cell with an error does not make its row an addition."""
-    sheet = sheet_of(tmp_path, [["name", "id"], ["Bello", "#N/A"], ["Rex", "=A1"]])
-    assert found(sheet) == [("Pets!B2", "error-cell"), ("Pets!B3", "formula-without-value")]
-    assert not len(sheet)
-
-
-def test_a_cell_that_is_no_text_is_judged_once(tmp_path):
-    """A date over a status is a date, and not an unknown status as well."""
-    day = dt.date(2026, 5, 1)
-    sheet = sheet_of(tmp_path, [["id", "status", "tags", "action"], [1, day, day, day]])
-    assert [each.rule for each in sheet.problems] == ["date-instead-of-text"] * 3
-
-
-def test_error_cells_at_the_edge_of_the_table_are_found(tmp_path):
-    """A row or a column in which nothing but errors stands is not taken for blank."""
-    sheet = sheet_of(tmp_path, [["id", "name", "tags"], [1, "Bello", "#N/A"], [None, "#REF!"]])
-    assert found(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
-
-
-def test_row_numbers_are_lines_where_records_begin(tmp_path):
-    """Quoted line breaks and blank lines move the numbers as an editor shows them."""
-    text = 'id,name,tags\r\n1,"a\r\nb",x\r\n\r\n,,\r\n2,c,y\r\n3,"[clear]",z'
-    sheet = csv_of(tmp_path, text)
-    assert sheet.frame.index.tolist() == [2, 6]
-    assert sheet.frame["name"].tolist() == ["a\r\nb", "c"]
-    assert found(sheet) == [("line 7, column 2", "clear-refused")]
-
-
-def test_a_suggestion_is_made_for_a_number_with_separators(tmp_path):
-    """1,234 is not read as 1234, but it is suggested."""
-    sheet = csv_of(tmp_path, 'id,name\n"1,234",Bello\n')
-    assert sheet.problems[0].rule == "id-not-a-number"
-    assert "1234" in sheet.problems[0].suggestion
-
-
-def test_the_repaired_text_is_suggested(tmp_path):
-    """A name that was decoded wrongly comes with what it may have been."""
-    sheet = csv_of(tmp_path, "id,name\n1,ZoÃ«\n")
-    assert "'Zoë'" in sheet.problems[0].suggestion
+@pytest.mark.parametrize("shown", ["#N/A", "#REF!", "####"])
+def test_rule_error_text(tmp_path: Path, shown: str) -> None:
+    """In a workbook the text of an error is text: it is used, with a warning."""
+    book = workbook_of([["id", "name"], [7, "x"]])
+    book.active["B2"].value = shown
+    book.active["B2"].data_type = "s"
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert found(sheet) == [("Pets!B2", "error-text")]
+    assert sheet.frame["name"].tolist() == [shown]
+    assert "leave it if it is right" in sheet.problems[0].suggestion

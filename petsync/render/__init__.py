@@ -9,6 +9,7 @@ from petsync._show import as_html, as_text
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
+from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
 
 
@@ -31,6 +32,13 @@ def _sheet_text(value: Sheet) -> str:
     from petsync.render.text import findings_text
 
     return findings_text(value)
+
+
+@as_text.register
+def _table_text(value: Findings) -> str:
+    from petsync.render.text import table_text
+
+    return table_text(value)
 
 
 @as_text.register
@@ -59,6 +67,13 @@ def _sheet_html(value: Sheet) -> str:
     from petsync.render.html import sheet_html
 
     return sheet_html(value)
+
+
+@as_html.register
+def _table_html(value: Findings) -> str:
+    from petsync.render.html import findings_html
+
+    return findings_html(value)
 
 
 @as_html.register

@@ -46,9 +46,9 @@ def results_by_outcome(report: Report, limit: int | None) -> Mapping[str, Listin
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
-    """The findings of each rule, errors before warnings, the most frequent rule first."""
+    """The findings of each rule, the most frequent rule first, and of as many the errors."""
     groups = _grouped(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
-    return [groups[key] for key in sorted(groups, key=lambda k: (k[0], -groups[k].total, k[1]))]
+    return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
 
 
 K = TypeVar("K")

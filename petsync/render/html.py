@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from petsync.render.plan_html import plan_html
 from petsync.render.report_html import report_html
-from petsync.render.sheet_html import sheet_html, snapshot_html
+from petsync.render.sheet_html import findings_html, sheet_html, snapshot_html
 
-__all__ = ["plan_html", "report_html", "sheet_html", "snapshot_html"]
+__all__ = ["findings_html", "plan_html", "report_html", "sheet_html", "snapshot_html"]

@@ -17,6 +17,7 @@ __all__ = [
     "element",
     "facts",
     "fold_over",
+    "folding",
     "fragment",
     "listing",
     "row",
@@ -72,6 +73,9 @@ _STYLE = """<style>
   font-variant-numeric: tabular-nums; }
 .petsync .ps-small .ps-number { width: auto; }
 .petsync .ps-where { width: 1%; white-space: nowrap; opacity: .8; }
+.petsync .ps-place { min-width: 9em; opacity: .8; }
+.petsync .ps-aside { font-weight: 400; opacity: .7; margin-left: .5em; }
+.petsync details[open] > summary > .ps-aside { display: none; }
 .petsync tr.ps-add .ps-mark, .petsync tr.ps-applied .ps-mark { border-left-color: var(--ps-add); }
 .petsync tr.ps-update .ps-mark, .petsync tr.ps-warning .ps-mark {
   border-left-color: var(--ps-update); }
@@ -166,8 +170,16 @@ def listing(
     inner = table(columns, map(row_of, things.shown))
     if things.more:
         inner += f"\n<p>... and {number(things.more)} more</p>"
-    start = "<details>" if len(things.shown) > fold_over else "<details open>"
-    return f"{start}<summary>{text(title)}</summary>\n{inner}\n</details>"
+    return folding(title, inner, open_=len(things.shown) <= fold_over)
+
+
+def folding(title: str, inner: str, *, aside: str = "", open_: bool = False) -> str:
+    """HTML that folds away under a title (text); `aside` (text) stands behind the title while it
+    is folded.
+    """
+    start = "<details open>" if open_ else "<details>"
+    behind = f" {element('span', bdi(aside), class_='ps-aside')}" if aside else ""
+    return f"{start}<summary>{text(title)}{behind}</summary>\n{inner}\n</details>"
 
 
 def fold_over(limit: int | None) -> int:

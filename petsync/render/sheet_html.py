@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from petsync.diff.snapshot import Snapshot
 from petsync.render import markup, words
-from petsync.render.digest import findings_by_rule
-from petsync.render.markup import cell, element
+from petsync.render.gathered import Group, Same, gathered, problems, totals
+from petsync.render.markup import cell, element, text
 from petsync.render.sheet_words import (
     coverage,
-    problem_of,
-    rule_title,
+    next_step,
     sheet_facts,
     sheet_summary,
     snapshot_facts,
     status_counts,
 )
+from petsync.table.findings import Findings
 from petsync.table.sheet import Finding, Sheet
 
-__all__ = ["sheet_html", "snapshot_html"]
+__all__ = ["findings_html", "sheet_html", "snapshot_html"]
 
+_COLUMNS = ("Where", "Value", "Problem", "Suggestion")
+_NAMED = 3
 _OPEN = 3
 """So many rules stand open; the rest would push what comes after them off the screen."""
 
@@ -42,24 +44,56 @@ def snapshot_html(snapshot: Snapshot) -> str:
     )
 
 
+def findings_html(findings: Findings, *, limit: int | None = 20) -> str:
+    """A table of findings by rule, as those of a sheet."""
+    found = list(problems(findings))
+    return markup.fragment([markup.summary(totals(found)), *_groups(found, limit)])
+
+
 def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
-    fold_over = markup.fold_over(limit)
     yield markup.summary(sheet_summary(sheet))
     yield markup.facts(sheet_facts(sheet))
-    columns = ("", "Where", "Problem", "Suggestion")
-    for n, listing in enumerate(findings_by_rule(sheet, limit)):
-        title = rule_title(listing)
-        fold = fold_over if n < _OPEN else 0
-        yield markup.listing(title, listing, columns, _finding, fold_over=fold)
+    yield from _groups(sheet.problems, limit)
+    if sheet.problems:
+        yield element("p", text(next_step(sheet.problems)), class_="ps-facts")
 
 
-def _finding(finding: Finding) -> str:
+def _groups(found: Iterable[Finding], limit: int | None) -> Iterator[str]:
+    fold_over = markup.fold_over(limit)
+    for n, group in enumerate(gathered(found)):
+        is_open = n < _OPEN and len(group.same[:limit]) <= fold_over
+        yield markup.folding(group.title, _group(group, limit), aside=_aside(group), open_=is_open)
+
+
+def _aside(group: Group) -> str:
+    """Where the first ones are."""
+    shown = "; ".join(same.where for same in group.same[:_NAMED])
+    return f"{shown} ..." if len(group.same) > _NAMED else shown
+
+
+def _group(group: Group, limit: int | None) -> str:
+    same = group.same[:limit]
+    common = words.sentences(group.problem, group.suggestion)
+    columns = [name for name in _COLUMNS if any(_cells(each)[name] for each in same)]
+    parts = [
+        element("p", text(common)) if common else "",
+        markup.table(["", *columns], (_row(each, group, columns) for each in same)),
+        element("p", text(group.more(len(same)))) if limit is not None else "",
+    ]
+    return "\n".join(part for part in parts if part and part != "<p></p>")
+
+
+def _row(same: Same, group: Group, columns: Sequence[str]) -> str:
+    cells = _cells(same)
     return markup.row(
-        "blocked" if finding.severity == "error" else "warning",
-        cell(finding.address, kind="ps-where"),
-        cell(problem_of(finding)),
-        cell(finding.suggestion),
+        "blocked" if group.severity == "error" else "warning",
+        *(cell(cells[name], kind="ps-place" if name == "Where" else "") for name in columns),
     )
+
+
+def _cells(same: Same) -> dict[str, str]:
+    said = (same.where, same.shown, same.problem, same.suggestion)
+    return dict(zip(_COLUMNS, said, strict=True))
 
 
 def _status(status: str, total: int) -> str:

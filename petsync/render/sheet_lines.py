@@ -8,30 +8,42 @@ from rich.text import Text
 
 from petsync.diff.snapshot import Snapshot
 from petsync.render import lines, words
-from petsync.render.digest import Listing, findings_by_rule
+from petsync.render.gathered import Group, gathered, problems, totals
 from petsync.render.sheet_words import (
     coverage,
-    problem_of,
-    rule_title,
+    next_step,
     sheet_facts,
     sheet_summary,
     snapshot_facts,
     status_counts,
 )
 from petsync.render.visible import shorten, visible
-from petsync.table.sheet import Finding, Sheet
+from petsync.table.findings import Findings
+from petsync.table.sheet import Sheet
 
-__all__ = ["findings_lines", "snapshot_lines"]
+__all__ = ["findings_lines", "snapshot_lines", "table_lines"]
 
 
 def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
-    """The sheet and its findings: errors first, by rule, the first `limit` (≥ 1) of each rule."""
+    """The sheet and its findings by rule, the most frequent first, each with the first `limit`
+    (≥ 1) of what is said; cells of which the same is said are one.
+    """
     yield Text("petsync sheet", "bold")
     yield from lines.facts(sheet_facts(sheet), width)
-    for listing in findings_by_rule(sheet, limit):
-        yield from _rule(listing, width)
+    for group in gathered(sheet.problems):
+        yield from _group(group, limit, width)
     yield lines.BLANK
     yield from lines.paragraph(sheet_summary(sheet), width, style="bold")
+    yield from lines.paragraph(next_step(sheet.problems), width) if sheet.problems else ()
+
+
+def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
+    """A table of findings by rule, as those of a sheet."""
+    found = list(problems(findings))
+    for group in gathered(found):
+        yield from _group(group, limit, width)
+    yield from [lines.BLANK] if found else []
+    yield from lines.paragraph(totals(found), width, style="bold")
 
 
 def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
@@ -47,13 +59,14 @@ def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
     yield from lines.paragraph(coverage(snapshot), width)
 
 
-def _rule(listing: Listing[Finding], width: int) -> Iterator[Text]:
-    yield from lines.heading(rule_title(listing), width)
-    advice = ""
-    for finding in listing.shown:
-        mark: words.Mark = "blocked" if finding.severity == "error" else "warning"
-        new_advice = "" if finding.suggestion == advice else finding.suggestion
-        said = words.sentences(problem_of(finding), new_advice)
-        yield from lines.item(mark, visible(f"{finding.address}: {said}"), width)
-        advice = finding.suggestion
-    yield from lines.more(listing.more)
+def _group(group: Group, limit: int, width: int) -> Iterator[Text]:
+    mark: words.Mark = "blocked" if group.severity == "error" else "warning"
+    yield from lines.heading(group.title, width)
+    common = visible(words.sentences(group.problem, group.suggestion))
+    yield from lines.paragraph(common, width, indent=2) if common else ()
+    for same in group.same[:limit]:
+        said = visible(words.sentences(same.problem, same.suggestion))
+        where = f"{same.where} {same.shown}".rstrip()
+        yield from lines.item(mark, f"{where}: {said}" if said else where, width)
+    if more := group.more(limit):
+        yield Text(f"  {more}", "dim")

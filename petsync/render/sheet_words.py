@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from petsync.diff.snapshot import Snapshot
-from petsync.render.digest import Listing
-from petsync.render.visible import shorten, visible
+from petsync.render.visible import visible
 from petsync.render.words import count, moment, number
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
     "coverage",
-    "problem_of",
-    "rule_title",
+    "next_step",
     "sheet_facts",
     "sheet_summary",
     "snapshot_facts",
@@ -21,7 +19,6 @@ __all__ = [
 ]
 
 _STATUSES = 12
-_VALUE = 60
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
@@ -44,17 +41,15 @@ def sheet_summary(sheet: Sheet) -> str:
     )
 
 
-def rule_title(listing: Listing[Finding]) -> str:
-    """`14 errors: unknown-status`."""
-    head = listing.shown[0]
-    return f"{count(listing.total, head.severity)}: {visible(head.rule)}"
-
-
-def problem_of(finding: Finding) -> str:
-    """The problem, behind the value that has it unless the problem quotes that itself."""
-    if not finding.value or finding.value in finding.problem:
-        return finding.problem
-    return f'"{shorten(visible(finding.value), _VALUE)}": {finding.problem}'
+def next_step(findings: Sequence[Finding]) -> str:
+    """What to do about findings, and where each code is explained."""
+    where = "docs/findings.md explains each code."
+    if any(finding.severity == "error" for finding in findings):
+        return (
+            "A plan leaves the blocked rows and their pets alone: mend the cells, and check again. "
+            f"{where}"
+        )
+    return f"No row is blocked: warnings tell how cells were read. {where}"
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

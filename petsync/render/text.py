@@ -11,10 +11,11 @@ from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.render.plan_lines import plan_lines
 from petsync.render.report_lines import report_lines
-from petsync.render.sheet_lines import findings_lines, snapshot_lines
+from petsync.render.sheet_lines import findings_lines, snapshot_lines, table_lines
+from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
 
-__all__ = ["findings_text", "plan_text", "report_text", "snapshot_text"]
+__all__ = ["findings_text", "plan_text", "report_text", "snapshot_text", "table_text"]
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
@@ -30,6 +31,11 @@ def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> s
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
     """The sheet and its findings by rule, the first `limit` (≥ 1) of each."""
     return _joined(findings_lines(sheet, limit=limit, width=width))
+
+
+def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
+    """A table of findings by rule, the first `limit` (≥ 1) of each."""
+    return _joined(table_lines(findings, limit=limit, width=width))
 
 
 def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from petsync.sheets import clear
 from petsync.sheets.grid import Bools, Cells, Kind
+from petsync.sheets.misread import repaired
 from petsync.sheets.notes import Note, Notes
 from petsync.sheets.special import said
 
@@ -131,21 +132,12 @@ def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
 
 
 def _damage(text: str) -> Iterable[tuple[str, str, str]]:
-    repaired = _repaired(text)
-    if repaired or "\ufffd" in text:
-        meant = f"It may be {repaired!r}; type it again." if repaired else ""
+    before = repaired(text)
+    if before or "\ufffd" in text:
+        meant = f"It may be {before!r}; type it again." if before else ""
         yield "damaged-characters", "", meant
     if not unicodedata.is_normalized("NFC", text):
         yield "decomposed-characters", "", ""
-
-
-def _repaired(text: str) -> str:
-    """What the text was before its UTF-8 was taken for Windows-1252; "" if it was not."""
-    try:
-        repaired = text.encode("cp1252").decode()
-    except UnicodeError:
-        return ""
-    return repaired if repaired != text else ""
 
 
 def _note_special(column: Column, at: int, kind: Kind) -> None:

@@ -41,11 +41,13 @@ def collapse(
     return repeats
 
 
-def note_repeated(grid: Grid, ours: Mapping[str, int], free: Bools, notes: Notes) -> None:
-    """Note rows without an id (`free`) that say what another row says too: both are used."""
+def note_repeated(
+    grid: Grid, ours: Mapping[str, int], free: Bools, active: Bools, notes: Notes
+) -> None:
+    """Note rows without an id (`free`) that say what another `active` row says too: both count."""
     if "name" not in ours or not free.any():
         return
-    rows = _alike(grid.columns[ours["name"]], free)
+    rows = _alike(grid.columns[ours["name"]], free, active)
     if not len(rows):
         return
     said = [name for name in ours if name not in ("id", ACTION)]
@@ -57,14 +59,14 @@ def note_repeated(grid: Grid, ours: Mapping[str, int], free: Bools, notes: Notes
         _note_group(grid, ours, group, free, notes)
 
 
-def _alike(names: Cells, free: Bools) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _alike(names: Cells, free: Bools, active: Bools) -> np.ndarray[Any, np.dtype[np.intp]]:
     """The rows with a name that is there more than once, and once at least in a row of `free`."""
-    codes = pc.dictionary_encode(names.text).indices.to_numpy(zero_copy_only=False)
-    counts = np.bincount(codes)
+    codes = pc.dictionary_encode(names.trimmed()).indices.to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
     wanted = np.zeros(len(counts), dtype=bool)
     wanted[codes[free]] = True
     wanted &= counts > 1
-    return np.flatnonzero(wanted[codes] & ~names.blank())
+    return np.flatnonzero(wanted[codes] & active & ~names.blank())
 
 
 def _note_group(

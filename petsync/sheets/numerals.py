@@ -67,6 +67,8 @@ def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
         return Reading(None, "id-imprecise")
     if rule == "id-scientific":
         return Reading(None, rule, "", _about(text))
+    if rule == "id-out-of-range":
+        return Reading(None, rule)
     if rule == "id-fraction" and not _GROUPS.fullmatch(text):
         return Reading(None, rule)
     if rule == "id-not-a-number" and _COMMA.fullmatch(text) and not _GROUPS.fullmatch(text):

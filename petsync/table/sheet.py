@@ -11,6 +11,7 @@ import pandas as pd
 
 from petsync._show import as_html, as_text
 from petsync.table.base import Base
+from petsync.table.findings import Findings
 
 __all__ = ["Finding", "Sheet", "cell_address"]
 
@@ -83,11 +84,9 @@ class Sheet:
     base_refused: str = ""
 
     @property
-    def findings(self) -> pd.DataFrame:
-        """The problems, one a row, with the fields of `Finding` as columns."""
-        names = list(Finding.__slots__)
-        rows = [[getattr(problem, name) for name in names] for problem in self.problems]
-        return pd.DataFrame(rows, columns=names)
+    def findings(self) -> Findings:
+        """The problems, one a row, with the fields of `Finding` as columns: a DataFrame."""
+        return Findings.of(self.problems)
 
     @property
     def errors(self) -> int:

@@ -32,7 +32,7 @@ def test_errors_exit_with_three_and_are_grouped(shell: Shell) -> None:
     done = shell("check", _sheet(WRONG))
     assert done.code == 3
     assert done.out.index("2 errors: unknown-status") < done.out.index("1 error: id-not-a-number")
-    assert "line 2, column 3" in done.out
+    assert "column 3, lines 2, 4" in done.out
     assert done.err == ""
 
 

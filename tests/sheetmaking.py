@@ -1,0 +1,40 @@
+"""Small sheets made for one test, and what was found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+
+from petsync.sheets import read_sheet
+from petsync.table.sheet import Sheet
+
+
+def workbook_of(rows: Sequence[Sequence[Any]]) -> openpyxl.Workbook:
+    """A workbook with these rows on the sheet `Pets`, the first of them the header."""
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.active.title = "Pets"
+    return book
+
+
+def sheet_of(folder: Path, rows: Sequence[Sequence[Any]], **options: Any) -> Sheet:
+    """These rows, read from a workbook."""
+    path = folder / "pets.xlsx"
+    workbook_of(rows).save(path)
+    return read_sheet(path, **options)
+
+
+def csv_of(folder: Path, text: str, **options: Any) -> Sheet:
+    """This text, read from a CSV file."""
+    path = folder / "pets.csv"
+    path.write_bytes(text.encode())
+    return read_sheet(path, **options)
+
+
+def found(sheet: Sheet) -> list[tuple[str, str]]:
+    """The findings as address and rule, in their order."""
+    return [(each.address, each.rule) for each in sheet.problems]

@@ -1,0 +1,172 @@
+"""Findings as people see them: by rule, in few lines however many there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render_samples import HOSTILE, finding, sheet_with
+from rich.cells import cell_len
+
+from petsync import sample_data
+from petsync.render.gathered import gathered
+from petsync.render.html import findings_html, sheet_html
+from petsync.render.page import page
+from petsync.render.places import Place, listed
+from petsync.render.text import findings_text, table_text
+from petsync.sheets import read_sheet
+from petsync.table.findings import FIELDS, Findings
+from petsync.table.sheet import Finding, cell_address
+
+SPELLING = {"severity": "warning", "suggestion": "Write sold.", "value": "Sold"}
+
+
+def spelt(row: int, **more: object) -> Finding:
+    """A warning in column C."""
+    return finding("status-spelling", row, **{**SPELLING, **more})
+
+
+def test_many_equal_findings_take_a_few_lines() -> None:
+    """240 cells with the same mistake are a range, and do not drown a single error."""
+    sheet = sheet_with(*(spelt(n) for n in range(2, 242)), finding("unknown-status", 300))
+    text = findings_text(sheet)
+    assert '  ! Pets!C2:C241 (240 cells) "Sold"\n' in text
+    assert "1 error: unknown-status" in text
+    assert len(text.splitlines()) < 20
+
+
+def test_the_most_frequent_rule_comes_first_and_errors_among_equals() -> None:
+    """The order is by number, then by severity, then by code."""
+    rules = ["b-two", "a-one", "b-two", "c-one"]
+    groups = gathered(
+        [finding(rule, n) for n, rule in enumerate(rules)]
+        + [
+            replace(spelt(9), rule="a-warned"),
+            *(replace(spelt(n), rule="z-warned") for n in (10, 11)),
+        ]
+    )
+    assert [group.rule for group in groups] == ["b-two", "z-warned", "a-one", "c-one", "a-warned"]
+    assert sum(group.total for group in groups) == 7
+
+
+def test_no_finding_is_left_uncounted() -> None:
+    """What is not listed is counted behind the list."""
+    findings = [spelt(n, value=f"S{n}") for n in range(0, 40, 2)]
+    text = table_text(Findings.of(findings), limit=3)
+    assert "20 warnings: status-spelling" in text
+    assert "  ... and 17 more" in text
+    assert text.endswith("0 errors and 20 warnings in 20 rows.")
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ([("Pets!", "C", 12)], "Pets!C12"),
+        ([("Pets!", "C", 12), ("Pets!", "C", 14)], "Pets!C12, C14"),
+        ([("Pets!", "C", 3), ("Pets!", "C", 2), ("Pets!", "D", 9)], "Pets!C2:C3, D9 (3 cells)"),
+        ([("line", "column 3", 2)], "line 2, column 3"),
+        ([("line", "column 3", 2), ("line", "column 3", 5)], "column 3, lines 2, 5"),
+        (
+            [("line", "column 3", n) for n in (2, 3, 4)] + [("line", "column 5", 4)],
+            "column 3, lines 2-4; line 4, column 5 (4 cells)",
+        ),
+        ([("line", "", 7)], "line 7"),
+        ([("row", "status", n) for n in (0, 1)], "status, rows 0-1 (2 cells)"),
+        (
+            [("Pets!", "A", n) for n in range(0, 40, 2)],
+            "Pets!A0, A2, A4, A6, A8, A10 and 14 more (20 cells)",
+        ),
+        ([("somewhere\n", "", -1)], "somewhere\\n"),
+    ],
+)
+def test_places_are_said_shortly(places: list[tuple[str, str, int]], said: str) -> None:
+    """Ranges for consecutive rows, the sheet's name once, a number where it is not plain."""
+    assert listed([Place(*each) for each in places]) == said
+
+
+@given(st.sets(st.integers(1, 60), min_size=1))
+def test_ranges_are_the_cells_they_stand_for(rows: set[int]) -> None:
+    """However the rows lie, the number of cells is right, and each listed one is there."""
+    said = listed([Place("Pets!", "C", row) for row in rows])
+    head = re.sub(r"( and [0-9]+ more)? \([0-9]+ cells\)$", "", said)
+    found: set[int] = set()
+    for span in head.removeprefix("Pets!").split(", "):
+        first, _, last = span.replace("C", "").partition(":")
+        found |= set(range(int(first), int(last or first) + 1))
+    more = re.search(r" and ([0-9]+) more", said)
+    assert found <= rows
+    assert len(found) + int(more[1] if more else 0) == len(rows)
+
+
+def test_findings_are_a_dataframe() -> None:
+    """Columns and dtypes are stable, with rows and without."""
+    for findings in (Findings.of([]), Findings.of([spelt(2)])):
+        assert isinstance(findings, pd.DataFrame)
+        assert tuple(findings.columns) == FIELDS == Finding.__slots__
+        kinds = {name: str(dtype) for name, dtype in findings.dtypes.items()}
+        assert kinds.pop("row") == "int64"
+        assert set(kinds.values()) == {"str"}
+
+
+def test_findings_show_themselves_by_rule() -> None:
+    """In a terminal and in a notebook; so do the rows that a query selects."""
+    findings = sheet_with(spelt(2), finding("unknown-status", 3)).findings
+    assert repr(findings) == table_text(findings)
+    assert findings._repr_html_() == findings_html(findings)
+    errors = findings[findings["severity"] == "error"]
+    assert "1 error: unknown-status" in repr(errors)
+    assert "status-spelling" not in repr(errors)
+    assert repr(findings.query("row == 2").reset_index(drop=True)).startswith("\n1 warning")
+
+
+def test_findings_without_all_columns_show_themselves_as_any_table() -> None:
+    """A selection of columns is a plain table to look at, and so is a copy as a DataFrame."""
+    findings = sheet_with(spelt(2)).findings
+    few = findings[["address", "value"]]
+    assert repr(few) == repr(pd.DataFrame(few))
+    assert "<table" in few._repr_html_()
+    assert "Sold" in few._repr_html_()
+    assert "row" in repr(pd.DataFrame(findings))
+
+
+def test_no_findings_say_so() -> None:
+    """An empty table is one sentence."""
+    assert repr(Findings.of([])) == "0 errors and 0 warnings in 0 rows."
+    assert "0 errors and 0 warnings" in findings_html(Findings.of([]))
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_nothing_hides_or_breaks_out(name: str) -> None:
+    """Values, codes and addresses are shown with escapes for what cannot be seen; HTML is text."""
+    hostile = finding(name, 4, value=name, problem=name, suggestion=name, column=name)
+    findings = Findings.of([replace(hostile, address=cell_address(name, "C", 4)), hostile])
+    text = repr(findings)
+    assert text.replace("\n", "").replace("\u200d", "").isprintable()
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+    assert "<script" not in findings_html(findings).partition("</style>")[2]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_sample_fits_the_width(width: int) -> None:
+    """No line of the sample's findings is too wide, and each code and count is there."""
+    sheet = read_sheet(sample_data() / "catalogue_edited.xlsx")
+    text = findings_text(sheet, width=width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    for rule, total in sheet.findings["rule"].value_counts().items():
+        assert re.search(rf"^{total} (error|warning)s?: {rule}$", text, re.MULTILINE)
+
+
+def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
+    """In HTML the first addresses stand beside the folded title, all that is said below it."""
+    findings = [spelt(n, value=f"S{n}") for n in range(0, 60, 2)]
+    html = sheet_html(sheet_with(*findings, finding("unknown-status", 3)))
+    assert "30 warnings: status-spelling" in html
+    assert "Pets!C0; Pets!C2; Pets!C4 ..." in html
+    assert "<details>" in html
+    assert "... and 10 more" in html
+    assert "explains each code" in html
+    assert "<main>" in page(html, "Findings")

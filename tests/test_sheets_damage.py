@@ -1,0 +1,285 @@
+"""Excel's own damage, many mistakes in one row, and what must not be taken for a mistake."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from pathlib import Path
+
+import pytest
+from sheetmaking import csv_of, found, sheet_of, workbook_of
+
+from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.rules import RULES
+
+URL = "https://example.org/1.jpg"
+
+
+def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
+    """A row that breaks a rule in each cell has a finding in each, in the columns' order."""
+    header = ["id", "name", "status", "category", "category_id", "tags", "photo_urls", "action"]
+    row = ["x1", "[clear]", "solld", "#N/A", "dogs", '"a', '"b', "zap"]
+    rules = [
+        "id-not-a-number",
+        "clear-refused",
+        "unknown-status",
+        "error-cell",
+        "id-not-a-number",
+        "tags-unreadable",
+        "photos-unreadable",
+        "unknown-action",
+    ]
+    book = sheet_of(tmp_path, [header, row])
+    assert found(book) == [(f"Pets!{c}2", r) for c, r in zip("ABCDEFGH", rules, strict=True)]
+    quoted = ('"' + cell.replace('"', '""') + '"' for cell in row)
+    text = csv_of(tmp_path, ",".join(header) + "\n" + ",".join(quoted) + "\n")
+    assert [each.rule for each in text.problems] == rules
+    assert text.errors == 8
+    assert text.findings["row"].tolist() == [2] * 8
+
+
+def test_no_problem_hides_another_in_its_cell(tmp_path: Path) -> None:
+    """All that is wrong with one cell is said."""
+    name = "ZoÃ« \u200b" + "x" * 260
+    sheet = csv_of(tmp_path, f"id,name\n1,{name}\n")
+    assert {each.rule for each in sheet.problems} == {
+        "damaged-characters",
+        "invisible-characters",
+        "name-long",
+    }
+    tags = "\u00a0calm;; shy; calm; e\u0301"
+    sheet = csv_of(tmp_path, f"id,tags\n1,{tags}\n")
+    assert {each.rule for each in sheet.problems} == {
+        "decomposed-characters",
+        "no-break-space",
+        "tag-repeated",
+        "tags-separators",
+    }
+
+
+def test_a_date_is_a_date_and_nothing_else(tmp_path: Path) -> None:
+    """A cell that holds no text is not an unknown status or action as well."""
+    day = dt.date(2026, 5, 1)
+    sheet = sheet_of(tmp_path, [["id", "status", "tags", "action"], [1, day, day, day]])
+    assert [each.rule for each in sheet.problems] == ["date-instead-of-text"] * 3
+    assert sheet.problems[0].suggestion == RULES["date-instead-of-text"].cure
+
+
+@pytest.mark.parametrize(
+    ("day", "typed"),
+    [
+        (dt.date(2026, 5, 1), 'If "May 1", "5/1" or "1/5" was typed, format'),
+        (dt.date(2026, 4, 3), 'If "Apr 3", "4/3" or "3/4" was typed, format'),
+        (dt.date(2026, 6, 6), 'If "Jun 6" or "6/6" was typed, format'),
+        (
+            dt.datetime.fromisoformat("2026-12-10T08:30"),
+            'If "Dec 10", "12/10" or "10/12" was typed, format',
+        ),
+        (dt.time(8, 30), "Format the cell as text"),
+    ],
+)
+def test_dates_where_text_was_are_named(tmp_path: Path, day: object, typed: str) -> None:
+    """What Excel takes for a date is suggested as it may have been typed."""
+    sheet = sheet_of(tmp_path, [["id", "name"], [1, day]])
+    assert found(sheet) == [("Pets!B2", "date-instead-of-text")]
+    assert sheet.problems[0].suggestion.startswith(typed)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("#N/A", "#REF!", "#NAME?", "#VALUE!", "#DIV/0!", "#NUM!", "#NULL!", "#SPILL!", "#BEZUG!"),
+        *("#WERT!", "#NV", "#NOM?", "#VALEUR!", "#¡REF!", "Err:502", "########"),
+    ],
+)
+def test_errors_in_a_csv_file_are_errors(tmp_path: Path, shown: str) -> None:
+    """A CSV saved by a spreadsheet program has the texts of its errors; none reaches a store."""
+    sheet = csv_of(tmp_path, f"id,name,tags\n1,{shown},\n{shown},Bello,\n3,Rex,{shown}\n")
+    assert found(sheet) == [
+        ("line 2, column 2", "error-cell"),
+        ("line 3, column 1", "error-cell"),
+        ("line 4, column 3", "error-cell"),
+    ]
+    assert {each.value for each in sheet.problems} == {shown}
+    assert sheet.blocked == (2, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["#1", "#winning", "##", "NA", "Ref!", "E.", "Err", "#"])
+def test_names_with_a_hash_are_names(tmp_path: Path, name: str) -> None:
+    """Only the whole text of an error is one."""
+    sheet = csv_of(tmp_path, f"id,name\n1,{name}\n")
+    assert not sheet.problems
+    assert sheet.frame["name"].tolist() == [name]
+
+
+def test_an_error_in_an_id_is_not_blank(tmp_path: Path) -> None:
+    """An id cell with an error does not make its row an addition."""
+    sheet = sheet_of(tmp_path, [["name", "id"], ["Bello", "#N/A"], ["Rex", "=A1"]])
+    assert found(sheet) == [("Pets!B2", "error-cell"), ("Pets!B3", "formula-without-value")]
+    assert not len(sheet)
+
+
+def test_errors_at_the_edge_of_the_table_are_found(tmp_path: Path) -> None:
+    """A row or a column in which nothing but errors stands is not taken for blank."""
+    sheet = sheet_of(tmp_path, [["id", "name", "tags"], [1, "Bello", "#N/A"], [None, "#REF!"]])
+    assert found(sheet) == [("Pets!C2", "error-cell"), ("Pets!B3", "error-cell")]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        *("1.2E+15", "1,20E+06", "01-May", "1-Dec-26", "May-20", "3. Mrz", "5/1/2026"),
+        *("2026-05-01 00:00:00", "2026-05-01", "01.05.2026"),
+    ],
+)
+def test_what_excel_leaves_in_a_csv_file_is_named(tmp_path: Path, shown: str) -> None:
+    """A name that looks like a converted date or number is used, with a warning."""
+    sheet = csv_of(tmp_path, f"id;name\n1;{shown}\n")
+    assert found(sheet) == [("line 2, column 2", "looks-converted")]
+    assert sheet.frame["name"].tolist() == [shown]
+
+
+@pytest.mark.parametrize(
+    "name", ["R2-D2", "Jean-2", "May", "May Day", "7-Up", "3 Dogs", "E+", "1E", "10-4", "Sept-11"]
+)
+def test_names_with_numbers_are_names(tmp_path: Path, name: str) -> None:
+    """What no program makes of a date or a number is no finding."""
+    assert not csv_of(tmp_path, f"id,name\n1,{name}\n").problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👨‍👩‍👧",
+        "🏴󠁧󠁢󠁳󠁣󠁴󠁿",
+        "می‌خواهم",
+        "क्‍ष",
+        "\u200fשלום\u200f",
+        "naïve",
+        "Łódź",
+        "😀\ufe0f",
+        "日本　語",
+        "a\tb\nc",
+    ],
+)
+def test_the_spelling_of_scripts_and_emoji_is_no_finding(tmp_path: Path, text: str) -> None:
+    """Joiners in emoji and scripts, and marks in texts from right to left, are meant."""
+    sheet = csv_of(tmp_path, f'id,name\n1,"{text}"\n')
+    assert not [each for each in sheet.problems if each.rule == "invisible-characters"]
+
+
+@pytest.mark.parametrize("code", [1, 0x7F, 0xAD, 0x200B, 0x200E, 0x202E, 0x2060, 0xFEFF, 0xE0020])
+@pytest.mark.parametrize("column", ["name", "status", "category", "tags"])
+def test_a_character_that_cannot_be_seen_is_named(tmp_path: Path, code: int, column: str) -> None:
+    """Wherever it stands, its code point is said."""
+    sheet = csv_of(tmp_path, f"id,{column}\n1,so{chr(code)}ld\n")
+    finding = next(each for each in sheet.problems if each.rule == "invisible-characters")
+    assert f"U+{code:04X} (" in finding.problem
+    assert finding.column == column
+
+
+@pytest.mark.parametrize(
+    "status", ["s\u043eld", "s\u200bold", "ѕоld", "ｓｏｌｄ", "so\u00adld"], ids=ascii
+)
+def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, status: str) -> None:
+    """Letters of another script and unseen ones: the status that is meant, and why."""
+    sheet = csv_of(tmp_path, f"id,status\n1,{status}\n")
+    hint = next(each.suggestion for each in sheet.problems if each.rule == "unknown-status")
+    assert hint.startswith("Write sold if that is meant: th")
+
+
+@pytest.mark.parametrize(
+    ("tags", "found_"),
+    [
+        (["calm, shy"], 1),
+        (["calm, shy", "calm; old"], 0),
+        (["calm, shy", "calm; shy"], 1),
+        (["good with cats, dogs", "good with cats; calm"], 0),
+        (['"calm, shy"'], 0),
+        (["1,5 kg"], 0),
+        (["calm,", ",calm", ","], 0),
+        (["calm | shy", "a; b"], 1),
+        (["a|b"], 0),
+        (["calm\nshy", "a; b"], 1),
+    ],
+)
+def test_commas_between_tags_are_told_from_commas_in_tags(
+    tmp_path: Path, tags: list[str], found_: int
+) -> None:
+    """A comma is suspected where nobody used a semicolon, or where its parts are tags elsewhere."""
+    sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags))])
+    assert [each.rule for each in sheet.problems] == ["tags-commas"] * found_
+    assert len(sheet) == len(tags)
+
+
+@pytest.mark.parametrize(
+    ("photos", "found_"),
+    [
+        (f"{URL}, {URL}", 1),
+        (f"{URL};{URL}", 1),
+        (f"{URL} {URL}", 1),
+        (f"{URL} | {URL}?2 | {URL}?3", 0),
+        (f"{URL}?a=1,2;3", 0),
+        (f"https://web.archive.org/web/2020/{URL}", 0),
+        (f'"{URL}, {URL}"', 0),
+        ("data:image/png;base64,iVBORw0KGgo=", 0),
+    ],
+)
+def test_addresses_that_stand_in_one_are_named(tmp_path: Path, photos: str, found_: int) -> None:
+    """A comma, semicolon or space before a second address is none of the separators."""
+    sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photos]])
+    assert [each.rule for each in sheet.problems] == ["photos-separators"] * found_
+
+
+def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
+    """Merged cells above the header, or in columns that are not ours, do no harm."""
+    rows = [["Pets of the month", None, None], ["id", "name", "Shelf"], [1, "Bello", "A"]]
+    book = workbook_of([*rows, [2, "Rex", None]])
+    book.active.merge_cells("A1:C1")
+    book.active.merge_cells("C3:C4")
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert not sheet.problems
+    assert len(sheet) == 2
+
+
+def test_a_thousand_merged_ranges_cost_nothing(tmp_path: Path) -> None:
+    """Each range is looked up, not searched for."""
+    book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in range(2, 4002))])
+    for row in range(2, 4002, 2):
+        book.active.merge_cells(f"B{row}:B{row + 1}")
+    book.save(tmp_path / "pets.xlsx")
+    start = time.perf_counter()
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert [each.rule for each in sheet.problems] == ["merged-cells"] * 2000
+    assert time.perf_counter() - start < 5
+
+
+def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> None:
+    """People hide all columns that they do not use; these are not ours."""
+    book = workbook_of([["id", "name"], [1, "Bello"]])
+    book.active.column_dimensions.group("C", "XFD", hidden=True)
+    book.save(tmp_path / "pets.xlsx")
+    assert not read_sheet(tmp_path / "pets.xlsx").problems
+
+
+def test_the_same_mistake_in_every_row_is_found_in_every_row(tmp_path: Path) -> None:
+    """None is left out because there are many."""
+    rows = "".join(f"{n},Sold\n" for n in range(240))
+    sheet = csv_of(tmp_path, f"id,status\n{rows}")
+    assert [each.rule for each in sheet.problems] == ["status-spelling"] * 240
+    assert len(sheet) == 240
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_what_an_export_wrote_is_no_mistake(tmp_path: Path, suffix: str) -> None:
+    """Texts like formulas, markers, errors and tags with commas come back without an error."""
+    text = (
+        "id,name,tags\n1,'=A1,\"calm, dogs\"\n2,'[clear],a; b\n3,'#N/A,c\n"
+        '4,"\'=HYPERLINK(""x"")",d\n'
+    )
+    first = csv_of(tmp_path, text)
+    write_sheet(first, tmp_path / f"again{suffix}")
+    again = read_sheet(tmp_path / f"again{suffix}")
+    assert [each.rule for each in again.problems] == ["error-text"]
+    assert again.frame["name"].tolist() == first.frame["name"].tolist()

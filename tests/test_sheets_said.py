@@ -1,0 +1,292 @@
+"""What a sheet says: the rules of cells and rows, each in a test that is named after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sheetmaking import csv_of, found, sheet_of
+
+from petsync.model import MAX_ID, Tag
+from petsync.sheets import read_sheet
+
+URL = "https://example.org/1.jpg"
+NBSP = "\u00a0"
+
+
+def test_a_clean_row_has_no_finding(tmp_path: Path) -> None:
+    """What is right is read as it is, without a finding."""
+    sheet = sheet_of(
+        tmp_path,
+        [
+            ["id", "name", "status", "category", "category_id", "tags", "photo_urls", "action"],
+            [12, "NA", "sold", "Dogs", "3", "1:calm; shy", f"{URL} | {URL}?2", "Update"],
+            ["9223372036854775807", "=Bello", None, None, None, "[clear]", "[clear]", None],
+            [13, "x", "[clear]", "[clear]", "[clear]", None, None, "merge"],
+        ],
+    )
+    assert found(sheet) == [("Pets!B3", "formula-without-value")]
+    frame = sheet.frame
+    assert frame.loc[2, "name"] == "NA"
+    assert frame.loc[2, "tags"] == [Tag(1, "calm"), Tag(None, "shy")]
+    assert frame.loc[2, "photo_urls"] == [URL, f"{URL}?2"]
+    assert list(frame["action"]) == ["update", "merge"]
+    assert frame.loc[4, "status"] == frame.loc[4, "category"] == ""
+    assert frame.loc[4, "tags"] is None
+    assert sheet.blocked_ids == {MAX_ID}
+
+
+def test_the_frame_has_the_dtypes_of_the_table(tmp_path: Path) -> None:
+    """Text is `str`, numbers `Int64`, lists `object`, rows an int64 index, full or empty."""
+    header = "id,name,status,category,category_id,tags,photo_urls,action\n"
+    for body in ("", "1,Bello,sold,Dogs,1,calm,u,\n"):
+        frame = csv_of(tmp_path, header + body).frame
+        assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
+            "id": "Int64",
+            "name": "str",
+            "status": "str",
+            "category": "str",
+            "category_id": "Int64",
+            "tags": "object",
+            "photo_urls": "object",
+            "action": "str",
+        }
+        assert (frame.index.name, str(frame.index.dtype)) == ("row", "int64")
+
+
+def test_a_blank_cell_says_nothing(tmp_path: Path) -> None:
+    """Missing, empty and given are three things, for text and for lists."""
+    sheet = csv_of(tmp_path, "id,status,tags\n1,, \n2,[CLEAR], [clear] \n3,sold,calm\n")
+    assert sheet.frame["status"].isna().tolist() == [True, False, False]
+    assert sheet.frame["status"].tolist()[1:] == ["", "sold"]
+    assert sheet.frame["tags"].tolist() == [None, [], [Tag(None, "calm")]]
+    assert not sheet.problems
+
+
+def test_a_missing_column_says_nothing(tmp_path: Path) -> None:
+    """A sheet is compared only on the columns that it has; the action is always there."""
+    sheet = csv_of(tmp_path, "Pet_ID,NAME\n1,Bello\n", mapping={"pet id": "id"})
+    assert list(sheet.frame.columns) == ["id", "name", "action"]
+    assert sheet.frame["action"].tolist() == ["merge"]
+
+
+def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
+    """The marker empties status, category and lists; a name that has it is an error."""
+    sheet = csv_of(
+        tmp_path,
+        "id,status,category,tags,photo_urls\n1,[clear],[clear],[clear],[clear]\n",
+    )
+    row = sheet.frame.iloc[0]
+    assert [row[name] for name in ("status", "category", "tags", "photo_urls")] == ["", "", [], []]
+    assert found(csv_of(tmp_path, "id,name\n1,[Clear] \n")) == [
+        ("line 2, column 2", "clear-refused")
+    ]
+
+
+def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
+    """Another marker empties, and `[clear]` is then a text like any other."""
+    sheet = csv_of(tmp_path, "id,category\n1,<none>\n2,[clear]\n", clear="<none>")
+    assert sheet.frame["category"].tolist() == ["", "[clear]"]
+
+
+@pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "null", "TRUE", "-", "0"])
+def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
+    """No text is taken for a missing value, a number or a truth, in either kind of file."""
+    for sheet in (
+        csv_of(tmp_path, f"id,name\n1,{name}\n"),
+        sheet_of(tmp_path, [["id", "name"], ["1", name]]),
+    ):
+        assert sheet.frame["name"].tolist() == [name]
+        assert not sheet.problems
+
+
+def test_an_id_is_text_or_an_integer(tmp_path: Path) -> None:
+    """Digits as text, with a green triangle in Excel, and whole numbers are ids alike."""
+    rows = [["id", "category_id"], ["12", "3"], [12_000, 3], [str(MAX_ID), None]]
+    sheet = sheet_of(tmp_path, rows)
+    assert sheet.frame["id"].tolist() == [12, 12_000, MAX_ID]
+    assert sheet.frame["category_id"].tolist()[:2] == [3, 3]
+    assert not sheet.problems
+
+
+def test_a_number_of_more_than_15_digits_is_never_rounded(tmp_path: Path) -> None:
+    """A whole number cell is its id; 15 digits are sure, 16 are not."""
+    sheet = sheet_of(tmp_path, [["id"], [12], [999_999_999_999_999], [-(10**15)]])
+    assert sheet.frame["id"].tolist() == [12, 999_999_999_999_999]
+    assert found(sheet) == [("Pets!A4", "id-imprecise")]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1,234", "It may be 1234; write the number without separators."),
+        ("1.234.567", "It may be 1234567; write the number without separators."),
+        ("1 234", "It may be 1234; write the number without separators."),
+        ("1'234", "It may be 1234; write the number without separators."),
+        ("#12", "It may be 12; write the number alone."),
+        ("ID 0012", "It may be 12; write the number alone."),
+        ("Pet-12", "It may be 12; write the number alone."),
+        ("12 €", "It may be 12; write the number alone."),
+        ("'12", "It may be 12; write the number alone."),
+        ("1\u200b2", "It may be 12; write the number alone."),
+        ("12; 13", "Several numbers stand here; give each pet a row of its own."),
+        ("１２", "Write 12, with the digits 0 to 9."),
+        ("1O2", "It may be 102: there is a letter in it that looks like a digit."),
+        ("12a", "Write the pet's number, or leave the cell blank to add a pet."),
+        ("9" * 5000 + "x", "Write the pet's number, or leave the cell blank to add a pet."),
+    ],
+)
+def test_what_is_nearly_an_id_is_suggested_and_never_assumed(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    """Separators, labels, currencies and look-alikes: an error that says what may be meant."""
+    sheet = csv_of(tmp_path, f'id,name\n"{text}",Bello\n')
+    finding = sheet.problems[-1] if sheet.problems[0].rule != "id-not-a-number" else None
+    finding = finding or sheet.problems[0]
+    assert finding.rule == "id-not-a-number"
+    assert finding.suggestion == meant
+    assert sheet.unidentified == (2,)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1.500", 1), ("1E+999999999", 1), ("1e-7", 1)])
+def test_an_id_is_never_rounded(tmp_path: Path, text: str, value: int) -> None:
+    """What may be a fraction, or is beyond all bounds, is an error."""
+    sheet = csv_of(tmp_path, f"id,name\n{text},Bello\n")
+    assert len(sheet.problems) == sheet.errors == value
+    assert not len(sheet)
+
+
+def test_outer_spaces_do_not_count_on_ids_statuses_and_tags(tmp_path: Path) -> None:
+    """They are trimmed, a no-break space with a warning; a name stays as it was typed."""
+    sheet = csv_of(tmp_path, f"id,name,status,tags\n{NBSP}7, Bello ,{NBSP}sold,{NBSP}a;b\n 8,,,\n")
+    assert sheet.frame.iloc[0].tolist()[:3] == [7, " Bello ", "sold"]
+    assert sheet.frame.iloc[0]["tags"] == [Tag(None, "a"), Tag(None, "b")]
+    assert sheet.frame["id"].tolist() == [7, 8]
+    assert [each.rule for each in sheet.problems] == ["no-break-space"] * 3
+
+
+def test_a_name_is_sent_as_typed(tmp_path: Path) -> None:
+    """Neither its accents nor its spaces are rewritten."""
+    sheet = csv_of(tmp_path, f"id,name\n7,  Zoe\u0308{NBSP}\n")
+    assert sheet.frame["name"].tolist() == [f"  Zoe\u0308{NBSP}"]
+
+
+def test_a_status_is_folded_and_a_typing_error_gets_a_suggestion(tmp_path: Path) -> None:
+    """Case and spaces do not count; anything else is never corrected."""
+    sheet = csv_of(tmp_path, "id,status\n1, SOLD \n2,pendng\n3,zzz\n")
+    assert sheet.frame["status"].tolist() == ["sold"]
+    assert [each.rule for each in sheet.problems] == [
+        "status-spelling",
+        "unknown-status",
+        "unknown-status",
+    ]
+    assert sheet.problems[1].suggestion == (
+        "Write pending if that is meant. The statuses are available, pending, sold."
+    )
+    assert sheet.problems[2].suggestion.startswith("The statuses are available, pending, sold. If")
+
+
+def test_a_status_that_the_store_has_is_kept(tmp_path: Path) -> None:
+    """A known status is kept as the store spells it, even if it is none of the usual ones."""
+    text = "id,status\n1,Reserved\n2,reserved\n3,resrved\n"
+    sheet = csv_of(tmp_path, text, known_statuses={"Reserved"})
+    assert sheet.frame["status"].tolist() == ["Reserved", "Reserved"]
+    assert [each.rule for each in sheet.problems] == ["status-spelling", "unknown-status"]
+    assert sheet.problems[1].suggestion.startswith("Write Reserved if that is meant.")
+
+
+def test_tags_are_a_set_and_photos_a_list(tmp_path: Path) -> None:
+    """A repeated one collapses with a warning; the order of photos is kept."""
+    sheet = csv_of(tmp_path, "id,tags,photo_urls\n1,b; a; b,https://e/2 | https://e/1\n")
+    assert sheet.frame["tags"].tolist() == [[Tag(None, "b"), Tag(None, "a")]]
+    assert sheet.frame["photo_urls"].tolist() == [["https://e/2", "https://e/1"]]
+    assert [each.rule for each in sheet.problems] == ["tag-repeated"]
+
+
+@pytest.mark.parametrize("action", ["add", "update", "delete", "ignore", "merge"])
+def test_an_action_is_one_of_five(tmp_path: Path, action: str) -> None:
+    """Case and spaces around an action do not count."""
+    sheet = csv_of(tmp_path, f"id,name,action\n1,Bello, {action.title()} \n")
+    assert sheet.frame["action"].tolist() == [action]
+
+
+def test_a_blank_action_is_merge(tmp_path: Path) -> None:
+    """Nothing in the column means add or update."""
+    assert csv_of(tmp_path, "id,action\n1,\n").frame["action"].tolist() == ["merge"]
+
+
+def test_rows_that_are_ignored_have_no_problems(tmp_path: Path) -> None:
+    """`ignore` keeps a row in the frame, and its cells are nobody's problem."""
+    sheet = csv_of(tmp_path, "id,status,action\n1,ask Petra,Ignore\n1,sold,\nTotal,,ignore\n")
+    assert not sheet.problems
+    assert sheet.frame["action"].tolist() == ["ignore", "merge", "ignore"]
+
+
+def test_two_pets_without_an_id_may_be_alike(tmp_path: Path) -> None:
+    """Two goldfish of the same name are two pets, and never taken for one."""
+    assert len(csv_of(tmp_path, "name\nBubble\nBubble\n")) == 2
+
+
+def test_unknown_columns_are_kept_as_text(tmp_path: Path) -> None:
+    """The file's further columns are in `others`, indexed like the frame."""
+    sheet = sheet_of(tmp_path, [["id", "Shelf", "Price"], [1, "A-1", 9.5], [2, None, 12]])
+    assert sheet.others["Price"].tolist() == ["9.5", "12"]
+    assert sheet.others["Shelf"].tolist() == ["A-1", ""]
+    assert sheet.others.index.equals(sheet.frame.index)
+
+
+def test_a_row_is_named_by_the_line_where_it_begins(tmp_path: Path) -> None:
+    """Quoted line breaks and blank lines move the numbers as an editor shows them."""
+    text = 'id,name,tags\r\n1,"a\r\nb",x\r\n\r\n,,\r\n2,c,y\r\n3,"[clear]",z'
+    sheet = csv_of(tmp_path, text)
+    assert sheet.frame.index.tolist() == [2, 6]
+    assert sheet.frame["name"].tolist() == ["a\r\nb", "c"]
+    assert found(sheet) == [("line 7, column 2", "clear-refused")]
+
+
+def test_an_apostrophe_says_that_a_text_is_meant(tmp_path: Path) -> None:
+    """In CSV it is taken away from what begins like a formula or an error, and from the marker."""
+    sheet = csv_of(tmp_path, "id,name\n1,'=A1\n2,'#N/A\n3,'[clear]\n4,'tis\n5,'+49\n")
+    assert sheet.frame["name"].tolist() == ["=A1", "#N/A", "[clear]", "'tis", "+49"]
+    assert found(sheet) == [("line 3, column 2", "error-text")]
+
+
+def test_a_dataframe_is_judged_by_the_same_rules() -> None:
+    """But nothing in it is taken for what a program does to a file."""
+    import pandas as pd
+
+    from petsync.sheets import sheet_from_frame
+
+    sheet = sheet_from_frame(
+        pd.DataFrame({"id": [1, 2, 3], "name": ["#N/A", "01-May", "=A2"], "tags": ["a, b", "", ""]})
+    )
+    assert found(sheet) == [("row 0, name", "error-text"), ("row 0, tags", "tags-commas")]
+    assert sheet.frame["name"].tolist() == ["#N/A", "01-May", "=A2"]
+
+
+def test_findings_of_the_whole_sheet_come_first(tmp_path: Path) -> None:
+    """Findings are in the order of the file: header, rows, columns."""
+    sheet = csv_of(tmp_path, "status,id,Nmae\nsolld,x,\nsold,y,\n")
+    assert found(sheet) == [
+        ("line 1, column 3", "header-near-miss"),
+        ("line 2, column 1", "unknown-status"),
+        ("line 2, column 2", "id-not-a-number"),
+        ("line 3, column 2", "id-not-a-number"),
+    ]
+
+
+def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> None:
+    """An empty table has no rows, no findings, and stable dtypes in both."""
+    sheet = csv_of(tmp_path, "id,name\n")
+    assert len(sheet) == 0
+    assert {name: str(dtype) for name, dtype in sheet.findings.dtypes.items()} == {
+        "address": "str",
+        "row": "int64",
+        "column": "str",
+        "severity": "str",
+        "rule": "str",
+        "value": "str",
+        "problem": "str",
+        "suggestion": "str",
+    }
+    assert read_sheet(tmp_path / "pets.csv").errors == 0
