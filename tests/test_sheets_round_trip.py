@@ -198,6 +198,7 @@ def test_writing_is_atomic_and_keeps_the_mode(tmp_path):
         ("pets.xlsx", "a/b", "cannot be the name of a worksheet"),
         ("pets.xlsx", "x" * 32, "cannot be the name of a worksheet"),
         ("pets.xlsx", "", "cannot be the name of a worksheet"),
+        ("pets.xlsx", "History", "cannot be the name of a worksheet"),
     ],
 )
 def test_what_cannot_be_written_is_named(tmp_path, name, tab, problem):

@@ -36,7 +36,7 @@ _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
 # LibreOffice takes one digit for an escape already.
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\uffff])")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
-_TAB = re.compile(r"(?!')[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
+_TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (TAB, exact.TAB, LISTS, GUIDE.casefold())
 _TALLEST, _LINE_HEIGHT = 3, 13
 
