@@ -7,10 +7,12 @@ import zipfile
 import openpyxl
 import pandas as pd
 import pytest
+from books import add, change, parts, plain, rich
 from openpyxl.styles import PatternFill
 
 from petsync.errors import SheetError
 from petsync.sheets import read_sheet, write_results
+from petsync.sheets.sidecar import beside
 
 ROWS = [
     ["Spring list"],
@@ -210,3 +212,176 @@ def test_the_sheet_itself_is_never_written(workbook):
     with pytest.raises(SheetError, match="this is the sheet itself"):
         write_results(read_sheet(workbook), RESULTS, workbook)
     assert workbook.read_bytes() == before
+
+
+def test_results_are_a_pleasure_to_read(tmp_path):
+    """The new columns have the header's look, a width and a coloured outcome; the filter covers
+    them, and the panes stay frozen.
+    """
+    path = rich(tmp_path / "pets.xlsx")
+    rows = results(r2=("applied", "", None), r5=("conflict", "x" * 90, None))
+    write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx")
+    sheet = book["Pets"]
+    assert [cell.value for cell in sheet[1]][5:] == ["outcome", "message", "assigned_id", "row"]
+    assert sheet["F1"].fill.fgColor.rgb == sheet["E1"].fill.fgColor.rgb == "002F5D62"
+    assert sheet["F1"].font.bold
+    assert [sheet.column_dimensions[name].width for name in "BFG"] == [33, 11, 60]
+    fills = {sheet[f"F{row}"].fill.fgColor.rgb for row in (2, 3, 5)}
+    assert len(fills) == 3
+    assert sheet["F2"].number_format == "@"
+    assert sheet["G5"].alignment.wrap_text
+    assert sheet["C3"].fill.fgColor.rgb == "0000FF00"
+    assert sheet["F3"].border.left.style == sheet["C3"].border.left.style == "thin"
+    assert sheet.auto_filter.ref == "A1:I5"
+    assert sheet.freeze_panes == "B2"
+    assert sheet.dimensions == "A1:I5"
+    name = parts(tmp_path / "out.xlsx")["xl/workbook.xml"]
+    assert b"!$A$1:$I$5" in name
+
+
+def test_a_second_run_changes_the_colours_too(tmp_path):
+    """An outcome's colour is that of the last run; where it says nothing now there is none."""
+    path = rich(tmp_path / "pets.xlsx")
+    write_results(read_sheet(path), results(r2=("failed", "", None)), tmp_path / "one.xlsx")
+    one = openpyxl.load_workbook(tmp_path / "one.xlsx")["Pets"]
+    again = read_sheet(tmp_path / "one.xlsx")
+    write_results(again, results(r2=("applied", "", None)), tmp_path / "two.xlsx")
+    two = openpyxl.load_workbook(tmp_path / "two.xlsx")["Pets"]
+    write_results(again, results(r2=("", "", None)), tmp_path / "three.xlsx")
+    three = openpyxl.load_workbook(tmp_path / "three.xlsx")["Pets"]
+    fills = [sheet["F2"].fill.fill_type and sheet["F2"].fill.fgColor.rgb for sheet in (one, two)]
+    assert fills[0] != fills[1]
+    assert None not in fills
+    assert three["F2"].fill.fill_type is None
+    assert two.max_column == 9
+
+
+def test_a_table_object_stays_as_it_is(tmp_path):
+    """New columns stand beside a table; its part and its range are not touched."""
+    path = rich(tmp_path / "pets.xlsx", table=True)
+    write_results(read_sheet(path), results(r2=("applied", "", None)), tmp_path / "out.xlsx")
+    old, new = parts(path), parts(tmp_path / "out.xlsx")
+    assert {name for name in old if old[name] != new[name]} == {
+        "xl/styles.xml",
+        "xl/worksheets/sheet1.xml",
+    }
+    assert openpyxl.load_workbook(tmp_path / "out.xlsx")["Pets"].tables["pets"].ref == "A1:E5"
+
+
+def test_hidden_columns_do_not_hide_the_results(tmp_path):
+    """Where the columns to the right are hidden or of a width, only the new ones change."""
+    path = rich(tmp_path / "pets.xlsx")
+    cols = b'<cols><col min="1" max="2" width="9"/><col min="5" max="16384" width="3" hidden="1"/>'
+    change(path, {"sheet1.xml": lambda data: re.sub(rb"<cols>.*</cols>", cols + b"</cols>", data)})
+    write_results(read_sheet(path), results(r2=("applied", "", None)), tmp_path / "out.xlsx")
+    found = re.search(rb"<cols>.*</cols>", parts(tmp_path / "out.xlsx")["xl/worksheets/sheet1.xml"])
+    assert re.findall(rb'min="(\d+)" max="(\d+)" width="(\d+)"( hidden)?', found[0]) == [
+        (b"1", b"2", b"9", b""),
+        (b"5", b"5", b"3", b" hidden"),
+        (b"6", b"6", b"11", b""),
+        (b"7", b"7", b"60", b""),
+        (b"8", b"8", b"22", b""),
+        (b"9", b"9", b"8", b""),
+        (b"10", b"16384", b"3", b" hidden"),
+    ]
+
+
+def test_a_row_that_repeats_another_is_told_so(tmp_path):
+    """A row that was used once already is skipped, and its copy can still be read."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Bello\n1,Bello\n2,Rex\n")
+    sheet = read_sheet(path)
+    rows = results(r2=("applied", "", None), r4=("applied", "", None))
+    write_results(sheet, rows, tmp_path / "out.csv")
+    again = read_sheet(tmp_path / "out.csv")
+    assert again.blocked == ()
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[2].startswith('1,Bello,skipped,"The row is the same as line 2')
+
+
+def test_a_given_id_is_never_replaced(tmp_path):
+    """An id that a person wrote stays, also where the service assigned another one."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["7", "Rex"], [None, "Mia"]])
+    rows = results(r2=("applied", "", 99), r3=("applied", "", 98))
+    write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "out.xlsx").active
+    assert [sheet["A2"].value, sheet["E2"].value, sheet["A3"].value] == ["7", "99", "98"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_of_a_csv_every_other_byte_stays(tmp_path, end, mark):
+    """Line ends, quotes, mark, `sep=` line, title and a missing last line end are as they were:
+    the copy is the file with cells behind its records.
+    """
+    path = tmp_path / "pets.csv"
+    old = ["sep=;", "Spring", 'id;"name"', '1;"Rex"', "", "2 ; Mia;;", '"3";"a;b"']
+    path.write_bytes((mark + end.join(old)).encode())
+    rows = results(r4=("applied", "", None), r6=("failed", 'say "no"', None))
+    write_results(read_sheet(path), rows, tmp_path / "out.csv")
+    text = (tmp_path / "out.csv").read_bytes().decode()
+    assert text == mark + end.join(
+        [
+            "sep=;",
+            "Spring",
+            'id;"name";outcome;message;assigned_id;row',
+            '1;"Rex";applied;;;4',
+            "",
+            '2 ; Mia;failed;"say ""no""";;6',
+            '"3";"a;b";;;;7',
+        ]
+    )
+
+
+def test_a_csv_that_quotes_everything_still_does(tmp_path):
+    """Where a record is written anew, it is quoted as the file's header is."""
+    path = tmp_path / "pets.csv"
+    path.write_text('"id","name"\n"","Rex"\n')
+    write_results(read_sheet(path), results(r2=("applied", "", 7)), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == (
+        '"id","name","outcome","message","assigned_id","row"\n"7","Rex","applied","","7","2"\n'
+    )
+
+
+def test_headers_that_only_a_mapping_explains_are_found_again(tmp_path):
+    """The delimiter is the one that the sheet was read with, its mapping known."""
+    path = tmp_path / "pets.csv"
+    path.write_text("Nummer;Name, kurz, so;Preis\n1;Rex;2,50\n")
+    sheet = read_sheet(path, mapping={"Nummer": "id", "Name, kurz, so": "name"})
+    write_results(sheet, results(r2=("applied", "", None)), tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[1] == "1;Rex;2,50;applied;;;2"
+
+
+def test_what_a_csv_was_exported_with_goes_with_its_copy(tmp_path):
+    """The base beside a CSV file is beside its copy too, and one that is refused stays refused."""
+    path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
+    path.write_text("id,name\n1,Rex\n")
+    beside(path).write_text("petsync-base 1 1 0\nAAAA\n")
+    sheet = read_sheet(path)
+    assert sheet.base_refused
+    write_results(sheet, results(r2=("applied", "", None)), out)
+    assert read_sheet(out).base_refused
+    beside(path).unlink()
+    write_results(read_sheet(path), results(r2=("applied", "", None)), out)
+    assert not beside(out).exists()
+
+
+def test_an_xlsm_keeps_its_macros(tmp_path):
+    """The macros go into a copy that is an .xlsm; an .xlsx could not be opened with them."""
+    path = plain(tmp_path / "pets.xlsm", [["id", "name"], ["1", "Rex"]])
+    add(path, **{"xl/vbaProject.bin": b"macros"})
+    macro = b"application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+    usual = b"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+    link = b'<Relationship Id="rId99" Type="x/vbaProject" Target="vbaProject.bin"/>'
+    change(
+        path,
+        {
+            "Types].xml": lambda data: data.replace(usual, macro),
+            "workbook.xml.rels": lambda data: data.replace(b"</R", link + b"</R"),
+        },
+    )
+    for out, kind in ((tmp_path / "out.xlsm", macro), (tmp_path / "out.xlsx", usual)):
+        write_results(read_sheet(path), results(r2=("applied", "", None)), out)
+        assert kind in parts(out)["[Content_Types].xml"]
+        assert ("xl/vbaProject.bin" in parts(out)) == (kind == macro)

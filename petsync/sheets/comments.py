@@ -116,11 +116,15 @@ class Comments:
         self._texts[address] = text
         said = (match[0] for _, piece, _ in rest for match in _OURS.finditer(piece.text))
         self.removed[address] = "".join(said)
-        for run, piece, left in rest:
-            if run is not piece and not left.strip() and piece.text.strip():
+        is_last = True
+        for run, piece, left in reversed(rest):
+            # The blank lines above petsync's words go with them.
+            kept = left.rstrip("\n") if is_last else left
+            is_last &= not kept
+            if run is not piece and piece.text and not kept:
                 self._splices.replace(run.start, run.end, "")
-            elif left != piece.text:
-                self._splices.replace(piece.inside, piece.close, _content(left.rstrip("\n")))
+            elif kept != piece.text:
+                self._splices.replace(piece.inside, piece.close, _content(kept))
 
     def _author(self) -> int:
         if AUTHOR not in self._names:

@@ -135,7 +135,9 @@ class Rows(Protocol):
 
 def outline(data: bytes, rows: Rows | None = None) -> Element:
     """The part's root element with all below it, but not the rows of a worksheet that are handed
-    to `rows`. Raises MarkupError where the part is not well-formed or has a DTD.
+    to `rows`; of the content of these rows' cells only formulas are told.
+
+    Raises MarkupError where the part is not well-formed or has a DTD.
     """
     builder = _Builder(data, rows)
     builder.run()
@@ -158,7 +160,7 @@ class _Builder:
         self._data = data
         self._rows = rows
         self._open = [Element("", {}, 0)]
-        self._unwanted = 0
+        self._unwanted = self._within = 0
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = _refuse
@@ -180,6 +182,11 @@ class _Builder:
         if self._unwanted:
             self._unwanted += 1
             return
+        if self._within or (self._rows is not None and self._is_in_cell()):
+            self._within += 1
+            if self._within == 1 and name.rpartition(":")[2] == "f":
+                self._open[-1].children.append(Element(name, attributes, 0))
+            return
         element = Element(name, attributes, self._parser.CurrentByteIndex)
         tag = _TAG.match(self._data, element.start)
         if tag is None:
@@ -192,12 +199,15 @@ class _Builder:
             self._unwanted = 1
 
     def _characters(self, text: str) -> None:
-        if not self._unwanted:
+        if not self._unwanted and not self._within:
             self._open[-1].text += text
 
     def _end(self, _: str) -> None:
         if self._unwanted > 1:
             self._unwanted -= 1
+            return
+        if self._within:
+            self._within -= 1
             return
         self._unwanted = 0
         element = self._open[-1]
@@ -210,6 +220,9 @@ class _Builder:
             self._rows.take(self.root, element)
             self._open[-2].children.clear()
         self._open.pop()
+
+    def _is_in_cell(self) -> bool:
+        return len(self._open) > _ROW_DEPTH and self._open[_ROW_DEPTH - 1].local == "row"
 
     def _is_row(self, element: Element) -> bool:
         return len(self._open) == _ROW_DEPTH and element.local == "row"

@@ -24,9 +24,7 @@ _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _STRICT = "http://purl.oclc.org/ooxml/officeDocument/relationships"
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _STRICT_MAIN = "http://purl.oclc.org/ooxml/spreadsheetml/main"
-_NORMAL = (
-    '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>'
-)
+_NORMAL = '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>'
 _STYLES = "application/vnd.openxmlformats-officedocument.spreadsheetml.styles+xml"
 _MACROS = "application/vnd.ms-excel.sheet.macroEnabled.main+xml"
 _PLAIN = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"

@@ -55,8 +55,7 @@ class _Hand:
             lineterminator="",
         )
         form.writerow(cells)
-        # Lone surrogates, which no file can hold, may come with a service's message.
-        return stream.getvalue().encode("utf-8", "replace")
+        return stream.getvalue().encode()
 
 
 @dataclass(frozen=True, slots=True)
