@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
@@ -21,6 +22,18 @@ _OURS = (*COLUMNS, ACTION)
 _LOOSE = re.compile(f"[{re.escape(BLANKS)}_-]+")
 _SEARCHED = 20
 _NEAR = 0.75
+_JUDGED, _LONGEST, _LISTED = 200, 40, 12
+"""So many headers are compared with ours, no longer than so many characters; so many are named."""
+_NUMBERS = {2: "two", 3: "three"}
+_USUAL = {
+    **dict.fromkeys(("petid", "petnumber", "petno"), "id"),
+    **dict.fromkeys(("petname", "animalname"), "name"),
+    **dict.fromkeys(("petstatus", "state"), "status"),
+    **dict.fromkeys(("categoryname", "categorie", "categories", "kategorie"), "category"),
+    **dict.fromkeys(("labels", "tagnames", "tagslist"), "tags"),
+    **dict.fromkeys(("photo", "photos", "image", "images", "imageurl", "imageurls"), "photo_urls"),
+}
+"""What people call our columns; suggested like near misses, and never taken for granted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,46 +84,70 @@ class Mapper:
 
     def match(self, header: Sequence[str], places: Sequence[str]) -> Headers:
         """The meaning of each header. Raises SheetError where two mean the same."""
-        ours: dict[str, int] = {}
-        others: dict[str, int] = {}
+        ours: dict[str, list[int]] = {}
+        others: dict[str, list[int]] = {}
         for position, text in enumerate(header):
             name = self.mapping.get(loose(text))
-            if name is None:
-                if trim(text):
-                    others[_unused(trim(text), others)] = position
-            elif name in ours:
-                raise self._twice(name, ours[name], position, header, places)
-            else:
-                ours[name] = position
-        return Headers(ours=ours, others=others, near=self._near(ours, others))
+            if name is not None:
+                ours.setdefault(name, []).append(position)
+            elif trim(text):
+                others.setdefault(trim(text), []).append(position)
+        if any(len(positions) > 1 for positions in ours.values()):
+            raise self._twice(ours, header, places)
+        once = {name: position for name, (position,) in ours.items()}
+        kept = dict(_numbered(others))
+        return Headers(ours=once, others=kept, near=self._near(once, kept))
 
     def unusable(self, rows: Sequence[Sequence[str]], where: str = "") -> SheetError:
-        """The error for a sheet without any header of ours: what was found, what may be meant."""
-        found = next(([trim(c) for c in row if trim(c)] for row in rows if any(row)), [])
-        meant = [f"{text!r} may mean {near}" for text in found if (near := self._nearest(text))]
-        listed = ", ".join(repr(text[:40]) for text in found[:12]) or "nothing"
+        """The error for a sheet without any header of ours: what was found, what may be meant.
+
+        What was found is the row with most headers that are nearly ours, else the first one.
+        """
+        filled = [[trim(text) for text in row if trim(text)][:_JUDGED] for row in rows[:_SEARCHED]]
+        meant = [[(text, near) for text in row if (near := self._nearest(text))] for row in filled]
+        most = max(range(len(rows[:_SEARCHED])), key=lambda n: (len(meant[n]), -n), default=None)
+        first = next((n for n, row in enumerate(filled) if row), None)
+        at = most if most is not None and meant[most] else first
+        listed = (
+            ", ".join(repr(text[:40]) for text in filled[at][:_LISTED]) if at is not None else ""
+        )
+        hints = [f"{text!r} may mean {near}" for text, near in meant[at]] if at is not None else []
+        hints.append(f"The columns are {', '.join(_OURS)}; map others to these, or rename them")
+        row = "the first row" if at == first else f"row {(at or 0) + 1} of it"
         return SheetError(
-            f"{self.source}{where}: no column has a header that petsync knows; the first row "
-            f"holds {listed}",
-            hint=". ".join([*meant, f"The columns are {', '.join(_OURS)}; map others to these"])
-            + ".",
+            f"{self.source}{where}: no column has a header that petsync knows; {row} holds "
+            f"{listed or 'nothing'}",
+            hint=". ".join(hints) + ".",
         )
 
     def _near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
-        near = {at: self._nearest(text) for text, at in others.items() if text not in RESULTS}
+        judged = itertools.islice(others.items(), _JUDGED)
+        near = {at: self._nearest(text) for text, at in judged if text not in RESULTS}
         return {at: name for at, name in near.items() if name and name not in ours}
 
     def _nearest(self, text: str) -> str:
-        match = difflib.get_close_matches(loose(text), self.mapping, n=1, cutoff=_NEAR)
+        """Which of our columns a header may mean, "" if none."""
+        plain = loose(text)
+        if plain in _USUAL:
+            return _USUAL[plain]
+        if len(plain) > _LONGEST:
+            return ""
+        match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_NEAR)
         return self.mapping[match[0]] if match else ""
 
     def _twice(
-        self, name: str, first: int, second: int, header: Sequence[str], places: Sequence[str]
+        self, ours: Mapping[str, Sequence[int]], header: Sequence[str], places: Sequence[str]
     ) -> SheetError:
+        """All columns of ours that several headers mean, with where these are."""
+        several = [
+            f"{_NUMBERS.get(len(positions), len(positions))} columns mean {name}: "
+            f"{_listed(positions, header, places)}"
+            for name, positions in ours.items()
+            if len(positions) > 1
+        ]
         return SheetError(
-            f"{self.source}: two columns mean {name}: {header[first]!r} in column "
-            f"{places[first]} and {header[second]!r} in column {places[second]}",
-            hint="Delete one of them, or give it another header.",
+            f"{self.source}: {'; '.join(several)}",
+            hint="Keep one of them, and delete the others or give them other headers.",
         )
 
 
@@ -119,9 +156,21 @@ def loose(text: str) -> str:
     return _LOOSE.sub("", text).casefold()
 
 
-def _unused(name: str, taken: Mapping[str, int]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number += 1
-        free = f"{name} ({number})"
-    return free
+def _listed(positions: Sequence[int], header: Sequence[str], places: Sequence[str]) -> str:
+    shown = [f"{trim(header[at])!r} in column {places[at]}" for at in positions[:_LISTED]]
+    if len(positions) > _LISTED:
+        return ", ".join([*shown, "..."])
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _numbered(others: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
+    """Each header once: one that is there again gets a number, `Note (2)`."""
+    taken = set(others)
+    for name, (first, *again) in others.items():
+        yield name, first
+        number = 2
+        for position in again:
+            while f"{name} ({number})" in taken:
+                number += 1
+            taken.add(f"{name} ({number})")
+            yield f"{name} ({number})", position
