@@ -17,7 +17,7 @@ from petsync.table.base import Base
 __all__ = ["GUIDE", "add_guide", "plain"]
 
 GUIDE = "How to use this sheet"
-_LEFT, _RIGHT = 18, 84
+_LEFT, _RIGHT, _FITTING = 18, 84, 95
 
 
 class _Line(NamedTuple):
@@ -63,7 +63,7 @@ def _head(sheet: Worksheet, row: int, text: str) -> None:
 def _say(sheet: Worksheet, row: int, line: _Line) -> None:
     _write(sheet, row, 2, line.left, Font(name=FACE, bold=True, size=11))
     _write(sheet, row, 3, line.right, Font(name=FACE, size=11))
-    sheet.row_dimensions[row].height = 19 * (1 + len(line.right) // _RIGHT)
+    sheet.row_dimensions[row].height = 19 * -(-len(line.right) // _FITTING)
     for place in (f"B{row}", f"C{row}"):
         sheet[place].border = Border(bottom=Side("hair", color=LINE))
 
@@ -99,13 +99,15 @@ def _lines(contents: Contents) -> Iterator[_Line]:
     yield _Line("What to do")
     yield _Line("1. Edit", f"Change cells in the sheet {contents.tab}, or add rows below. Save.")
     yield _Line("2. Look", f"petsync plan {file} shows what would change in the store.")
-    yield _Line("3. Apply", f"petsync apply {file} changes it, petsync undo changes it back.")
+    yield _Line("3. Apply", f"petsync apply {file} changes it, after you have said yes.")
     yield _Line("")
     yield _Line("What cells say")
     yield _Line("A blank cell", "says nothing: the store keeps what it has.")
     if contents.clear:
         yield _Line(contents.clear, "empties the field in the store.")
     yield _Line("A row removed", "says nothing either: no pet is deleted unless you ask for it.")
+    if contents.base is not None:
+        yield _Line("A cell left alone", "says nothing: what others change meanwhile stays.")
     yield _Line("")
     yield _Line("The columns")
     for name, meaning in _COLUMNS.items():
@@ -128,8 +130,8 @@ _COLUMNS = {
 }
 _ACTIONS = {
     "blank, merge": "Change the pet, or add it if it is new.",
-    "add": "Only if it is new.",
-    "update": "Only if the store has it.",
+    "add": "Add the pet. It must not exist yet.",
+    "update": "Change the pet. It must exist.",
     "delete": "Remove the pet from the store.",
     "ignore": "Pass over the row.",
 }
