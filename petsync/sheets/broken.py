@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.sheets.grid import Cells, Kind
-from petsync.sheets.octets import beginning_with, octets
+from petsync.sheets.octets import Rows, beginning_with, octets
 
 __all__ = ["cells", "errors", "explained", "kinds"]
 
@@ -35,12 +36,14 @@ _SHOWN: Mapping[str, str] = {
 _ERRORS = {value: why for why, values in _SHOWN.items() for value in values.split()}
 _LIBRE = re.compile(r"Err:5[0-9]{2}")
 _HASHES = re.compile(r"#{3,}")
-_BEGINNINGS = b"#E"
 
 
 def errors(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of which the whole is such an error."""
-    return (at for at, kind in _looked_at(text, _BEGINNINGS) if kind is Kind.ERROR)
+    rows = beginning_with(text, b"#E")
+    for at, value in _texts(text, rows, r"^(?:#|Err:5)"):
+        if _why(value) is not None:
+            yield at
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
@@ -48,7 +51,9 @@ def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
 
     An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
-    yield from _looked_at(raw, _BEGINNINGS + b"=")
+    yield from ((at, Kind.ERROR) for at in errors(raw))
+    for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
+        yield at, Kind.FORMULA
     seen = octets(raw)
     for at in seen.rows(np.flatnonzero(seen.data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
@@ -77,16 +82,13 @@ def explained(value: str) -> tuple[str, str]:
     return problem, ""
 
 
-def _looked_at(text: Any, marks: bytes) -> Iterator[tuple[int, Kind]]:
-    rows = beginning_with(text, marks)
+def _texts(text: Any, rows: Rows, pattern: str) -> Iterator[tuple[int, str]]:
+    """Those of the rows whose text has the pattern, and these texts."""
     if not len(rows):
         return
-    for at, value in zip(rows.tolist(), text.take(pa.array(rows)).to_pylist(), strict=True):
-        if value[0] == "=":
-            if len(value) > 1:
-                yield at, Kind.FORMULA
-        elif _why(value) is not None:
-            yield at, Kind.ERROR
+    taken = text.take(pa.array(rows))
+    for at in np.flatnonzero(pc.match_substring_regex(taken, pattern)).tolist():
+        yield int(rows[at]), taken[at].as_py()
 
 
 def _why(text: str) -> str | None:

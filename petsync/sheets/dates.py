@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync.sheets.octets import beginning_with, octets
-from petsync.table.cells import trim
 
 __all__ = ["converted", "serial", "typed"]
 
@@ -19,12 +19,13 @@ _FIRST = dt.date(1899, 12, 30)
 _ENGLISH = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _OTHERS = "Mrz|Mär|Mai|Okt|Dez|janv|févr|mars|avr|mai|juin|juil|août"
 _MONTHS = f"{'|'.join(_ENGLISH)}|{_OTHERS}"
-_CONVERTED = re.compile(
-    rf"[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
+# For Arrow's expressions, in which nothing refers back.
+_CONVERTED = (
+    rf"^\s*(?:[0-9](?:[.,][0-9]+)?E\+[0-9]{{2,3}}"
     rf"|[0-9]{{1,2}}(?:-|\. )(?:{_MONTHS})\.?(?:[- ][0-9]{{2,4}})?"
     rf"|(?:{_MONTHS})\.?-[0-9]{{2}}"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[ T]00:00(?::00(?:\.0+)?)?)?"
-    r"|[0-9]{1,2}([./])[0-9]{1,2}\1[0-9]{4}"
+    r"|[0-9]{1,2}(?:\.[0-9]{1,2}\.|/[0-9]{1,2}/)[0-9]{4})\s*$"
 )
 
 
@@ -34,9 +35,8 @@ def converted(text: Any) -> Iterator[int]:
     hyphens = np.flatnonzero(seen.data == ord("-"))
     hyphens = hyphens[seen.following(hyphens) - ord("0") < 10]
     rows = np.union1d(beginning_with(text, b"0123456789"), seen.rows(hyphens))
-    for at in rows.tolist():
-        if _CONVERTED.fullmatch(trim(text[at].as_py())):
-            yield at
+    found = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)
+    yield from rows[np.flatnonzero(found)].tolist()
 
 
 def typed(shown: str) -> str:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Grid
 from petsync.sheets.headers import ACTION
 from petsync.sheets.ids import Numbers
 from petsync.sheets.notes import Note, Notes
-from petsync.table.cells import trim
 from petsync.table.sheet import cell_address
 
 __all__ = ["collapse", "note_repeated"]
 
+_Rows = np.ndarray[Any, np.dtype[np.intp]]
 _LISTED = 10
 
 
@@ -50,16 +49,12 @@ def note_repeated(
     rows = _alike(grid.columns[ours["name"]], free, active)
     if not len(rows):
         return
-    said = [name for name in ours if name not in ("id", ACTION)]
-    texts = [grid.columns[ours[name]].text.take(pa.array(rows)).to_pylist() for name in said]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for at, cells in zip(rows.tolist(), zip(*texts, strict=True), strict=True):
-        groups.setdefault(tuple(map(trim, cells)), []).append(at)
-    for group in groups.values():
-        _note_group(grid, ours, group, free, notes)
+    said = [grid.columns[ours[name]] for name in ours if name not in ("id", ACTION)]
+    for group in _groups([cells.take(rows) for cells in said]):
+        _note_group(grid, ours, rows[group].tolist(), free, notes)
 
 
-def _alike(names: Cells, free: Bools, active: Bools) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _alike(names: Cells, free: Bools, active: Bools) -> _Rows:
     """The rows with a name that is there more than once, and once at least in a row of `free`."""
     codes = pc.dictionary_encode(names.trimmed()).indices.to_numpy(zero_copy_only=False)
     counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
@@ -67,6 +62,20 @@ def _alike(names: Cells, free: Bools, active: Bools) -> np.ndarray[Any, np.dtype
     wanted[codes[free]] = True
     wanted &= counts > 1
     return np.flatnonzero(wanted[codes] & active & ~names.blank())
+
+
+def _groups(columns: Sequence[Cells]) -> Iterator[_Rows]:
+    """The positions, several each time, at which all columns say the same."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for cells in columns:
+        codes = pc.dictionary_encode(cells.trimmed()).indices.to_numpy(zero_copy_only=False)
+        pair = number * (codes.max(initial=0) + 1) + codes
+        number = np.unique(pair, return_inverse=True)[1]
+    order = np.argsort(number, kind="stable")
+    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+    several = np.flatnonzero(np.diff(starts, append=len(order)) > 1)
+    ends = np.append(starts, len(order))
+    yield from (order[starts[n] : ends[n + 1]] for n in several.tolist())
 
 
 def _note_group(

@@ -43,6 +43,8 @@ _PAIRS = np.zeros((256, 256), dtype=bool)
 """The bytes with which such characters begin in UTF-8; of one byte, whatever follows it."""
 _PAIRS[[*range(9), 11, 12, *range(14, 32), 127]] = True
 _PAIRS[tuple(zip(*_LEADS, strict=True))] = True
+_GENERAL = np.zeros(256, dtype=bool)
+_GENERAL[[*range(0x8B, 0x90), *range(0xAA, 0xAF)]] = True
 _JOINERS = "\u200c\u200d"
 _MARKS = "\u061c\u200e\u200f"
 _FLAG = "\U0001f3f4"
@@ -53,6 +55,9 @@ def unseen(text: Any) -> Iterator[tuple[int, str]]:
     seen = octets(text)
     places = np.flatnonzero((seen.data < ord(" ")) | (seen.data > ord("~")))
     places = places[_PAIRS[seen.data[places], seen.following(places)]]
+    # Quotation marks and dashes, which are frequent, share their first two bytes with these.
+    is_general = (seen.data[places] == 0xE2) & (seen.following(places) == 0x80)
+    places = places[~is_general | _GENERAL[seen.following(places, by=2)]]
     for at in seen.rows(places).tolist():
         found = "".join(dict.fromkeys(_unspelt(text[at].as_py())))
         if found:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Octets", "beginning_with", "octets"]
+__all__ = ["Octets", "Rows", "beginning_with", "octets"]
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 
@@ -17,10 +17,10 @@ class Octets(NamedTuple):
     data: np.ndarray[Any, np.dtype[np.uint8]]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
 
-    def following(self, places: Rows) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """The bytes behind those at `places`; behind the last one there is a 0."""
-        behind = self.data[np.minimum(places + 1, max(len(self.data) - 1, 0))]
-        behind[places + 1 == len(self.data)] = 0
+    def following(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """The bytes that stand `by` behind those at `places`; behind the last one there are 0."""
+        behind = self.data[np.minimum(places + by, max(len(self.data) - 1, 0))]
+        behind[places + by >= len(self.data)] = 0
         return behind
 
     def rows(self, places: Rows) -> Rows:
