@@ -18,6 +18,7 @@ from petsync.table.sheet import cell_address
 __all__ = ["collapse", "note_repeated"]
 
 _Rows = np.ndarray[Any, np.dtype[np.intp]]
+_Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _LISTED = 10
 
 
@@ -28,15 +29,25 @@ def collapse(
 
     `ours` are their positions, `ids` the rows' ids. Rows that are not `active` do not count.
     """
-    columns = {name: grid.columns[position] for name, position in ours.items()}
     repeats = np.zeros(len(ids), dtype=bool)
-    counted = active & ~np.asarray(ids.isna())
-    series = pd.Series(ids)[counted]
-    place = grid.places[ours["id"]] if "id" in ours else ""
-    for number, group in series[series.duplicated(keep=False)].groupby(lambda at: ids[at]):
-        rows = group.index.tolist()
-        where = {at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows}
-        _judge(columns, str(number), where, notes, repeats)
+    given = np.flatnonzero(active & ~np.asarray(ids.isna()))
+    numbers = ids[given].to_numpy(dtype=np.int64)
+    several = pd.Series(numbers).duplicated(keep=False).to_numpy()
+    rows, numbers = given[several], numbers[several]
+    if not len(rows):
+        return repeats
+    place = grid.places[ours["id"]]
+    codes = {name: _codes(grid.columns[at].take(rows).text) for name, at in ours.items()}
+    same = _combined(list(codes.values()))
+    for group in _groups(numbers):
+        where = {
+            at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows[group].tolist()
+        }
+        number = str(numbers[group[0]])
+        if (same[group] == same[group[0]]).all():
+            _note_copies(number, where, notes, repeats)
+        else:
+            _note_differing(number, where, _differing(codes, group), notes)
     return repeats
 
 
@@ -50,7 +61,7 @@ def note_repeated(
     if not len(rows):
         return
     said = [grid.columns[ours[name]] for name in ours if name not in ("id", ACTION)]
-    for group in _groups([cells.take(rows) for cells in said]):
+    for group in _groups(_combined([_codes(cells.take(rows).trimmed()) for cells in said])):
         _note_group(grid, ours, rows[group].tolist(), free, notes)
 
 
@@ -64,18 +75,29 @@ def _alike(names: Cells, free: Bools, active: Bools) -> _Rows:
     return np.flatnonzero(wanted[codes] & active & ~names.blank())
 
 
-def _groups(columns: Sequence[Cells]) -> Iterator[_Rows]:
-    """The positions, several each time, at which all columns say the same."""
+def _codes(text: Any) -> _Numbers:
+    """A number for each cell of an Arrow array, the same for the same text."""
+    codes: _Numbers = pc.dictionary_encode(text).indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _combined(columns: Sequence[_Numbers]) -> _Numbers:
+    """A number for each row, the same for rows that have the same in every column."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
-    for cells in columns:
-        codes = pc.dictionary_encode(cells.trimmed()).indices.to_numpy(zero_copy_only=False)
+    for codes in columns:
         pair = number * (codes.max(initial=0) + 1) + codes
         number = np.unique(pair, return_inverse=True)[1]
-    order = np.argsort(number, kind="stable")
-    starts = np.flatnonzero(np.diff(number[order], prepend=-1))
-    several = np.flatnonzero(np.diff(starts, append=len(order)) > 1)
-    ends = np.append(starts, len(order))
-    yield from (order[starts[n] : ends[n + 1]] for n in several.tolist())
+    return number
+
+
+def _groups(numbers: _Numbers) -> Iterator[_Rows]:
+    """The positions of each number that is there several times, in the order of the numbers."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    ends = np.append(starts[1:], len(order))
+    for n in np.flatnonzero(ends - starts > 1).tolist():
+        yield order[starts[n] : ends[n]]
 
 
 def _note_group(
@@ -94,37 +116,26 @@ def _name(grid: Grid, ours: Mapping[str, int], at: int) -> str:
     return text
 
 
-def _judge(
-    columns: Mapping[str, Cells],
-    number: str,
-    where: Mapping[int, str],
-    notes: Notes,
-    repeats: Bools,
+def _note_differing(
+    number: str, where: Mapping[int, str], differing: Sequence[str], notes: Notes
 ) -> None:
-    said: dict[tuple[str, ...], int] = {}
-    again: dict[int, int] = {}
-    for at in where:
-        first = said.setdefault(tuple(column.text[at].as_py() for column in columns.values()), at)
-        if first != at:
-            again[at] = first
-    if len(said) > 1:
-        differing = _differing(columns, said)
-        problem = (
-            f"The id {number} stands in {len(where)} rows that say different things "
-            f"({', '.join(differing)}): {_listed(where.values())}."
-        )
-        notes.add_all(where, "id", Note("duplicate-id", number, problem))
-        return
-    for at, first in again.items():
-        repeats[at] = True
-        problem = f"The row is the same as {where[first]}, word for word; it is used once."
-        notes.add(at, "id", Note("duplicate-row", number, problem))
+    problem = (
+        f"The id {number} stands in {len(where)} rows that say different things "
+        f"({', '.join(differing)}): {_listed(where.values())}."
+    )
+    notes.add_all(where, "id", Note("duplicate-id", number, problem))
 
 
-def _differing(columns: Mapping[str, Cells], said: Iterable[tuple[str, ...]]) -> list[str]:
+def _note_copies(number: str, where: Mapping[int, str], notes: Notes, repeats: Bools) -> None:
+    first, *again = where
+    problem = f"The row is the same as {where[first]}, word for word; it is used once."
+    repeats[again] = True
+    notes.add_all(again, "id", Note("duplicate-row", number, problem))
+
+
+def _differing(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
     """The columns in which these rows are not the same."""
-    texts = zip(*said, strict=True)
-    names = [name for name, cells in zip(columns, texts, strict=True) if len(set(cells)) > 1]
+    names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
     return [name for name in names if name != "id"] or names
 
 
