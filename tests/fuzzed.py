@@ -1,8 +1,8 @@
-"""A process that reads mutated spreadsheets under a memory cap, and says what became of each.
+"""A process that reads spreadsheets under a memory cap, and says what became of each.
 
-Called with a kind of mutation, the folder to work in and the number of cases. It prints a line of
-JSON for each case: first its name, then what became of it, so that a case that ends the process
-is known too.
+Called with a kind of mutation, the folder to work in and the number of cases; or with "files" and
+a folder, of which it reads all files. It prints a line of JSON for each case: first its name, then
+what became of it, so that a case that ends the process is known too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 
 import mutants
+import openpyxl
 import specimens
 
 from petsync.errors import PetsyncError
@@ -28,17 +29,18 @@ from petsync.sheets import read_sheet, write_sheet
 CAP = 400 << 20
 """How many bytes the reading of a small file may need on top of the libraries."""
 
+SUFFIXES = {"container": ".xlsx", "parts": ".xlsx", "claims": ".xlsx", "text": ".csv"}
 KINDS = {
     "container": mutants.mutate_container,
     "parts": mutants.mutate_package,
+    "claims": mutants.mutate_claim,
     "text": mutants.mutate_text,
 }
 
 
 def bases(kind: str, folder: Path) -> dict[str, bytes]:
     """The files that are mutated, those that petsync writes among them."""
-    suffix = ".csv" if kind == "text" else ".xlsx"
-    plain, written = folder / "plain.csv", folder / f"written{suffix}"
+    plain, written = folder / "plain.csv", folder / f"written{SUFFIXES[kind]}"
     plain.write_bytes(specimens.text(",", "\n", lines=5))
     write_sheet(read_sheet(plain), written)
     others = specimens.texts() if kind == "text" else specimens.workbooks()
@@ -54,8 +56,14 @@ def cases(kind: str, folder: Path, count: int) -> Iterator[tuple[str, bytes]]:
         yield seed, KINDS[kind](random.Random(seed), sources[name])
 
 
-def outcome(path: Path) -> str:
-    """What reading comes to: "sheet", "refused", or what the error lacks.
+def files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each file of a folder."""
+    for path in sorted(folder.iterdir()):
+        yield path.name, path.read_bytes()
+
+
+def outcome(path: Path) -> tuple[str, str]:
+    """What reading comes to: "sheet", "refused", or what the error lacks; and the message.
 
     Every other error ends the process, which is seen by those who wait for it.
     """
@@ -66,8 +74,8 @@ def outcome(path: Path) -> str:
         assert not set(sheet.frame.index) & set(sheet.blocked)
     except PetsyncError as error:
         named = str(path) in error.message and error.hint
-        return "refused" if named else f"no file or no way out in: {error}"
-    return "sheet"
+        return "refused" if named else "no file or no way out in the message", str(error)
+    return "sheet", f"{len(sheet)} rows, {len(sheet.problems)} problems"
 
 
 def capped() -> None:
@@ -83,18 +91,24 @@ def say(what: object) -> None:
     sys.stdout.flush()
 
 
-def main(kind: str, folder: str, count: str) -> None:
-    """Run all cases of one kind."""
-    suffix = ".csv" if kind == "text" else ".xlsx"
-    path = Path(folder, f"mutant{suffix}")
-    for number, (name, data) in enumerate(cases(kind, Path(folder), int(count))):
+def main(kind: str, folder: str, count: str = "0") -> None:
+    """Run all cases of one kind, or all files of a folder."""
+    room = Path(folder)
+    openpyxl.Workbook()  # what is loaded when it is used is not to count
+    read_sheet(specimens.SAMPLES / "catalogue_clean.xlsx")
+    for number, (name, data) in enumerate(
+        files(room) if kind == "files" else cases(kind, room, int(count))
+    ):
+        path = room / (name if kind == "files" else f"mutant{SUFFIXES[kind]}")
         if number == 0:
             capped()
-        path.write_bytes(data)
+        if kind != "files":
+            path.write_bytes(data)
+        del data
         say(name)
         started = time.perf_counter()
-        became = outcome(path)
-        say([became, round(time.perf_counter() - started, 3)])
+        became, message = outcome(path)
+        say([became, round(time.perf_counter() - started, 3), message])
 
 
 if __name__ == "__main__":

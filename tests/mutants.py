@@ -288,6 +288,21 @@ def many_parts(rng: Random, parts: Parts) -> Parts:
 PACKAGE = [drop_part, empty_part, rename_part, double_part, same_names, many_parts]
 
 
+def mutate_claim(rng: Random, data: bytes) -> bytes:
+    """The workbook with one of its attributes lying; each kind of attribute is as likely."""
+    parts = dict(unzipped(data))
+    claims: dict[tuple[str, bytes, bytes], list[re.Match[bytes]]] = {}
+    for part in filter(TELLING.search, parts):
+        for tag in TAG.finditer(parts[part]):
+            name = tag[0].split()[0]
+            for claim in ATTRIBUTE.finditer(parts[part], tag.start(), tag.end()):
+                claims.setdefault((part, name, claim[1]), []).append(claim)
+    (part, _, name), places = rng.choice(list(claims.items()))
+    value = rng.choice([*NUMBERS, *REFERENCES, *TYPES, *TARGETS, *FORMATS])
+    new = b" " + name + b'="' + value + b'"'
+    return zipped({**parts, part: replaced(parts[part], rng.choice(places), new)})
+
+
 def mutate_package(rng: Random, data: bytes) -> bytes:
     """The workbook with some of its parts changed, in a sound container."""
     parts = unzipped(data)

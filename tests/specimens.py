@@ -192,7 +192,6 @@ def workbooks() -> dict[str, bytes]:
         "openpyxl": edited(),
         "clean sample": shortened("catalogue_clean.xlsx"),
         "edited sample": shortened("catalogue_edited.xlsx"),
-        "whole sample": sample("catalogue_clean.xlsx"),
     }
 
 

@@ -56,6 +56,8 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, 
 # U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
 # them. The escape of an underscore is matched too, so that what follows it stays as it is.
 _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
+_ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
+_ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -98,6 +100,7 @@ class Package:
         if kind is not None:
             raise SheetError(f"{self.path}: the file is {kind.what}", hint=kind.hint)
         self.workbook = self._workbook()
+        self._book = self.elements(self.workbook)
         self._related = self._relations(self.workbook)
         self.tabs: Sequence[Tab] = self._tabs()
 
@@ -122,7 +125,7 @@ class Package:
     def text_part(self, name: str) -> bytes:
         """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
         data = self.part(name)
-        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4] or b"<!DOCTYPE" in data:
+        if not _is_usual(data):
             raise self._damaged(f"{name} is XML of a kind that no spreadsheet program writes")
         if b"_xFFF" in data or b"_xfff" in data:
             data = _NONCHARACTER.sub(_character, data)
@@ -207,7 +210,7 @@ class Package:
 
     def _tabs(self) -> list[Tab]:
         tabs = []
-        for local, attributes in self.elements(self.workbook):
+        for local, attributes in self._book:
             kind, part = self._related.get(attributes.get("id", ""), ("", ""))
             if local == "sheet" and kind == "worksheet":
                 visible = attributes.get("state", "visible") == "visible"
@@ -223,13 +226,19 @@ class Package:
         return [part for part in parts if part.casefold() in self._parts][:1]
 
     def _since_1904(self) -> bool:
-        found = [
-            attributes for name, attributes in self.elements(self.workbook) if name == "workbookPr"
-        ]
+        found = [attributes for name, attributes in self._book if name == "workbookPr"]
         return any(each.get("date1904") in ("1", "true") for each in found)
 
     def _damaged(self, why: str) -> SheetError:
         return SheetError(f"{self.path}: the workbook is damaged: {why}", hint=_DAMAGED)
+
+
+def _is_usual(xml: bytes) -> bool:
+    declared = _ENCODING.match(xml)
+    if declared is not None and declared[1].lower() not in _ENCODINGS:
+        return False
+    wide = xml.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in xml[:4]
+    return not wide and b"<!DOCTYPE" not in xml
 
 
 def _character(match: re.Match[bytes]) -> bytes:

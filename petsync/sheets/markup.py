@@ -180,7 +180,8 @@ def _refuse(*_: object) -> None:
 def _parse(parser: expat.XMLParserType, data: bytes) -> None:
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        # Of an encoding that nobody knows or that has several bytes the last two tell.
         raise MarkupError(str(error)) from None
 
 

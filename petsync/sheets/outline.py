@@ -175,7 +175,7 @@ class _Builder:
     def run(self) -> None:
         try:
             self._parser.Parse(self._data, True)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:
             raise MarkupError(str(error)) from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
