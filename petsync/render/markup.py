@@ -74,6 +74,7 @@ _STYLE = """<style>
 .petsync .ps-small .ps-number { width: auto; }
 .petsync .ps-where { width: 1%; white-space: nowrap; opacity: .8; }
 .petsync .ps-place { min-width: 9em; opacity: .8; }
+.petsync .ps-value { min-width: 7em; }
 .petsync .ps-aside { font-weight: 400; opacity: .7; margin-left: .5em; }
 .petsync details[open] > summary > .ps-aside { display: none; }
 .petsync tr.ps-add .ps-mark, .petsync tr.ps-applied .ps-mark { border-left-color: var(--ps-add); }

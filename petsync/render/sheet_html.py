@@ -22,6 +22,7 @@ from petsync.table.sheet import Finding, Sheet
 __all__ = ["findings_html", "sheet_html", "snapshot_html"]
 
 _COLUMNS = ("Where", "Value", "Problem", "Suggestion")
+_KINDS = {"Where": "ps-place", "Value": "ps-value"}
 _NAMED = 3
 _OPEN = 3
 """So many rules stand open; the rest would push what comes after them off the screen."""
@@ -66,9 +67,10 @@ def _groups(found: Iterable[Finding], limit: int | None) -> Iterator[str]:
 
 
 def _aside(group: Group) -> str:
-    """Where the first ones are."""
+    """Where the first ones are, and what is wrong if that can be said in general."""
     shown = "; ".join(same.where for same in group.same[:_NAMED])
-    return f"{shown} ..." if len(group.same) > _NAMED else shown
+    more = " ..." if len(group.same) > _NAMED else ""
+    return f"{shown}{more}: {group.problem}" if group.problem else f"{shown}{more}"
 
 
 def _group(group: Group, limit: int | None) -> str:
@@ -87,7 +89,7 @@ def _row(same: Same, group: Group, columns: Sequence[str]) -> str:
     cells = _cells(same)
     return markup.row(
         "blocked" if group.severity == "error" else "warning",
-        *(cell(cells[name], kind="ps-place" if name == "Where" else "") for name in columns),
+        *(cell(cells[name], kind=_KINDS.get(name, "")) for name in columns),
     )
 
 
