@@ -20,10 +20,12 @@ _HEAD = """\
 # Findings: what can be wrong with a sheet
 
 `petsync check SHEET` and `store.read(path).findings` list every problem of a sheet at once, each
-with its cell, the rule that it breaks, and a suggestion. An **error** blocks its row: the row is
-kept out of a plan, nothing is sent for it, and its pet is neither changed nor deleted. A
-**warning** tells how a cell was read; the row is used. A row with the action `ignore` has no
-findings.
+with its cell, the rule that it breaks, and a suggestion; `check` groups them by rule, the most
+frequent first, and names equal ones together (`Pets!C2:C241 (240 cells)`).
+
+An **error** blocks its row: the row is kept out of a plan, nothing is sent for it, and its pet is
+neither changed nor deleted. A **warning** tells how a cell was read; the row is used. A row with
+the action `ignore` has no findings.
 
 The codes are stable: a script can rely on them. Problems that only the store can show, such as an
 id that no pet has, are conflicts of a plan and not in this list ([safety.md](safety.md)). The
@@ -44,12 +46,11 @@ def main() -> None:
 
 
 def _index() -> Iterator[str]:
-    yield "| code | | what it means |"
-    yield "|---|---|---|"
-    for rules in KINDS.values():
+    for title, rules in KINDS.items():
+        yield from (f"**{title}**", "", "| code | | what it means |", "|---|---|---|")
         for rule in rules:
             yield f"| [`{rule.code}`](#{rule.code}) | {rule.severity} | {_plain(rule.meaning)} |"
-    yield ""
+        yield ""
 
 
 def _sections() -> Iterator[str]:
@@ -66,13 +67,8 @@ def _section(rule: Rule) -> Iterator[str]:
     if rule.more:
         yield from (rule.more, "")
     yield from ("| instead of | write |", "|---|---|")
-    yield from (f"| {_code(rule.example)} | {_code(rule.mended)} |", "")
+    yield from (f"| {_plain(rule.example)} | {_plain(rule.mended)} |", "")
     yield from (_plain(rule.cure), "")
-
-
-def _code(text: str) -> str:
-    """The example, of which nothing is taken for Markdown."""
-    return _plain(text)
 
 
 def _plain(text: str) -> str:

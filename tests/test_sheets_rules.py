@@ -184,6 +184,14 @@ def test_every_rule_says_all() -> None:
         assert rule.cure.endswith(".")
 
 
+def test_every_rule_has_its_section_in_the_documentation() -> None:
+    """`docs/findings.md#id-scientific` leads somewhere, for each code."""
+    page = (Path(__file__).parents[1] / "docs" / "findings.md").read_text("utf-8")
+    for code, rule in RULES.items():
+        assert page.count(f"\n### {code}\n") == 1
+        assert f"[`{code}`](#{code}) | {rule.severity} |" in page
+
+
 def test_rule_ragged_row(tmp_path: Path) -> None:
     """A row with a cell too many or too few is not used, and nothing is said of its cells; blank
     ones at its end do no harm.

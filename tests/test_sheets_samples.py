@@ -36,6 +36,39 @@ def test_every_planted_mistake_is_found(edited, mistake):
     assert hits["suggestion"].all()
 
 
+def _suggested(edited, address):
+    return " ".join(each.suggestion for each in edited.problems if each.address == address)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("Pets!B68", '"May 1", "5/1" or "1/5" was typed'),
+        ("Pets!B1316", '"Feb 1", "2/1" or "1/2" was typed'),
+        ("Pets!C99", "The statuses are available, pending, sold. If the store has this one"),
+        ("Pets!C107", "Write sold if"),
+        ("Pets!C128", "Write pending if"),
+        ("Pets!C816", "Write available if"),
+        ("Pets!A156", "Write 1153."),
+        ("Pets!A221", "Keep the row that is right"),
+        ("Pets!C257", "Type the value in, or leave the cell blank"),
+        ("Pets!B875", "Mend the formula"),
+        ("Pets!B217", "save it, and read it again"),
+        ("Pets!A296", "It was about 1200; look the number up"),
+        ("Pets!C222", "Write available."),
+        ("Pets!J640", "Write delete if"),
+        ("Pets!J900", "Write delete if"),
+        ("Pets!E1136", "Write the category's number"),
+        ("Pets!A1254", "Format the column as text and type the whole number again."),
+        ("Pets!A1314", "leave the cell blank to add a pet"),
+        ("Pets!B1312", "Write the pet's name; write its id if it is not new"),
+    ],
+)
+def test_the_suggestion_is_one_that_helps(edited, address, said):
+    """A planted mistake comes with what to do about just this cell."""
+    assert said in _suggested(edited, address)
+
+
 def test_nothing_else_is_found(edited):
     """Beside the planted mistakes there is no finding; a duplicate's twin is one of them."""
     planted = {each["address"] for each in MISTAKES}
