@@ -127,7 +127,7 @@ class Package:
         data = self.part(name)
         if not _is_usual(data):
             raise self._damaged(f"{name} is XML of a kind that no spreadsheet program writes")
-        if b"_xFFF" in data or b"_xfff" in data:
+        if _has(data, b"_", b"_xFFF", b"_xfff"):
             data = _NONCHARACTER.sub(_character, data)
         return data
 
@@ -238,7 +238,12 @@ def _is_usual(xml: bytes) -> bool:
     if declared is not None and declared[1].lower() not in _ENCODINGS:
         return False
     wide = xml.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in xml[:4]
-    return not wide and b"<!DOCTYPE" not in xml
+    return not wide and not _has(xml, b"!", b"<!DOCTYPE")
+
+
+def _has(data: bytes, mark: bytes, *texts: bytes) -> bool:
+    """Whether one of the texts is there; that not even a `mark` of them is, is seen much sooner."""
+    return mark in data and any(text in data for text in texts)
 
 
 def _character(match: re.Match[bytes]) -> bytes:

@@ -83,11 +83,26 @@ class Cells:
         last = np.isin(data[offsets[1:][said] - 1], _LAST)
         return np.union1d(beginning_with(self.text, _FIRST), said[last])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        """The cells of all parts, one behind the other."""
+        texts = [part.text for part in parts] or [pa.array([], pa.large_string())]
+        kinds = [
+            np.full(len(part), Kind.TEXT, dtype=np.int8) if part.kinds is None else part.kinds
+            for part in parts
+        ]
+        plain = all(part.kinds is None for part in parts)
+        return cls(pa.concat_arrays(texts), None if plain else np.concatenate(kinds))
+
+    def part(self, start: int, stop: int) -> Cells:
+        """The cells from `start` to before `stop`."""
+        kinds = None if self.kinds is None else self.kinds[start:stop]
+        return Cells(self.text.slice(start, max(stop - start, 0)), kinds)
+
     def slices(self, size: int) -> Iterator[tuple[int, Cells]]:
         """The cells, `size` at a time, with the position of the first."""
         for start in range(0, len(self), size):
-            kinds = None if self.kinds is None else self.kinds[start : start + size]
-            yield start, Cells(self.text.slice(start, size), kinds)
+            yield start, self.part(start, start + size)
 
     def take(self, positions: np.ndarray[Any, Any]) -> Cells:
         """The cells at `positions`, in that order."""

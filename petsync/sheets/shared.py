@@ -16,6 +16,7 @@ _COUNT = re.compile(rb"uniqueCount")
 _TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END = b"</si>"
+_WORTH = 64
 
 
 def uncounted(strings: bytes) -> bytes:
@@ -33,7 +34,10 @@ def shared_size(sheet: bytes, strings: bytes, most: int) -> int:
     It is exact enough where it is over `most`; below that it is a coarse one, which costs little.
     """
     # Whatever stands around it, a reference has the type `s` in quotes.
-    references = sheet.count(b'"s"') + sheet.count(b"'s'")
+    references = sheet.count(b'"s"') + (sheet.count(b"'s'") if b"'" in sheet else 0)
+    size = most // max(references, 1)
+    if size >= _WORTH and _is_cut(strings, size):
+        return references * size
     sizes = [len(text) for text in strings.split(_END)]
     if references * max(sizes) <= most:
         return references * max(sizes)
@@ -42,3 +46,14 @@ def shared_size(sheet: bytes, strings: bytes, most: int) -> int:
     # What is no index is taken for the first one.
     others = max(0, references - len(known))
     return int(np.array(sizes)[known].sum()) + others * sizes[0]
+
+
+def _is_cut(strings: bytes, size: int) -> bool:
+    """Whether the part has an end of a text in every `size` bytes, so that none is longer."""
+    at = 0
+    while len(strings) - at > size:
+        end = strings.rfind(_END, at, at + size)
+        if end < 0:
+            return False
+        at = end + len(_END)
+    return True

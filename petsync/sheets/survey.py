@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
+from petsync.sheets.extent import extent
 from petsync.sheets.grid import Kind, letter
 from petsync.sheets.markup import CellMark, MarkupError, RowMark, Walk
 
-__all__ = ["Survey", "survey"]
+__all__ = ["Survey", "is_irregular", "survey"]
 
 MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
 FREE_AREA = 4_000_000
@@ -23,15 +24,8 @@ whole, at some 64 bytes for each.
 MAX_SPARSENESS = 10
 """How many times the cells with a value a larger rectangle may have."""
 
-# A cell without content, which ends with `/>`, may be anywhere: it is only formatted.
-_FAR = '<c r="(?:[A-Za-z]{{2,}}|[{}-Za-z][0-9]{{5}}|[A-Z][0-9]{{6}})[0-9]+"[^>]*(?<!/)>'
-_UNCOMMON = (
-    re.compile(rb"<f[\s>/]"),
-    re.compile(rb":f[\s>/]"),
-    re.compile(rb'<c[\s>/](?!r="[A-Za-z])'),
-    re.compile(rb'<row[\s>/](?!r="[0-9]|spans="[0-9:]*" r="[0-9])'),
-)
-_MARKS = (b'"e"', b"'e'", b'hidden="1"', b'hidden="t', b"hidden='", b"hidden =", b"mergeCell")
+_FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
+_HIDDEN = (b'hidden="1"', b'hidden="t', b"hidden='", b"hidden =")
 
 
 @dataclass(slots=True)
@@ -61,10 +55,13 @@ class Survey:
                 self.last_column = max(self.last_column, cell.column)
 
 
-def survey(data: bytes, where: str) -> Survey:
-    """The survey of one worksheet part. Raises SheetError where it is malformed or too wide."""
+def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
+    """The survey of one worksheet part, of which it may be known whether it is `irregular`.
+
+    Raises SheetError where it is malformed or too wide.
+    """
     found = Survey()
-    if not _needs_walk(data):
+    if not (is_irregular(data) if irregular is None else irregular) and not _is_marked(data):
         return found
     walk = Walk(found.take)
     try:
@@ -79,21 +76,25 @@ def survey(data: bytes, where: str) -> Survey:
     return found
 
 
-def _needs_walk(data: bytes) -> bool:
-    far = _far(data.count(b"<c "))
+def is_irregular(data: bytes) -> bool:
+    """Whether there may be cells too far away to be read, or a walk must tell where they are."""
+    seen = extent(data)
+    return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
+
+
+def _is_marked(data: bytes) -> bool:
+    # A single byte that is nowhere is missed much sooner than a text.
     return (
-        b"<sheetData" not in data
-        or any(mark in data for mark in _MARKS)
-        or any(pattern.search(data) for pattern in (*_UNCOMMON, far))
+        b'"e"' in data
+        or (b"'" in data and b"'e'" in data)
+        or b"mergeCell" in data
+        or (b"hidden" in data and any(mark in data for mark in _HIDDEN))
+        or any(pattern.search(data) for pattern in _FORMULAS)
     )
 
 
-def _far(cells: int) -> re.Pattern[bytes]:
-    """What finds a cell that may be too far away in a sheet of so many cells: from the row 100,000
-    on those in columns that would make the rectangle too large, from 1,000,000 on all.
-    """
-    columns = max(FREE_AREA, MAX_SPARSENESS * cells) // 1_000_000
-    return re.compile(_FAR.format(letter(min(columns, 25))).encode())
+def _is_too_large(rows: int, columns: int, cells: int) -> bool:
+    return rows * columns > max(FREE_AREA, MAX_SPARSENESS * cells)
 
 
 def _special(cell: CellMark) -> tuple[Kind, str] | None:
@@ -110,8 +111,7 @@ def _check_extent(found: Survey, where: str) -> None:
             f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
             hint="Save the workbook again, or take it from a backup.",
         )
-    area = (found.last_row + 1) * (found.last_column + 1)
-    if area > max(FREE_AREA, MAX_SPARSENESS * found.cells):
+    if _is_too_large(found.last_row + 1, found.last_column + 1, found.cells):
         raise SheetError(
             f"{where}: the sheet has values as far as column {letter(found.last_column)} and as "
             f"far as row {found.last_row:,}, too far for a table of pets",

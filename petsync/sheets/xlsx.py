@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from python_calamine import load_workbook
+import pyarrow.compute as pc
+from python_calamine import CalamineSheet, load_workbook
 
 from petsync.errors import SheetError
 from petsync.sheets.archive import Package, Tab
@@ -17,13 +20,14 @@ from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.order import misplaced
 from petsync.sheets.source import Source
-from petsync.sheets.survey import Survey, survey
+from petsync.sheets.survey import Survey, is_irregular, survey
 from petsync.sheets.view import view
 
 __all__ = ["read"]
 
 _KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
-_Rows = list[list[Any]]
+_TOGETHER = 500
+_EXACT = 2.0**53
 
 
 def read(source: Source, mapper: Mapper, tab: str | None) -> Grid:
@@ -51,41 +55,56 @@ class _NoHeaderError(SheetError):
 def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
     data = package.worksheet(tab)
-    surveyed = survey(data, where)
-    first_row, first_column, rows = _values(package.alone(data), where)
-    _check_places(data, surveyed, rows, where)
-    _extend(rows, first_row, first_column, surveyed)
-    head = [[_shown(value) for value in row] for row in rows[:20]]
+    surveyed, sheet = _opened(package, data, where)
+    top, first_column = sheet.start or (0, 0)
+    rows = itertools.islice(sheet.iter_rows(), top, None)
+    first = list(itertools.islice(rows, 20))
+    head = [_widened([_shown(value) for value in row], surveyed, first_column) for row in first]
     at = mapper.header_row(head)
     if at is None:
         error = mapper.unusable(head, f", sheet {tab.name!r}")
         raise _NoHeaderError(error.message, hint=error.hint)
-    header_row = first_row + at
+    header_row, header = top + 1 + at, head[at]
+    body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
+    said = sum(len(row) - row.count("") for row in first[: at + 1])
+    said += sum(int(np.count_nonzero(pc.binary_length(cells.text))) for cells in body)
+    _check_places(data, surveyed, said, where)
+    columns = _completed(body, len(header), header_row + 1, first_column, surveyed)
     seen = view(data)
     return Grid(
         tab=tab.name,
-        header=head[at],
+        header=header,
         header_row=header_row,
-        rows=np.arange(header_row + 1, first_row + len(rows), dtype=np.int64),
-        columns=list(_columns(rows[at + 1 :], header_row + 1, first_column, surveyed, head[at])),
-        places=[letter(first_column + n) for n in range(len(head[at]))],
+        rows=np.arange(header_row + 1, header_row + 1 + len(columns[0]), dtype=np.int64),
+        columns=columns,
+        places=[letter(first_column + n) for n in range(len(header))],
         merged=surveyed.merged,
         hidden=[row for row in surveyed.hidden if row > header_row],
         hidden_columns=[
             letter(n)
-            for n in range(first_column, first_column + len(head[at]))
+            for n in range(first_column, first_column + len(header))
             if any(n in span for span in seen.hidden)
         ],
         filtered=seen.filtered,
     ).without_blank_rows()
 
 
-def _values(workbook: io.BytesIO, where: str) -> tuple[int, int, _Rows]:
-    """The number of the first row (from 1) and column (from 0), and the rows from there on."""
+def _opened(package: Package, data: bytes, where: str) -> tuple[Survey, CalamineSheet]:
+    """The survey of a worksheet, and its values. Unpacking and calamine do not hold the
+    interpreter, so they go on beside it; but no cell too far away is let near calamine.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        packed = beside.submit(package.alone, data)
+        irregular = is_irregular(data)
+        surveyed = survey(data, where, irregular=True) if irregular else None
+        sheet = beside.submit(_values, packed.result(), where)
+        surveyed = surveyed or survey(data, where, irregular=False)
+        return surveyed, sheet.result()
+
+
+def _values(workbook: io.BytesIO, where: str) -> CalamineSheet:
     try:
-        sheet = load_workbook(workbook).get_sheet_by_index(0)
-        start = sheet.start or (0, 0)
-        return start[0] + 1, start[1], sheet.to_python()
+        return load_workbook(workbook).get_sheet_by_index(0)
     except BaseException as error:
         # A panic in calamine derives from BaseException; it is a damaged file like the others.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
@@ -96,9 +115,11 @@ def _values(workbook: io.BytesIO, where: str) -> tuple[int, int, _Rows]:
         raise
 
 
-def _check_places(data: bytes, surveyed: Survey, rows: _Rows, where: str) -> None:
-    """Refuse a sheet in which a cell took another one's place; one that was walked has none."""
-    if surveyed.cells or data.count(b"</c>") <= sum(len(row) - row.count("") for row in rows):
+def _check_places(data: bytes, surveyed: Survey, said: int, where: str) -> None:
+    """Refuse a sheet in which a cell took another one's place: fewer of them say something than
+    have content. One that was walked has none.
+    """
+    if surveyed.cells or data.count(b"</c>") <= said:
         return
     place = misplaced(data)
     if place:
@@ -108,43 +129,61 @@ def _check_places(data: bytes, surveyed: Survey, rows: _Rows, where: str) -> Non
         )
 
 
-def _extend(rows: _Rows, first_row: int, first_column: int, surveyed: Survey) -> None:
-    """Make room for the cells that calamine took for blank, at the edges of the table."""
-    if not surveyed.special or not rows:
-        return
-    width = max(len(rows[0]), max(column for _, column in surveyed.special) - first_column + 1)
-    height = max(row for row, _ in surveyed.special) - first_row + 1
-    rows.extend([] for _ in range(height - len(rows)))
-    for row in rows:
-        row.extend([""] * (width - len(row)))
+def _widened(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
+    """The row with room for the cells behind the table that calamine took for blank."""
+    last = max((column for _, column in surveyed.special), default=0)
+    return row + [""] * (last - first_column + 1 - len(row))
 
 
-def _columns(
-    rows: Sequence[Sequence[Any]],
-    first_row: int,
-    first_column: int,
-    surveyed: Survey,
-    header: Sequence[str],
-) -> Iterator[Cells]:
-    columns = list(zip(*rows, strict=True)) or [()] * len(header)
-    special: dict[int, dict[int, tuple[Kind, str]]] = {}
-    for (row, column), cell in surveyed.special.items():
+def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
+    """The columns of rows, taken a few at a time: so they are still in the processor's cache."""
+    parts: list[list[Cells]] = [[] for _ in range(width)]
+    while some := list(itertools.islice(rows, _TOGETHER)):
+        for part, values in zip(parts, zip(*some, strict=True), strict=True):
+            part.append(_cells(values))
+    return [Cells.joined(part) for part in parts]
+
+
+def _completed(
+    columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
+) -> list[Cells]:
+    """The columns with the cells that calamine does not give."""
+    special: list[dict[int, tuple[Kind, str]]] = [{} for _ in range(width)]
+    for (row, column), cell in sorted(surveyed.special.items()):
         if row >= first_row and column >= first_column:
-            special.setdefault(column - first_column, {})[row - first_row] = cell
-    for n, values in enumerate(columns):
-        yield _cells(values, special.get(n, {}))
+            special[column - first_column][row - first_row] = cell
+    height = max([len(columns[0]), *(at + 1 for cells in special for at in cells)])
+    blank = Cells(pa.array([""] * height, pa.large_string()))
+    added = [blank.part(0, 0)] * (width - len(columns))
+    return [
+        _with(Cells.joined([cells, blank.part(len(cells), height)]), marks)
+        for cells, marks in zip([*columns, *added], special, strict=True)
+    ]
 
 
-def _cells(values: Sequence[Any], special: dict[int, tuple[Kind, str]]) -> Cells:
+def _with(cells: Cells, special: dict[int, tuple[Kind, str]]) -> Cells:
     if not special:
-        try:
-            return Cells(pa.array(values, pa.large_string()))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            pass
+        return cells
+    marked = np.zeros(len(cells), dtype=bool)
+    marked[list(special)] = True
+    kinds = np.zeros(len(cells), dtype=np.int8) if cells.kinds is None else cells.kinds
+    kinds[marked] = [kind for kind, _ in special.values()]
+    texts = pa.array([text for _, text in special.values()], pa.large_string())
+    return Cells(pc.replace_with_mask(cells.text, pa.array(marked), texts), kinds)
+
+
+def _cells(values: Sequence[Any]) -> Cells:
+    try:
+        return Cells(pa.array(values, pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        pass
+    if set(map(type, values)) == {float}:
+        numbers = np.array(values)
+        if (np.abs(numbers) < _EXACT).all() and (numbers == np.trunc(numbers)).all():
+            texts = pa.array(numbers.astype(np.int64)).cast(pa.large_string())
+            return Cells(texts, np.full(len(texts), Kind.NUMBER, dtype=np.int8))
     texts = [value if type(value) is str else _shown(value) for value in values]
     kinds = np.array([_KINDS.get(type(value), Kind.DATE) for value in values], dtype=np.int8)
-    for at, (kind, text) in special.items():
-        texts[at], kinds[at] = text, kind
     return Cells(pa.array(texts, pa.large_string()), kinds)
 
 
