@@ -133,6 +133,22 @@ def test_findings_without_all_columns_show_themselves_as_any_table() -> None:
     assert "row" in repr(pd.DataFrame(findings))
 
 
+def test_tables_made_from_findings_show_themselves_too() -> None:
+    """What has the same columns with other things in them is shown as pandas does."""
+    findings = sheet_with(spelt(2), spelt(3)).findings
+    for made in (
+        findings.describe(include="all"),
+        findings.isna(),
+        findings.reindex([0, 99]),
+        findings.assign(row="x"),
+        findings[["row", "row", *FIELDS]],
+        findings.groupby("rule").first(),
+        findings.T,
+    ):
+        assert repr(made) == repr(pd.DataFrame(made))
+        assert "<table" in made._repr_html_()
+
+
 def test_no_findings_say_so() -> None:
     """An empty table is one sentence."""
     assert repr(Findings.of([])) == "0 errors and 0 warnings in 0 rows."

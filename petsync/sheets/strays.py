@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from petsync.sheets.grid import Grid
 from petsync.sheets.headers import Headers, loose
@@ -18,6 +18,8 @@ _TOTALS = (
     "summe|gesamt|gesamtsumme|anzahl|somme|totale|suma|suma total"
 )
 _TOTAL = re.compile(rf"(?:{_TOTALS})(?: (?:of )?(?:pets|animals|rows))?[\s:=(]*[0-9.,]*\)?", re.I)
+# A pet may well be called Count.
+_NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme|totale", re.I)
 _INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
 
 
@@ -47,20 +49,21 @@ def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
 
 
 def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
-    """The rows with a word for totals in place of an id, and the last one with one as its name."""
-    ids, name, status = (headers.ours.get(each) for each in ("id", "name", "status"))
+    """The rows with a word for totals in place of an id, and the last one if its name is one and
+    it says nothing else.
+    """
+    ids, name = headers.ours.get("id"), headers.ours.get("name")
     if ids is not None:
         for at in beginning_with(grid.columns[ids].text, _INITIALS).tolist():
             if _is_total(_text(grid, ids, at)):
                 yield at, _text(grid, ids, at)
+    others = [position for position in headers.ours.values() if position != name]
     last = len(grid.rows) - 1
-    unsaid = last > 0 and not any(_said(grid, (ids, status), last))
-    if name is not None and unsaid and _is_total(_text(grid, name, last)):
-        yield last, _text(grid, name, last)
-
-
-def _said(grid: Grid, columns: Sequence[int | None], at: int) -> list[str]:
-    return [trim(_text(grid, column, at)) for column in columns if column is not None]
+    if name is None or not others or last < 1:
+        return
+    text = trim(_text(grid, name, last))
+    if _NO_NAME.fullmatch(text) and not any(trim(_text(grid, n, last)) for n in others):
+        yield last, text
 
 
 def _is_total(text: str) -> bool:

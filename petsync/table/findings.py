@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "Findings"]
 
 FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
+_DTYPES = {name: "int64" if name == "row" else "str" for name in FIELDS}
 
 
 class Findings(pd.DataFrame):
@@ -45,8 +46,13 @@ class Findings(pd.DataFrame):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all columns are there that it takes to show the findings by rule."""
-        return set(FIELDS) <= set(self.columns)
+        """Whether all is there that it takes to show the findings by rule: a table that was made
+        from this one, such as its `describe()`, may have the same columns and other things in them.
+        """
+        if not (self.columns.is_unique and set(FIELDS) <= set(self.columns)):
+            return False
+        said = pd.DataFrame(self)[list(FIELDS)]
+        return said.dtypes.map(str).to_dict() == _DTYPES and not said.isna().any(axis=None)
 
     def __repr__(self) -> str:
         return as_text(self) if self.is_whole else super().__repr__()
