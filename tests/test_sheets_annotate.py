@@ -5,14 +5,17 @@ import time
 from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pytest
 from books import OURS, ROWS, add, change, parts, plain, prefixed, rich, strict
 from openpyxl.styles import PatternFill
 
 from petsync.errors import SheetError
-from petsync.sheets import annotate_sheet, read_sheet
+from petsync.sheets import annotate_sheet, read_sheet, write_sheet
 from petsync.sheets.annotation import MOST_COMMENTS
 from petsync.sheets.painter import ERROR, WARNING
+from petsync.sheets.sidecar import beside
+from petsync.table.base import Base
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 
@@ -437,6 +440,28 @@ def test_a_csv_becomes_a_workbook_with_the_same_line_numbers(tmp_path):
     assert again.frame.loc[[4, 9]].equals(sheet.frame.loc[[4, 9]])
     assert {7} <= set(again.blocked) <= set(sheet.blocked)
     assert done.cells == len(colours(marked))
+
+
+def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
+    """A copy that is edited and planned is compared three ways as the export itself is; a base
+    that is refused stays refused.
+    """
+    frame = pd.DataFrame({"id": pd.array([1], "Int64"), "name": ["Rex"]})
+    base = Base(frame=frame, store="https://example.org", taken_at="2026-11-21T10:00:00+00:00")
+    for suffix in (".xlsx", ".csv"):
+        path = tmp_path / f"pets{suffix}"
+        write_sheet(frame, path, base=base)
+        assert len(read_sheet(annotated(path)[0]).base) == 1
+    beside(path).write_bytes(beside(path).read_bytes().replace(b"A", b"B"))
+    assert read_sheet(annotated(path)[0]).base_refused
+
+
+def test_a_cell_too_long_for_a_workbook_is_refused(tmp_path):
+    """No text of a CSV file is cut short for the copy."""
+    path = tmp_path / "pets.csv"
+    path.write_text(f"id,name\n1,{'x' * 40_000}\n")
+    with pytest.raises(SheetError, match="line 2 has a cell of more than"):
+        annotate_sheet(read_sheet(path), tmp_path / "out.xlsx")
 
 
 def test_a_csv_copy_is_never_a_csv(tmp_path):

@@ -11,16 +11,15 @@ from petsync.diff.advance import advanced
 from petsync.diff.report import Report
 from petsync.sheets import atomic
 from petsync.sheets.base import notice
-from petsync.sheets.copies import apart, unchanged
+from petsync.sheets.copies import apart, sidecar_lines, unchanged
 from petsync.sheets.headers import RESULTS
-from petsync.sheets.sidecar import beside, write_with
+from petsync.sheets.sidecar import write_with
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet
 
 __all__ = ["Results", "put", "told", "write_results"]
 
 Results = Report | pd.DataFrame
-_UNREADABLE = "petsync-base could not be read"
 
 
 def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
@@ -55,7 +54,7 @@ def told(
         # What only CSV needs is loaded for CSV.
         from petsync.sheets.script import extended
 
-        return extended(source, sheet, edits, new), lines or _sidecar(source)
+        return extended(source, sheet, edits, new), lines or sidecar_lines(source)
     from petsync.sheets.patch import patched
 
     return patched(source, sheet, edits, new, lines=lines, suffix=suffix), None
@@ -67,18 +66,6 @@ def put(path: Path, source: Source, data: bytes, lines: list[str] | None) -> Non
         write_with(path, data, lines)
     else:
         atomic.replace(path, data)
-
-
-def _sidecar(source: Source) -> list[str] | None:
-    """The lines of the sidecar, whatever they are worth: what is refused there is refused of the
-    copy too.
-    """
-    try:
-        return beside(source.path).read_bytes().decode("ascii", "replace").splitlines()
-    except FileNotFoundError:
-        return None
-    except OSError:
-        return [_UNREADABLE]
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
