@@ -231,6 +231,39 @@ def test_addresses_that_stand_in_one_are_named(tmp_path: Path, photos: str, foun
     assert [each.rule for each in sheet.problems] == ["photos-separators"] * found_
 
 
+@pytest.mark.parametrize(
+    ("photo", "hint"),
+    [
+        ("www.example.org/1.jpg", "It may be https://www.example.org/1.jpg."),
+        ("images.example.org/1.jpg", "It may be https://images.example.org/1.jpg."),
+        ("htps://e.org/1.jpg", "It may be https://e.org/1.jpg."),
+        ("http:/e.org/1.jpg", "It may be http://e.org/1.jpg."),
+        ("file:///C:/1.jpg", "This is a file on somebody's computer"),
+        (r"C:\Photos\1.jpg", "This is a file on somebody's computer"),
+        (r"\\server\1.jpg", "This is a file on somebody's computer"),
+        ("see Dropbox", "Upload the photo and write its address"),
+        ("1.jpg", "Upload the photo and write its address"),
+    ],
+)
+def test_what_is_no_address_of_a_photo_gets_a_suggestion(
+    tmp_path: Path, photo: str, hint: str
+) -> None:
+    """Each with what may be meant, and the row is used."""
+    sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, photo]])
+    assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
+    assert sheet.problems[0].suggestion.startswith(hint)
+    assert sheet.frame["photo_urls"].tolist() == [[photo]]
+
+
+@pytest.mark.parametrize(
+    "photo",
+    ["HTTPS://E.ORG/1.JPG", "/images/1.jpg", "s3://bucket/1.jpg", "data:image/png;base64,x"],
+)
+def test_other_addresses_are_left_alone(tmp_path: Path, photo: str) -> None:
+    """A store may hold paths of its own, and other schemes."""
+    assert not sheet_of(tmp_path, [["id", "photo_urls"], [1, photo]]).problems
+
+
 def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
     """Merged cells above the header, or in columns that are not ours, do no harm."""
     rows = [["Pets of the month", None, None], ["id", "name", "Shelf"], [1, "Bello", "A"]]

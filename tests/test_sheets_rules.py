@@ -119,7 +119,7 @@ CASES = [
     Case("photos-unreadable", "photo_urls", '"https://e', '"https://e', "never closed", "Close"),
     Case("photo-repeated", "photo_urls", f"{URL}\n{URL}", f"{URL} | {URL}", "Twice", "Keep one"),
     Case("photos-separators", "photo_urls", f"{URL}, {URL}?2", f"{URL};{URL}?2", "as one", "| wi"),
-    Case("photo-not-an-address", "photo_urls", "C:\\B.jpg", "C:\\B.jpg", "not look", "Upload"),
+    Case("photo-not-an-address", "photo_urls", "C:\\B.jpg", "C:\\B.jpg", "not look", "upload"),
 ]
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.model import Tag
+from petsync.sheets import addresses
 from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage, positions
 from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.notes import Note
@@ -21,7 +22,6 @@ __all__ = ["photos", "tags"]
 
 T = TypeVar("T")
 _Lists = list[list[Any] | None]
-_LIKE_ADDRESS = ("http://", "https://", "data:", "/")
 _TOGETHER = 1 << 16
 _MANY = 20
 
@@ -158,13 +158,9 @@ def _judge_tags(text: str) -> Verdict:
 
 def _judge_photos(text: str) -> Verdict:
     found, notes = _parse(text, parse_photo_urls, "photos-unreadable", "photo-repeated")
-    if not all(_looks_right(url) for url in found or ()):
-        notes.append(Note("photo-not-an-address", text))
+    for url in addresses.strange(found or ())[:1]:
+        notes.append(Note("photo-not-an-address", text, suggestion=addresses.meant(url)))
     return Verdict(found, notes)
-
-
-def _looks_right(url: str) -> bool:
-    return url.casefold().startswith(_LIKE_ADDRESS) or "://" in url
 
 
 def _parse(
