@@ -150,7 +150,7 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
     if plan.base:
-        yield "exported", f"{moment(plan.base)}; edits since then are told from the store's"
+        yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
     yield "made", moment(plan.created)
 
 
