@@ -1,0 +1,320 @@
+"""Reading, validating and writing spreadsheets, beside the fastest well-kept libraries for each.
+
+    python benchmarks/sheets.py [--rows 100000] [--large 1000000] [--rounds 7]
+
+One table of pets is made, with a seed, in a temporary folder: as CSV, as the workbook that Excel
+would save (texts shared, ids as numbers), and as the workbook that petsync exports. Each is read
+by petsync and by its peer, in one process, in rounds in which everybody has a turn: to a grid of
+texts (`read`), and to the finished Sheet, every cell judged (`whole`). `validate` is what the
+whole takes beyond the read. Times are medians, beside them those of the processor, which others
+on the machine disturb less. Peak memory is that of a new process, above what it had when all
+was imported; for the large CSV it is that of the whole process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import openpyxl
+import pandas as pd
+import xlsxwriter
+from python_calamine import load_workbook
+
+from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.read import read_grid
+from petsync.sheets.source import load
+from petsync.table.frame import no_collection
+
+Work = Callable[[], object]
+
+LIMIT = 1.3
+"""How many times the peer's time reading may take, and validating again."""
+LARGE_LIMIT = 1024
+"""MiB for the large CSV, read and validated."""
+
+HEADER = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
+NUMBERS = (0, 4)
+NAMES = (
+    *("Bello", "Luna", "Zoë", "Müsli", "Pip", "Chef Ariel", "Señor Bigotes", "Łatka", "茶々"),
+    *("Snowball", "Rex, the second", 'Ruth "Ginger" B.', "Max", "Axel", "Nala", "Ōkami"),
+)
+CATEGORIES = (
+    *("Dogs", "Cats", "Birds", "Fish", "Reptiles", "Hamsters & Mice", "Rabbits", "Amphibians"),
+    *("Ponies", "Insects, spiders"),
+)
+TAGS = (
+    *("calm", "shy", "house-trained", "special diet", "good with dogs", "good with children"),
+    *("vaccinated", "beginner-friendly", "small", "large", "live food", "heat lamp", "senior"),
+    *("cold water", "award winner", "neutered", "très câlin", "needs a garden", "bonded pair"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one contender takes: seconds on the clock and of the processor (medians), and MiB."""
+
+    seconds: float
+    processor: float
+    peak: float
+
+
+def main() -> None:
+    """Make the files, let everybody read and write them, and say which goals are met."""
+    options = _options()
+    if options.peak:
+        name, path, other = options.peak
+        print(_peak_here(CONTENDERS[name](Path(path), Path(other))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder)
+        print(f"{options.rows:,} pets in {len(HEADER)} columns, {options.rounds} rounds")
+        paths = files(made, options.rows)
+        met = [read(path, peer, options.rounds) for path, peer in paths.items()]
+        write(made / "pets.csv", made / "written.xlsx", max(3, options.rounds // 2))
+        if options.large:
+            met.append(large(made / "large.csv", options.large))
+        print("\nall goals met: " + ("yes" if all(met) else "NO"))
+
+
+def files(folder: Path, pets: int) -> dict[Path, str]:
+    """The files to be read, and the name of each one's peer."""
+    _write_csv(folder / "pets.csv", pets)
+    _write_workbook(folder / "pets.xlsx", _rows(pets), shared=True, numbers=NUMBERS)
+    write_sheet(read_sheet(folder / "pets.csv"), folder / "exported.xlsx")
+    return {
+        folder / "pets.csv": "pandas' C engine",
+        folder / "pets.xlsx": "python-calamine",
+        folder / "exported.xlsx": "python-calamine",
+    }
+
+
+def read(path: Path, peer: str, rounds: int) -> bool:
+    """The table of one file; whether its goals are met."""
+    costs = measure((peer, "petsync, read", "petsync, whole"), path, path, rounds)
+    show(f"reading {path.name}, {path.stat().st_size / 1e6:,.1f} MB", costs, peer)
+    theirs, ours, whole = costs[peer], costs["petsync, read"], costs["petsync, whole"]
+    goals = {
+        "read": (ours.seconds / theirs.seconds, ours.processor / theirs.processor),
+        "validate": (
+            (whole.seconds - ours.seconds) / theirs.seconds,
+            (whole.processor - ours.processor) / theirs.processor,
+        ),
+    }
+    for name, (clock, processor) in goals.items():
+        verdict = "met" if clock <= LIMIT else "NOT MET"
+        print(
+            f"  goal: {name} in at most {LIMIT} x {peer}: {clock:.2f} "
+            f"(processor {processor:.2f}): {verdict}"
+        )
+    return all(clock <= LIMIT for clock, _ in goals.values())
+
+
+def write(path: Path, target: Path, rounds: int) -> None:
+    """The table of the writers, which all write the cells of a CSV, as text."""
+    names = ("XlsxWriter, constant memory", "XlsxWriter", "openpyxl, write-only", "petsync, write")
+    show("writing .xlsx", measure(names, path, target, rounds), names[0])
+
+
+def large(path: Path, pets: int) -> bool:
+    """The peak memory of a process that reads and validates a large CSV; whether it is kept."""
+    _write_csv(path, pets)
+    code = (
+        "import sys, time, petsync; from pathlib import Path; begun = time.perf_counter();"
+        "sheet = petsync.read_sheet(sys.argv[1]);"
+        "status = Path('/proc/self/status').read_text().split();"
+        "print(len(sheet), len(sheet.problems), time.perf_counter() - begun,"
+        " status[status.index('VmHWM:') + 1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    rows, problems, seconds, peak = map(float, done.stdout.split())
+    mebibytes = peak / 1024
+    print(f"\nreading large.csv, {path.stat().st_size / 1e6:,.1f} MB, {rows:,.0f} rows")
+    print(f"  {seconds:.2f} s, {problems:.0f} findings, process peak {mebibytes:,.0f} MiB")
+    met = mebibytes < LARGE_LIMIT and rows == pets
+    print(f"  goal: read and validated below {LARGE_LIMIT:,} MiB: {'met' if met else 'NOT MET'}")
+    return met
+
+
+def measure(names: Iterable[str], path: Path, other: Path, rounds: int) -> dict[str, Cost]:
+    """What each of the contenders takes for a file; they run in turn."""
+    work = {name: CONTENDERS[name](path, other) for name in names}
+    clock: dict[str, list[float]] = {name: [] for name in work}
+    processor: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(rounds):
+        for name, do in work.items():
+            gc.collect()
+            begun, used = time.perf_counter(), time.process_time()
+            result = do()
+            clock[name].append(time.perf_counter() - begun)
+            processor[name].append(time.process_time() - used)
+            del result
+    median = statistics.median
+    return {
+        name: Cost(median(clock[name]), median(processor[name]), _peak(name, path, other))
+        for name in work
+    }
+
+
+def show(title: str, costs: dict[str, Cost], peer: str) -> None:
+    """One table, with each contender's ratio to the peer."""
+    theirs = costs[peer]
+    print(f"\n{title}")
+    print(f"  {'':30}{'seconds':>9}{'ratio':>7}{'processor':>11}{'ratio':>7}{'peak MiB':>10}")
+    for name, cost in costs.items():
+        print(
+            f"  {name:30}{cost.seconds:9.3f}{cost.seconds / theirs.seconds:7.2f}"
+            f"{cost.processor:11.3f}{cost.processor / theirs.processor:7.2f}{cost.peak:10.0f}"
+        )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--large", type=int, default=1_000_000, help="0: not at all")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _pandas(path: Path, _: Path) -> Work:
+    return lambda: pd.read_csv(path, dtype=str, keep_default_na=False, engine="c")
+
+
+def _calamine(path: Path, _: Path) -> Work:
+    return lambda: load_workbook(str(path)).get_sheet_by_index(0).to_python()
+
+
+def _read(path: Path, _: Path) -> Work:
+    def work() -> object:
+        with no_collection():
+            return read_grid(load(path), None, None)
+
+    return work
+
+
+def _whole(path: Path, _: Path) -> Work:
+    return lambda: read_sheet(path)
+
+
+def _write(path: Path, target: Path) -> Work:
+    sheet = read_sheet(path)
+    return lambda: write_sheet(sheet, target)
+
+
+def _xlsxwriter(path: Path, target: Path, *, shared: bool) -> Work:
+    rows = _cells(path)
+    return lambda: _write_workbook(target, rows, shared=shared, numbers=())
+
+
+def _openpyxl(path: Path, target: Path) -> Work:
+    rows = _cells(path)
+    return lambda: _write_openpyxl(target, rows)
+
+
+CONTENDERS: dict[str, Callable[[Path, Path], Work]] = {
+    "pandas' C engine": _pandas,
+    "python-calamine": _calamine,
+    "petsync, read": _read,
+    "petsync, whole": _whole,
+    "XlsxWriter, constant memory": partial(_xlsxwriter, shared=False),
+    "XlsxWriter": partial(_xlsxwriter, shared=True),
+    "openpyxl, write-only": _openpyxl,
+    "petsync, write": _write,
+}
+"""What prepares the work of each, given the file to be read and one to be written."""
+
+
+def _peak(name: str, path: Path, other: Path) -> float:
+    arguments = [sys.executable, __file__, "--peak", name, str(path), str(other)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def _peak_here(work: Work) -> float:
+    """Peak memory of the work in MiB, above what the process had before it."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _status("VmRSS")
+    work()
+    return (_status("VmHWM") - before) / 1024
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+
+def _rows(pets: int) -> Iterator[list[str]]:
+    chance = random.Random(20_261_121)
+    for number in range(1, pets + 1):
+        category = chance.randrange(len(CATEGORIES))
+        tags = chance.sample(range(len(TAGS)), chance.randint(2, 5))
+        named = [f"{n + 1}:{TAGS[n]}" if number % 3 == 0 else TAGS[n] for n in tags]
+        photos = [
+            f"https://images.petshop.example/{number}/{n}-{chance.randrange(10**6)}.jpg"
+            for n in range(1, chance.randint(1, 3) + 1)
+        ]
+        yield [
+            str(number),
+            f"{chance.choice(NAMES)} {number}",
+            chance.choice(("available", "pending", "sold")),
+            CATEGORIES[category],
+            str(category + 1),
+            "; ".join(named),
+            "\n".join(photos),
+            chance.choice(("", "", "", "update")),
+        ]
+
+
+def _cells(path: Path) -> list[list[str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))[1:]
+
+
+def _write_csv(path: Path, pets: int) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        writer.writerows(_rows(pets))
+
+
+def _write_workbook(
+    path: Path, rows: Iterable[list[str]], *, shared: bool, numbers: Container[int]
+) -> None:
+    book = xlsxwriter.Workbook(path, {"constant_memory": not shared})
+    sheet = book.add_worksheet("Pets")
+    sheet.write_row(0, 0, HEADER)
+    for at, row in enumerate(rows, 1):
+        for column, text in enumerate(row):
+            if column in numbers:
+                sheet.write_number(at, column, int(text))
+            elif text:
+                sheet.write_string(at, column, text)
+    book.close()
+
+
+def _write_openpyxl(path: Path, rows: Iterable[list[str]]) -> None:
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("Pets")
+    sheet.append(HEADER)
+    for row in rows:
+        sheet.append(row)
+    book.save(path)
+
+
+if __name__ == "__main__":
+    main()
