@@ -134,7 +134,11 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(("harm", "reason"), REASONS.items(), ids=lambda each: str(each))
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    REASONS.items(),
+    ids=[f"{n} {reason}" for n, reason in enumerate(REASONS.values())],
+)
 def test_lines_that_were_tampered_with_are_refused(harm, reason):
     """Whatever is changed, missing, too much, of another version or no pets is named."""
     lines = base_of(a_snapshot([Pet(id=n, name=str(n**5)) for n in range(5_000)])).to_lines()
