@@ -24,7 +24,8 @@ def workbook(*rows, packing=zipfile.ZIP_DEFLATED, **parts):
         book.active.append(row)
     plain, changed = io.BytesIO(), io.BytesIO()
     book.save(plain)
-    names = {"sheet": "xl/worksheets/sheet1.xml", "workbook": "xl/workbook.xml"}
+    names = {"sheet": "xl/worksheets/sheet1.xml"}
+    names |= {name: f"xl/{name}.xml" for name in ("workbook", "styles")}
     replaced = {names[key]: value for key, value in parts.items()}
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(changed, "w", packing) as new:
         for info in old.infolist():
@@ -126,6 +127,34 @@ BROKEN = {
         "pets.xlsx",
         workbook(sheet=worksheet(HEADER + '<row r="2"><c r="A9999999999999"><v>7</v></c></row>')),
         "the cell A9999999999999 stands in the row 2",
+    ),
+    "two tables in a sheet": (
+        "pets.xlsx",
+        workbook(sheet=worksheet(HEADER + "</sheetData><sheetData>")),
+        "it has two tables of cells",
+    ),
+    "two tables, prefixed": (
+        "pets.xlsx",
+        workbook(sheet=worksheet("</x:sheetData><x:sheetData>", "x:")),
+        "it has two tables of cells",
+    ),
+    **{
+        f"a number in pieces: {number}": (
+            "pets.xlsx",
+            workbook(sheet=worksheet(HEADER + f'<row r="2"><c r="A2"><v>{number}</v></c></row>')),
+            "a number in it is written in pieces",
+        )
+        for number in ("4<!-- -->2", "<![CDATA[42]]>", "4&#50;", "&#x34;2")
+    },
+    "unreadable formats": (
+        "pets.xlsx",
+        workbook(styles=b"<styleSheet><xf></styleSheet>"),
+        "styles.xml: mismatched tag",
+    ),
+    "XML in another encoding": (
+        "pets.xlsx",
+        workbook(styles=b'<?xml version="1.0" encoding="cp500"?><styleSheet/>'),
+        "XML of a kind that no spreadsheet program writes",
     ),
     "a part there twice": (
         "pets.xlsx",
@@ -266,6 +295,17 @@ def test_a_workbook_is_known_by_its_bytes(tmp_path):
     path = tmp_path / "pets.csv"
     path.write_bytes(workbook())
     assert read_sheet(path).tab == "Sheet"
+
+
+def test_texts_in_pieces_are_put_together(tmp_path):
+    """Comments, CDATA and references divide no text, and a formula's text keeps its line break."""
+    rows = (
+        f'{HEADER}<row r="2">{text_cell("A2", "<![CDATA[7]]>")}{text_cell("B2", "a<!-- b -->c")}'
+        f'</row><row r="3">{text_cell("A3", "8")}<c r="B3" t="str"><v>3&#10;4&amp;</v></c></row>'
+    )
+    path = tmp_path / "pets.xlsx"
+    path.write_bytes(workbook(sheet=worksheet(rows)))
+    assert read_sheet(path).frame["name"].tolist() == ["ac", "3\n4&"]
 
 
 def test_a_wrong_extent_does_not_matter(tmp_path):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from petsync.errors import SheetError
 from petsync.sheets.kinds import AS_WORKBOOK, packed
 from petsync.sheets.markup import MarkupError, elements
+from petsync.sheets.misreading import misreading
 from petsync.sheets.shared import shared_size, uncounted
 from petsync.sheets.source import Source
 from petsync.sheets.trailing import without_trailing
@@ -133,7 +134,11 @@ class Package:
 
     def worksheet(self, tab: Tab) -> bytes:
         """The bytes of a tab's part up to the last cell that holds anything."""
-        return without_trailing(self.text_part(tab.part))
+        data = without_trailing(self.text_part(tab.part))
+        why = misreading(data)
+        if why:
+            raise self._damaged(f"{tab.part}: {why}")
+        return data
 
     def tab(self, name: str) -> Tab:
         """The tab of that name; case does not count if no tab has exactly that name."""
@@ -152,6 +157,9 @@ class Package:
             for kind, target in (("styles", _STYLES), ("sharedStrings", _STRINGS))
             for part in self._of_kind(kind)
         }
+        if _STYLES in parts:
+            # calamine reads past what is not well-formed, and a date becomes a number.
+            self.elements(self._of_kind("styles")[0])
         if _STRINGS in parts:
             parts[_STRINGS] = uncounted(parts[_STRINGS])
             self._check_texts(sheet, parts[_STRINGS])
