@@ -41,8 +41,8 @@ Work = Callable[[], object]
 
 LIMIT = 1.3
 """How many times the peer's time reading may take, and validating again."""
-LARGE_LIMIT = 1024
-"""MiB for the large CSV, read and validated."""
+LARGE_LIMIT = 1000
+"""Megabytes for the large CSV, read and validated."""
 
 HEADER = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
 NUMBERS = (0, 4)
@@ -141,11 +141,11 @@ def large(path: Path, pets: int) -> bool:
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
     )
     rows, problems, seconds, peak = map(float, done.stdout.split())
-    mebibytes = peak / 1024
+    megabytes = peak * 1024 / 1e6
     print(f"\nreading large.csv, {path.stat().st_size / 1e6:,.1f} MB, {rows:,.0f} rows")
-    print(f"  {seconds:.2f} s, {problems:.0f} findings, process peak {mebibytes:,.0f} MiB")
-    met = mebibytes < LARGE_LIMIT and rows == pets
-    print(f"  goal: read and validated below {LARGE_LIMIT:,} MiB: {'met' if met else 'NOT MET'}")
+    print(f"  {seconds:.2f} s, {problems:.0f} findings, process peak {megabytes:,.0f} MB")
+    met = megabytes < LARGE_LIMIT and rows == pets
+    print(f"  goal: read and validated below {LARGE_LIMIT:,} MB: {'met' if met else 'NOT MET'}")
     return met
 
 

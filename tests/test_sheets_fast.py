@@ -2,15 +2,22 @@
 
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from petsync.errors import SheetError
-from petsync.sheets import csv
+from petsync.sheets import csv, lists
 from petsync.sheets.block import LONGEST, Mark, take_apart
+from petsync.sheets.column import NBSP, Column
+from petsync.sheets.extent import Extent, extent
+from petsync.sheets.grid import Cells, Grid, letter
 from petsync.sheets.headers import Mapper
+from petsync.sheets.notes import Notes
 from petsync.sheets.source import Source
+from petsync.table.cells import BLANKS, trim
 
 PIECES = ["a", "é", "'=", '"', '""', ",", ";", "\t", "\n", "\r", "\r\n", " ", "\0", "\ufeff", "7"]
 CELLS = st.sampled_from(["", "7", "é", "'=1", '"a,b"', '"say ""hi"""', '"two\nlines"', '""', " "])
@@ -64,7 +71,7 @@ def test_bytes_that_are_not_utf8_are_refused_alike(body):
 
 def test_blocks_are_in_use():
     """Plain records and quoted ones are taken apart at once, so the law above is about blocks."""
-    data = '7,"a ""b"", c",x\r\n\r\n8,"d\r\ne",\r\n9,f,'.encode()
+    data = b'7,"a ""b"", c",x\r\n\r\n8,"d\r\ne",\r\n9,f,'
     block = take_apart(data, Mark(0, 5), ",", 3)
     assert [column.to_pylist() for column in block.columns] == [
         ["7", "8", "9"],
@@ -90,3 +97,102 @@ def test_a_cell_of_the_longest_kind_is_read():
     longest = "é" * LONGEST
     assert grid(f"id,name\n7,{longest}\n".encode(), 1 << 20)[3] == [["7"], [longest]]
     assert "131,072 characters" in grid(f"id,name\n7,{longest}é\n".encode(), 1 << 20)
+
+
+ITEMS = st.text(st.sampled_from(f"ab;:7 \n\r|\"'{NBSP}é\u2028\u3000/"), max_size=8)
+ENDS = ["", "a", "b", f"a{NBSP}", "a\u2028", "é", "a|", 'a"', "a b", " | ", ";b"]
+ADDRESSES = st.sampled_from(ENDS).map(lambda end: f"https://{end}")
+TAGS = st.lists(ITEMS | st.sampled_from(["calm", "3:calm", "shy"]), max_size=4).map("; ".join)
+PHOTOS = st.tuples(
+    st.lists(ITEMS | ADDRESSES | st.just("http://a"), max_size=4),
+    st.sampled_from(["\n", "\r\n", " | ", "|", " "]),
+).map(lambda drawn: drawn[1].join(drawn[0]))
+
+
+def column_of(texts):
+    """A column of these cells, and what gathers its findings."""
+    cells = Cells(pa.array(texts, pa.large_string()))
+    grid_ = Grid(
+        tab="",
+        header=["tags"],
+        header_row=1,
+        rows=np.arange(2, len(texts) + 2),
+        columns=[cells],
+        places=["1"],
+    )
+    notes = Notes(grid_, {"tags": 0})
+    blank = cells.blank()
+    return Column("tags", cells, ~blank, np.zeros(len(texts), dtype=bool), notes)
+
+
+@pytest.mark.parametrize(
+    ("judge", "careful", "texts"),
+    [(lists.tags, lists.judge_tags, TAGS), (lists.photos, lists.judge_photos, PHOTOS)],
+    ids=["tags", "photos"],
+)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_lists_of_many_cells_are_those_of_each(judge, careful, texts, data):
+    """A whole column says, and is said of, what each cell's text is judged to be, alone."""
+    cells = data.draw(st.lists(texts, max_size=6))
+    column = column_of(cells)
+    found = judge(column)
+    rules = {(each.row, each.rule) for each in column.notes.findings()}
+    expected = set()
+    for at, text in enumerate(cells):
+        verdict = careful(text) if trim(text) else None
+        assert found[at] == (verdict.value if verdict else None)
+        expected |= {(at + 2, note.rule) for note in (verdict.notes if verdict else ())}
+    assert {each for each in rules if each[1] not in DAMAGE} == expected
+
+
+DAMAGE = ("damaged-characters", "decomposed-characters")
+
+
+@given(texts=st.lists(st.text(st.sampled_from(BLANKS + "aé茶") | st.characters(), max_size=4)))
+def test_blanks_are_trimmed_alike(texts):
+    """A column is trimmed, and blank, where each of its texts is."""
+    cells = Cells(pa.array(texts, pa.large_string()))
+    assert cells.trimmed().to_pylist() == [trim(text) for text in texts]
+    assert cells.blank().tolist() == [not trim(text) for text in texts]
+
+
+def test_equal_lists_are_not_one_list():
+    """A person who changes the list of one row does not change another row's."""
+    column = column_of(["calm; shy", "calm; shy", '"calm"', '"calm"'])
+    first, second, third, fourth = lists.tags(column)
+    assert first == second
+    assert first is not second
+    assert third == fourth
+    assert third is not fourth
+
+
+PLACES = st.lists(st.tuples(st.integers(1, 1 << 20), st.integers(0, 25)), min_size=1, max_size=8)
+
+
+def worksheet(cells):
+    """A worksheet part with these elements of cells."""
+    return f"<worksheet><sheetData><row>{cells}</row></sheetData></worksheet>{' ' * 40}".encode()
+
+
+@given(places=PLACES, empty=st.booleans())
+def test_the_extent_holds_every_cell(places, empty):
+    """No cell is outside of it, and from the row 100,000 on it is exact."""
+    content = "/>" if empty else "><v>1</v></c>"
+    cells = "".join(f'<c r="{letter(column)}{row}"{content}' for row, column in places)
+    rows, columns = zip(*places, strict=True)
+    assert extent(worksheet(cells)) == Extent(
+        max(99_999, *rows), max(columns) + 1, 0 if empty else len(places)
+    )
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["<c><v>1</v></c>", "<c/>", '<c s="1" r="A1"/>', '<c r="AA1"/>', '<c r="1"/>', "<c r='A1'/>"],
+)
+def test_cells_that_are_written_otherwise_take_a_walk(cell):
+    """Where a cell cannot be told from its first bytes, the extent is not known."""
+    usual = '<c r="B7"><v>1</v></c>'
+    assert extent(worksheet(usual)) == Extent(99_999, 2, 1)
+    assert extent(worksheet(usual + cell)) is None
+    assert extent(worksheet(usual + '<x:c r="B8"/>')) is None

@@ -55,7 +55,7 @@ def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
     for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
         yield at, Kind.FORMULA
     seen = octets(raw)
-    for at in seen.rows(np.flatnonzero(seen.data == 0)).tolist():
+    for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
             yield at, Kind.DAMAGED
 

@@ -255,6 +255,8 @@ class _Body:
 def _joined(parts: list[Any]) -> Any:
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
     parts.clear()
+    # Or else Arrow would keep what the parts took, which is as much again.
+    pa.default_memory_pool().release_unused()
     return joined
 
 

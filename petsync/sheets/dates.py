@@ -32,7 +32,7 @@ _CONVERTED = (
 def converted(text: Any) -> Iterator[int]:
     """The positions in an Arrow array of text of what a program makes of dates and numbers."""
     seen = octets(text)
-    hyphens = np.flatnonzero(seen.data == ord("-"))
+    hyphens = seen.places(lambda data: data == ord("-"))
     hyphens = hyphens[seen.following(hyphens) - ord("0") < 10]
     rows = np.union1d(beginning_with(text, b"0123456789"), seen.rows(hyphens))
     found = pc.match_substring_regex(text.take(pa.array(rows)), _CONVERTED)

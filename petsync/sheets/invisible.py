@@ -53,7 +53,7 @@ _FLAG = "\U0001f3f4"
 def unseen(text: Any) -> Iterator[tuple[int, str]]:
     """Which cells of an Arrow array have such characters, and which: `(position, characters)`."""
     seen = octets(text)
-    places = np.flatnonzero((seen.data < ord(" ")) | (seen.data > ord("~")))
+    places = seen.places(lambda data: (data < ord(" ")) | (data > ord("~")))
     places = places[_PAIRS[seen.data[places], seen.following(places)]]
     # Quotation marks and dashes, which are frequent, share their first two bytes with these.
     is_general = (seen.data[places] == 0xE2) & (seen.following(places) == 0x80)

@@ -18,23 +18,27 @@ from petsync.sheets.notes import Note
 from petsync.sheets.octets import octets
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
 
-__all__ = ["photos", "tags"]
+__all__ = ["judge_photos", "judge_tags", "photos", "tags"]
 
 T = TypeVar("T")
-_Lists = list[list[Any] | None]
+_Lists = np.ndarray[Any, np.dtype[np.object_]]
 _TOGETHER = 1 << 16
 _MANY = 20
 
 
 def tags(column: Column) -> _Lists:
-    """A list of `Tag` for each row, each tag once; None where the cell says nothing."""
+    """An object array with a list of `Tag` for each row, each tag once; None where the cell says
+    nothing.
+    """
     note_damage(column)
-    return _lists(column, _plain_tags, _judge_tags)
+    return _lists(column, _plain_tags, judge_tags)
 
 
 def photos(column: Column) -> _Lists:
-    """A list of text for each row, each address once; None where the cell says nothing."""
-    return _lists(column, _plain_photos, _judge_photos)
+    """An object array with a list of text for each row, each address once; None where the cell
+    says nothing.
+    """
+    return _lists(column, _plain_photos, judge_photos)
 
 
 def _lists(
@@ -45,15 +49,16 @@ def _lists(
     """The lists of all rows: of many at once where they are `plain`, and then without a note; of
     the other ones as the texts are judged.
     """
-    found: _Lists = []
+    found: _Lists = np.full(len(column.says), None, dtype=object)
     for start, cells in column.cells.slices(_TOGETHER):
         says = column.says[start : start + len(cells)]
-        lists, done = plain(cells, says)
-        found.extend(lists)
+        found[start : start + len(cells)], done = plain(cells, says)
         says[done] = False
-    for at, value in enumerate(judge_each(column, judge)) if column.says.any() else ():
-        if value is not None:
-            found[at] = list(value)
+    pa.default_memory_pool().release_unused()
+    rows = positions(column.says)
+    values = judge_each(column, judge) if rows else []
+    for at in rows:
+        found[at] = None if values[at] is None else list(values[at])
     for at in positions(column.clear):
         found[at] = []
     return found
@@ -141,13 +146,15 @@ def _repeating(items: Any, split: Any) -> Bools:
 
 def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
     ends = _ends(split).tolist()
-    lists: _Lists = [items[start:end] for start, end in itertools.pairwise(ends)]
-    for at in positions(~rows):
-        lists[at] = None
+    lists: _Lists = np.fromiter(
+        (items[start:end] for start, end in itertools.pairwise(ends)), dtype=object, count=len(rows)
+    )
+    lists[~rows] = None
     return lists
 
 
-def _judge_tags(text: str) -> Verdict:
+def judge_tags(text: str) -> Verdict:
+    """What one cell's text means as tags."""
     found, notes = _parse(text, parse_tags, "tags-unreadable", "tag-repeated")
     if NBSP in text and text.count(NBSP) > sum((tag.name or "").count(NBSP) for tag in found or ()):
         notes.append(Note("no-break-space", text))
@@ -156,7 +163,8 @@ def _judge_tags(text: str) -> Verdict:
     return Verdict(found, notes)
 
 
-def _judge_photos(text: str) -> Verdict:
+def judge_photos(text: str) -> Verdict:
+    """What one cell's text means as addresses of photos."""
     found, notes = _parse(text, parse_photo_urls, "photos-unreadable", "photo-repeated")
     for url in addresses.strange(found or ())[:1]:
         notes.append(Note("photo-not-an-address", text, suggestion=addresses.meant(url)))

@@ -44,6 +44,10 @@ class Notes:
         for at in positions:
             self.add(at, column, *notes)
 
+    def take(self, others: Notes) -> None:
+        """Add what others have gathered of the same grid."""
+        self._notes.extend(others._notes)
+
     def blocked(self) -> Bools:
         """Which rows have an error, so far."""
         blocked = np.zeros(len(self._grid.rows), dtype=bool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 __all__ = ["Octets", "Rows", "beginning_with", "octets"]
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
+Bytes = np.ndarray[Any, Any]
+
+_PART = 1 << 20
 
 
 class Octets(NamedTuple):
@@ -16,6 +20,14 @@ class Octets(NamedTuple):
 
     data: np.ndarray[Any, np.dtype[np.uint8]]
     offsets: np.ndarray[Any, np.dtype[np.int64]]
+
+    def places(self, wanted: Callable[[Bytes], Bytes]) -> Rows:
+        """The places of the bytes that are `wanted`, which is asked of a part at a time: the
+        answers for a large column would take as much memory as it does.
+        """
+        parts = range(0, len(self.data), _PART)
+        found = [np.flatnonzero(wanted(self.data[at : at + _PART])) + at for at in parts]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
 
     def following(self, places: Rows, *, by: int = 1) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The bytes that stand `by` behind those at `places`; behind the last one there are 0."""

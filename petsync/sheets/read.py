@@ -125,10 +125,12 @@ class _Reading:
             "photo_urls": lists.photos,
             ACTION: words.actions,
         }
+        # The lists take the most memory, so what takes some for a while comes before them.
+        further = self._cell_notes()
         for name in self.headers.ours:
             self._open(name, judges[name])
         self.values.setdefault(ACTION, texts(["merge"] * len(self.grid.rows)))
-        self._note_cells()
+        self.notes.take(further)
         # Its cells may be in wrong columns, so nothing else is said of such a row.
         self.notes.forget(self.grid.faults, but="id")
         for at, fault in self.grid.faults.items():
@@ -168,14 +170,16 @@ class _Reading:
         self.cleared[name] = column.clear.copy()
         self.values[name] = judge(column)
 
-    def _note_cells(self) -> None:
+    def _cell_notes(self) -> Notes:
         ours = self.headers.ours
+        notes = Notes(self.grid, ours)
         tags, photos = (
             self.grid.columns[ours[name]] if name in ours else None
             for name in ("tags", "photo_urls")
         )
-        note_suspects(self.grid, self.headers, self.notes)
-        note_separators(tags, photos, self.notes)
+        note_suspects(self.grid, self.headers, notes)
+        note_separators(tags, photos, notes)
+        return notes
 
     def _judge_rows(self) -> None:
         ignored = np.asarray(self.values[ACTION] == "ignore")
@@ -220,9 +224,6 @@ class _Reading:
     def _frame(self) -> pd.DataFrame:
         names = [name for name in COLUMNS if name in self.values]
         columns = {name: self.values[name] for name in (*names, ACTION)}
-        for name in ("tags", "photo_urls"):
-            if name in columns:
-                columns[name] = pd.Series(columns[name], dtype=object)
         return pd.DataFrame(columns, copy=False)
 
     def _others(self) -> pd.DataFrame:

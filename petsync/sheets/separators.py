@@ -77,19 +77,16 @@ def _photos(text: Any) -> Iterator[tuple[int, str]]:
 def _doubtful(text: Any) -> np.ndarray[Any, np.dtype[np.intp]]:
     """The rows with a comma, a semicolon, or a space that is not beside a separator."""
     seen = octets(text)
-    spaces = np.flatnonzero(seen.data == ord(" "))
+    spaces = seen.places(lambda data: data == ord(" "))
     beside = (seen.data[spaces - 1], seen.following(spaces))
     spaces = spaces[~np.isin(beside, tuple(b"|\n\r")).any(axis=0)]
-    others = np.flatnonzero((seen.data == ord(",")) | (seen.data == ord(";")))
+    others = seen.places(lambda data: (data == ord(",")) | (data == ord(";")))
     return seen.rows(np.union1d(spaces, others))
 
 
 def _holding(text: Any, marks: bytes) -> np.ndarray[Any, np.dtype[np.intp]]:
     seen = octets(text)
-    found = np.zeros(len(seen.data), dtype=bool)
-    for mark in marks:
-        found |= seen.data == mark
-    return seen.rows(np.flatnonzero(found))
+    return seen.rows(seen.places(lambda data: np.logical_or.reduce([data == m for m in marks])))
 
 
 def _trimmed(parts: Iterable[str]) -> list[str]:
