@@ -52,7 +52,7 @@ def annotated(source: Source, tab: str, findings: Iterable[Finding], suffix: str
 
 
 def _annotated(parts: Parts, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
-    part = parts.package.tab(tab).part
+    part = parts.worksheet(tab)
     data, styles = parts.read(part), parts.styles()
     marks = marks_of(findings, _merged(data))
     told = parts.related(part, "comments")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from petsync.sheets.outline import Element
+from petsync.sheets.outline import Element, whole
 
 __all__ = ["widened"]
 
@@ -24,7 +24,7 @@ def widened(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
         kept = {key: value for key, value in before.items() if key not in ("hidden", "collapsed")}
         new = {"min": str(number), "max": str(number), "width": f"{width:g}", "customWidth": "1"}
         columns.append({**kept, **new})
-    return sorted(columns, key=lambda each: int(each.get("min", "0")))
+    return sorted(columns, key=lambda each: _ends(each)[0])
 
 
 def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
@@ -32,7 +32,7 @@ def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
     if not _covers(columns, number):
         yield columns
         return
-    first, last = int(columns["min"]), int(columns["max"])
+    first, last = _ends(columns)
     if first < number:
         yield {**columns, "max": str(number - 1)}
     if number < last:
@@ -40,5 +40,10 @@ def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
 
 
 def _covers(columns: Mapping[str, str], number: int) -> bool:
-    first, last = columns.get("min", ""), columns.get("max", "")
-    return first.isdecimal() and last.isdecimal() and int(first) <= number <= int(last)
+    first, last = _ends(columns)
+    return first <= number <= last
+
+
+def _ends(columns: Mapping[str, str]) -> tuple[int, int]:
+    """The first column and the last one, from 1."""
+    return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from petsync.sheets.markup import MarkupError
-from petsync.sheets.outline import Element, Splices, outline, start_tag, xml_text
+from petsync.sheets.outline import Element, Splices, outline, start_tag, whole, xml_text
 
 __all__ = ["AUTHOR", "Comments", "new_comments"]
 
@@ -98,8 +98,8 @@ class Comments:
 
     def _take(self, comment: Element) -> None:
         address, text = comment.get("ref").upper().replace("$", ""), comment.one("text")
-        number = comment.get("authorId")
-        author = self._names[int(number)] if _is_below(number, len(self._names)) else ""
+        number = whole(comment.get("authorId"))
+        author = dict(enumerate(self._names)).get(-1 if number is None else number, "")
         if author.startswith(_THREADED):
             self.threaded.add(address)
         elif text is not None and any(_OURS.search(each.text) for _, each in _runs(text)):
@@ -151,7 +151,3 @@ def _content(text: str) -> str:
 
 def _is_phonetic(element: Element) -> bool:
     return element.local in ("rPh", "phoneticPr")
-
-
-def _is_below(number: str, limit: int) -> bool:
-    return number.isdecimal() and int(number) < limit

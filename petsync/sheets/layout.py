@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from petsync.sheets.outline import Element
+from petsync.sheets.outline import Element, whole
 
 __all__ = ["Box", "Layout", "lines_of"]
 
@@ -41,9 +41,8 @@ class Layout:
         wide = standard.get("defaultColWidth") if standard else ""
         high = standard.get("defaultRowHeight") if standard else ""
         columns = (
-            (int(each.get("min")) - 1, int(each.get("max")) - 1, _column(each))
+            ((whole(each.get("min")) or 1) - 1, (whole(each.get("max")) or 1) - 1, _column(each))
             for each in root.all("cols", "col")
-            if each.get("min").isdecimal() and each.get("max").isdecimal()
         )
         rows = {number - 1: round(height * _PIXELS_A_POINT) for number, height in heights.items()}
         width = _pixels(wide) if wide else 64

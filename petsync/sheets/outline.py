@@ -13,9 +13,10 @@ from xml.parsers import expat
 
 from petsync.sheets.markup import MarkupError
 
-__all__ = ["Element", "Rows", "Splices", "outline", "start_tag", "xml_text"]
+__all__ = ["Element", "Rows", "Splices", "outline", "start_tag", "whole", "xml_text"]
 
 _TAG = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
+_WHOLE = re.compile(r"\s*([0-9]{1,10})\s*", re.ASCII)
 _SLASH = ord("/")
 _ROW_DEPTH = 4
 _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f-\U0010ffff]')
@@ -70,10 +71,12 @@ class Element:
         return next(self.all(*path), None)
 
     def walk(self) -> Iterator[Element]:
-        """The element and all below it, in order."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """The element and all below it, in order, however deep they are."""
+        ahead = [self]
+        while ahead:
+            element = ahead.pop()
+            yield element
+            ahead.extend(reversed(element.children))
 
 
 class Splices:
@@ -148,6 +151,12 @@ def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) 
     """A start tag; `empty`: one that is its own end."""
     pairs = "".join(f' {key}="{xml_text(value)}"' for key, value in attributes.items())
     return f"<{name}{pairs}{'/' * empty}>"
+
+
+def whole(text: str) -> int | None:
+    """The whole number that an attribute holds, None where it holds something else."""
+    match = _WHOLE.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def xml_text(text: str) -> str:

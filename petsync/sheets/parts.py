@@ -92,13 +92,24 @@ class Parts:
         targets = (each.target for each in self.relations(part) if each.kind == kind)
         return next((target for target in targets if self._has(target)), "")
 
+    def worksheet(self, tab: str) -> str:
+        """The part of the worksheet with that name. Raises SheetError where two have it."""
+        if sum(each.name == tab for each in self.package.tabs) > 1:
+            raise SheetError(
+                f"{self._source.path}: two worksheets have the name {tab[:31]!r}",
+                hint="Rename one of them.",
+            )
+        return self.package.tab(tab).part
+
     def styles(self) -> str:
         """The part with the styles; a new one where the workbook has none."""
         book = self.package.workbook
         name = self.related(book, "styles")
         if not name:
             data = f'<styleSheet xmlns="{self.main_namespace}">{_NORMAL}</styleSheet>'
-            name = self.add("xl/styles.xml", _STYLES, data.encode())
+            is_taken = self._has("xl/styles.xml")
+            wanted = "xl/styles{}.xml" if is_taken else "xl/styles.xml"
+            name = self.add(wanted, _STYLES, data.encode())
             self.relate(book, "styles", name)
         return name
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from petsync.errors import SheetError
 from petsync.sheets.base import TAB
 from petsync.sheets.markup import MarkupError, Walk, column_number
-from petsync.sheets.outline import Splices, xml_text
+from petsync.sheets.outline import Splices, whole, xml_text
 from petsync.sheets.parts import Parts
 from petsync.sheets.source import Source
 from petsync.sheets.styles import Styles
@@ -63,7 +63,7 @@ def patched(
 
 
 def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None:
-    part, styles = parts.package.tab(sheet.tab).part, parts.styles()
+    part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
     survey = Survey()
     Walk(survey.take).run(data)
@@ -82,7 +82,7 @@ def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None
 
 def _hide(parts: Parts, lines: Sequence[str]) -> None:
     """Put the lines into the worksheet that holds the base."""
-    part = parts.package.tab(TAB).part
+    part = parts.worksheet(TAB)
     texts = dict(enumerate(lines, 1))
     worksheet = Worksheet(
         parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True
@@ -140,8 +140,8 @@ def _name_filter(parts: Parts, part: str, reference: str) -> None:
     listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
     column = re.sub("[^A-Z]", "", reference.partition(":")[2])
     for each in root.all("definedNames", "definedName"):
-        at = each.get("localSheetId")
-        is_ours = at.isdecimal() and listed[int(at) : int(at) + 1] == [part.casefold()]
+        at = whole(each.get("localSheetId"))
+        is_ours = at is not None and listed[at : at + 1] == [part.casefold()]
         if each.get("name") == _FILTER and is_ours:
             named = _END.sub(rf"${column}\1", each.text)
             splices.replace(each.inside, each.close, xml_text(named))

@@ -25,8 +25,8 @@ _BLOCK = 1024
 _P = rb"(?:[\w.-]+:)?"
 _SHAPE = re.compile(rb"<%bshape\s.*?</%bshape\s*>" % (_P, _P), re.DOTALL)
 _NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
-_ROW = re.compile(rb"<%bRow\s*>\s*([0-9]+)\s*<" % _P)
-_COLUMN = re.compile(rb"<%bColumn\s*>\s*([0-9]+)\s*<" % _P)
+_ROW = re.compile(rb"<%bRow\s*>\s*([0-9]{1,9})\s*<" % _P)
+_COLUMN = re.compile(rb"<%bColumn\s*>\s*([0-9]{1,9})\s*<" % _P)
 _ANCHOR = re.compile(rb"(<%bAnchor\s*>)([0-9,\s]+)(?=</%bAnchor)" % (_P, _P))
 _BLOCKS = re.compile(rb"<%bidmap\s[^>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']" % _P)
 _HEIGHT = re.compile(rb"(?<![\w-])(height:\s*)([0-9]+(?:\.[0-9]+)?)(px|pt)")
@@ -57,7 +57,7 @@ def new_shapes() -> bytes:
 
 def highest_block(data: bytes) -> int:
     """The highest number of the blocks of 1,024 ids that a part has for its shapes."""
-    numbers = re.findall(rb"[0-9]+", b",".join(_BLOCKS.findall(data)))
+    numbers = re.findall(rb"\b[0-9]{1,9}\b", b",".join(_BLOCKS.findall(data)))
     return max(map(int, numbers), default=0)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from petsync.sheets.outline import Element, Splices, outline, start_tag
+from petsync.sheets.outline import Element, Splices, outline, start_tag, whole
 
 __all__ = ["Styles"]
 
@@ -42,8 +42,7 @@ class _Format(NamedTuple):
 
     @property
     def fill(self) -> int:
-        text = self.attributes.get("fillId", "")
-        return int(text) if text.isdecimal() else 0
+        return whole(self.attributes.get("fillId", "")) or 0
 
 
 class Styles:

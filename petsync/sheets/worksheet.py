@@ -11,7 +11,7 @@ from typing import NamedTuple
 from petsync.sheets.columns import widened
 from petsync.sheets.grid import letter
 from petsync.sheets.markup import column_number
-from petsync.sheets.outline import Element, Splices, outline, start_tag
+from petsync.sheets.outline import Element, Splices, outline, start_tag, whole
 from petsync.sheets.workbook import inline
 
 __all__ = ["New", "Row", "Worksheet", "corners"]
@@ -91,8 +91,8 @@ class Worksheet:
 
     def wants(self, row: Element) -> bool:
         """Whether the cells of a row that begins are needed."""
-        given = row.get("r").strip()
-        number = int(given) if given.isdecimal() else self._rows[-1][0] + 1 if self._rows else 1
+        given, before = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
+        number = before + 1 if given is None else given
         self._rows.append((number, row.start))
         return self.every or number in self.numbers
 
@@ -233,10 +233,9 @@ def _column_style(root: Element, column: int) -> int:
 def _spanned(row: Row, added: Collection[int]) -> dict[str, str]:
     """The row's attributes; `spans`, where it is there, covers the new cells."""
     attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
-    first, _, last = attributes.get("spans", "").partition(":")
-    if first.isdecimal() and last.isdecimal() and added:
-        low, high = min(int(first), min(added) + 1), max(int(last), max(added) + 1)
-        attributes["spans"] = f"{low}:{high}"
+    first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
+    if first is not None and last is not None and added:
+        attributes["spans"] = f"{min(first, min(added) + 1)}:{max(last, max(added) + 1)}"
     return attributes
 
 
@@ -248,7 +247,7 @@ def _is_behind(element: Element) -> bool:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else 0
+    return whole(text) or 0
 
 
 def _measure(text: str) -> float:
