@@ -1,0 +1,160 @@
+"""Copies with a few cells changed, of whatever workbook: nothing else of it is ever touched."""
+
+import random
+
+import mutants
+import openpyxl
+import pandas as pd
+import pytest
+import specimens
+from books import add, change, parts, plain, rich
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petsync.errors import SheetError
+from petsync.sheets import annotate_sheet, read_sheet, write_results
+from petsync.sheets.columns import widened
+from petsync.sheets.outline import Splices, outline
+from petsync.sheets.styles import Styles
+
+RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
+
+
+def copies(sheet, folder):
+    """Makes an annotated copy and one with results, and returns their paths."""
+    marked, told = folder / "marked.xlsx", folder / "told.xlsx"
+    annotate_sheet(sheet, marked)
+    rows = pd.DataFrame(
+        {"outcome": "applied", "message": "", "assigned_id": None}, sheet.frame.index
+    )
+    write_results(sheet, rows, told)
+    return marked, told
+
+
+@pytest.mark.parametrize("kind", ["rich", "annotated", "petsync"])
+def test_copies_of_mutated_workbooks_read_the_same_or_are_refused(tmp_path, kind):
+    """However a workbook is damaged, if it can be read a copy of it says the same, or a SheetError
+    says why there is none.
+    """
+    path = rich(tmp_path / "pets.xlsx", comments=[("C3", "hey")], notes=[("A1", "n")], table=True)
+    if kind == "annotated":
+        annotate_sheet(read_sheet(path), tmp_path / "a.xlsx")
+        path = tmp_path / "a.xlsx"
+    data = specimens.sample("catalogue_clean.xlsx") if kind == "petsync" else path.read_bytes()
+    made = 0
+    for number in range(8 if kind == "petsync" else 70):
+        path.write_bytes(mutants.mutate_package(random.Random(f"{kind} {number}"), data))
+        try:
+            sheet = read_sheet(path)
+            for copy in copies(sheet, tmp_path):
+                again = read_sheet(copy, tab=sheet.tab)
+                assert again.frame.equals(sheet.frame)
+                assert again.problems == sheet.problems
+                made += 1
+        except SheetError:
+            continue
+    assert made > 5
+
+
+def test_a_tab_whose_name_another_has_is_refused(tmp_path):
+    """Where two worksheets have one name, which Excel never allows, none is written to."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
+    book = openpyxl.load_workbook(path)
+    book.create_sheet("Other")
+    book.save(path)
+    change(path, {"workbook.xml": lambda data: data.replace(b'"Other"', b'"Pets"')})
+    with pytest.raises(SheetError, match="two worksheets have the name 'Pets'"):
+        annotate_sheet(read_sheet(path), tmp_path / "out.xlsx")
+
+
+def test_buttons_on_a_sheet_stay(tmp_path):
+    """A drawing with form controls, not well-formed as Excel writes them, gets the boxes behind
+    its own shapes.
+    """
+    path = plain(tmp_path / "pets.xlsx", [["id", "status"], ["1", "solld"]])
+    button = (
+        b'<xml xmlns:v="urn:schemas-microsoft-com:vml" xmlns:o="urn:schemas-microsoft-com:office:'
+        b'office" xmlns:x="urn:schemas-microsoft-com:office:excel"><o:shapelayout v:ext="edit">'
+        b'<o:idmap v:ext="edit" data="7"/></o:shapelayout><v:shape id="_x0000_s7169"><v:textbox>'
+        b'<div><font>one<br>two</font></div></v:textbox><x:ClientData ObjectType="Button">'
+        b"<x:Row>1</x:Row><x:Column>1</x:Column></x:ClientData></v:shape></xml>"
+    )
+    link = (
+        b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        b'<Relationship Id="rId5" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
+        b'relationships/vmlDrawing" Target="../drawings/vmlDrawing1.vml"/></Relationships>'
+    )
+    add(path, **{"xl/drawings/vmlDrawing1.vml": button})
+    add(path, **{"xl/worksheets/_rels/sheet1.xml.rels": link})
+    tag = (
+        b'<legacyDrawing xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/'
+        b'relationships" r:id="rId5"/></worksheet>'
+    )
+    change(path, {"sheet1.xml": lambda data: data.replace(b"</worksheet>", tag)})
+    annotate_sheet(read_sheet(path), tmp_path / "out.xlsx")
+    new = parts(tmp_path / "out.xlsx")
+    drawing = new["xl/drawings/vmlDrawing1.vml"]
+    assert drawing.startswith(button.partition(b'data="7"')[0])
+    assert button.partition(b'data="7"')[2].removesuffix(b"</xml>") in drawing
+    assert b'data="7,8"' in drawing
+    assert b'id="_x0000_s8193"' in drawing
+    assert new["xl/worksheets/sheet1.xml"].count(b"legacyDrawing") == 1
+
+
+@given(RANGES, st.dictionaries(st.integers(0, 40), st.integers(1, 99), max_size=4))
+def test_other_columns_keep_their_width(gaps, widths):
+    """Of any `cols`, only the chosen columns change; ranges stay in order and apart."""
+    first, cols, before = 1, "", {}
+    for n, (gap, length) in enumerate(gaps):
+        first += gap
+        last = first + length
+        cols += f'<col min="{first}" max="{last}" width="{n}" hidden="1"/>'
+        before |= {column: {"width": str(n), "hidden": "1"} for column in range(first, last + 1)}
+        first = last + 1
+    root = outline(f"<worksheet><cols>{cols}</cols></worksheet>".encode())
+    after, end = {}, 0
+    for each in widened(root, widths):
+        low, high = int(each.pop("min")), int(each.pop("max"))
+        assert end < low <= high
+        end = high
+        after |= dict.fromkeys(range(low, high + 1), each)
+    for column, width in widths.items():
+        before[column + 1] = {"width": str(width), "customWidth": "1"}
+    assert after == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20), st.text("ab", max_size=3))))
+def test_splices_change_only_their_places(wanted):
+    """Bytes outside of the replaced places are the part's own, in their order."""
+    data, splices, end, expected = b"0123456789abcdefghij", Splices(), 0, b""
+    for start, stop, text in sorted(wanted):
+        if end <= start <= stop:
+            splices.replace(start, stop, text)
+            expected += data[end:start] + text.encode()
+            end = stop
+    assert splices.applied(data) == expected + data[end:]
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        '<patternFill patternType="none"/>',
+        '<patternFill patternType="solid"><fgColor rgb="FF00FF00"/></patternFill>',
+        (
+            '<patternFill patternType="solid"><fgColor theme="4" tint="0.4"/><bgColor indexed="64"/>'
+            "</patternFill>"
+        ),
+    ],
+)
+def test_a_colour_that_is_taken_away_leaves_the_style_of_before(fill):
+    """Painting and stripping gives the very same style, also when the part was written between."""
+    text = (
+        f'<styleSheet xmlns="x"><fills><fill>{fill}</fill></fills><cellXfs><xf fillId="0"/>'
+        '<xf numFmtId="4" fillId="0"><alignment horizontal="center"/></xf></cellXfs></styleSheet>'
+    )
+    styles = Styles(text.encode())
+    painted = styles.painted(1, "ABCDEF")
+    assert styles.is_painted(painted, "ABCDEF")
+    assert Styles(styles.bytes()).stripped(painted, "ABCDEF") == 1
+    assert Styles(styles.bytes()).stripped(painted, "123456") == painted
+    assert Styles(styles.bytes()).painted(1, "ABCDEF") == painted
