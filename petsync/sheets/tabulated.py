@@ -72,7 +72,8 @@ def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
     sheet.freeze_panes = f"A{header_row + 1}"
     body, head = sheet.cell(1, 1), sheet.cell(1, 2)
     body.number_format = head.number_format = "@"
-    head.font, head.fill = Font(bold=True), PatternFill("solid", fgColor="DDEBF7")
+    head.font = Font(name="Calibri", size=11, bold=True)
+    head.fill = PatternFill("solid", fgColor="DDEBF7")
     styles = body.style_id, head.style_id
     sheet.delete_rows(1)
     width = next(len(texts) for number, texts in rows if number >= header_row)
