@@ -141,8 +141,8 @@ def test_splices_change_only_their_places(wanted):
         '<patternFill patternType="none"/>',
         '<patternFill patternType="solid"><fgColor rgb="FF00FF00"/></patternFill>',
         (
-            '<patternFill patternType="solid"><fgColor theme="4" tint="0.4"/><bgColor indexed="64"/>'
-            "</patternFill>"
+            '<patternFill patternType="solid"><fgColor theme="4" tint="0.4"/>'
+            '<bgColor indexed="64"/></patternFill>'
         ),
     ],
 )
