@@ -121,7 +121,7 @@ class Package:
                 # Never more than was measured: without a size all is unpacked before it is cut.
                 return part.read(info.file_size)
         except _UNREADABLE as error:
-            raise self._damaged(f"{name}: {error}") from None
+            raise self._damaged(f"{name}: {error or 'it ends too early'}") from None
 
     def text_part(self, name: str) -> bytes:
         """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
