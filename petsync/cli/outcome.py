@@ -20,7 +20,9 @@ def default_results(sheet: Sheet) -> Path:
     number where that is there already.
     """
     source = Path(sheet.source)
-    suffix = source.suffix if sheet.tab == "" else ".xlsx"
+    # Of a workbook with macros the copy has them too.
+    keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
+    suffix = source.suffix if keeps else ".xlsx"
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
     return free(folder / f"{source.stem}.results{suffix}")
 
