@@ -1,5 +1,6 @@
 """What is read fast is what the careful way reads, cell by cell and line by line."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from petsync.errors import SheetError
-from petsync.sheets import csv, lists
+from petsync.sheets import csv, lists, xlsx
 from petsync.sheets.block import LONGEST, Mark, take_apart
 from petsync.sheets.column import NBSP, Column
+from petsync.sheets.container import stored
 from petsync.sheets.extent import Extent, extent
-from petsync.sheets.grid import Cells, Grid, letter
+from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.notes import Notes
 from petsync.sheets.source import Source
@@ -149,7 +151,11 @@ def test_lists_of_many_cells_are_those_of_each(judge, careful, texts, data):
 DAMAGE = ("damaged-characters", "decomposed-characters")
 
 
-@given(texts=st.lists(st.text(st.sampled_from(BLANKS + "aé茶") | st.characters(), max_size=4)))
+@given(
+    texts=st.lists(
+        st.text(st.sampled_from(BLANKS + "aé茶") | st.characters(codec="utf-8"), max_size=4)
+    )
+)
 def test_blanks_are_trimmed_alike(texts):
     """A column is trimmed, and blank, where each of its texts is."""
     cells = Cells(pa.array(texts, pa.large_string()))
@@ -196,3 +202,30 @@ def test_cells_that_are_written_otherwise_take_a_walk(cell):
     assert extent(worksheet(usual)) == Extent(99_999, 2, 1)
     assert extent(worksheet(usual + cell)) is None
     assert extent(worksheet(usual + '<x:c r="B8"/>')) is None
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+WHOLE = st.integers(-(2**54), 2**54).map(float)
+
+
+@given(
+    values=st.lists(WHOLE, min_size=1, max_size=5)
+    | st.lists(WHOLE | NUMBERS | st.booleans() | st.sampled_from(["", "7", "a"]), min_size=1)
+)
+@example(values=[-0.0, 1e300])
+def test_numbers_of_many_cells_are_shown_as_each(values):
+    """A column of a workbook has the texts and the kinds of its cells, one by one."""
+    kinds = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
+    cells = xlsx.cells_of(values)
+    assert cells.text.to_pylist() == [xlsx.shown(value) for value in values]
+    found = [Kind.TEXT] * len(values) if cells.kinds is None else cells.kinds.tolist()
+    assert found == [kinds[type(value)] for value in values]
+
+
+@given(parts=st.dictionaries(st.text(max_size=5).filter(lambda t: "\0" not in t), st.binary()))
+def test_a_stored_container_is_a_zip_file(parts):
+    """Every part is in it as it is, with a right checksum."""
+    with zipfile.ZipFile(stored({f"xl/é{name}": data for name, data in parts.items()})) as file:
+        assert file.testzip() is None
+        assert file.namelist() == [f"xl/é{name}" for name in parts]
+        assert [file.read(info) for info in file.infolist()] == list(parts.values())

@@ -14,6 +14,7 @@ __all__ = ["Extent", "extent"]
 _PREFIXED = re.compile(rb":c[\s>/]")
 _BEHIND = 40
 _DIGITS = 7
+_PART = 1 << 20
 _Positions = np.ndarray[Any, np.dtype[np.intp]]
 _Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -49,8 +50,7 @@ def extent(data: bytes) -> Extent | None:
 
 def _cells(raw: _Bytes) -> _Positions | None:
     """Where the references of the cells begin; None where a cell is written in another way."""
-    tags = np.flatnonzero(raw[:-_BEHIND] == ord("<"))
-    cells: _Positions = tags[raw[tags + 1] == ord("c")]
+    cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
     behind = raw[cells + 2]
     if np.isin(behind, tuple(b"\t\r\n/>")).any():
         return None
@@ -58,8 +58,14 @@ def _cells(raw: _Bytes) -> _Positions | None:
     for place, mark in enumerate(b'r="', 3):
         if (raw[cells + place] != mark).any():
             return None
-    cells += 6
-    return cells
+    references: _Positions = cells + 6
+    return references
+
+
+def _tags(raw: _Bytes, at: int) -> _Positions:
+    """Where tags begin in a part that start with a `c`."""
+    part = raw[at : min(at + _PART, len(raw) - _BEHIND) + 1]
+    return np.flatnonzero((part[:-1] == ord("<")) & (part[1:] == ord("c"))) + at
 
 
 def _last_row(raw: _Bytes, digits: _Positions) -> int:

@@ -7,6 +7,7 @@ import re
 __all__ = ["misreading"]
 
 _TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
+_REFERENCE = re.compile(rb"&#")
 _HEAD = 1 << 16
 # Formulas' texts (`t="str"`) are put together, so that only what begins like a number counts.
 _PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9]);)")
@@ -22,7 +23,7 @@ def misreading(data: bytes) -> str:
         return "it has two tables of cells"
     # Both are rare characters, for which a search costs next to nothing.
     divided = (b"!" in data and (b"<!--" in data or b"<![CDATA[" in data)) or (
-        b"&" in data and b"&#" in data
+        b"&" in data and _REFERENCE.search(data)
     )
     return "a number in it is written in pieces" if divided and _PIECES.search(data) else ""
 

@@ -12,19 +12,22 @@ import numpy as np
 
 __all__ = ["shared_size", "uncounted"]
 
-_COUNT = re.compile(rb"uniqueCount")
+_COUNT = b"uniqueCount"
 _TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END = b"</si>"
 _WORTH = 64
+_LEAST = 16
+"""Fewer bytes than the shortest cell with a reference has."""
 
 
 def uncounted(strings: bytes) -> bytes:
     """The part without its claim of how many texts it has, for which calamine makes room."""
-    for match in reversed(list(_COUNT.finditer(strings))):
-        tag = strings.rfind(b"<", 0, match.start())
-        if _TABLE.match(strings, tag):
-            strings = strings[: match.start()] + b"was" + strings[match.end() :]
+    at = strings.rfind(_COUNT)
+    while at >= 0:
+        if _TABLE.match(strings, strings.rfind(b"<", 0, at)):
+            strings = strings[:at] + b"was" + strings[at + len(_COUNT) :]
+        at = strings.rfind(_COUNT, 0, at)
     return strings
 
 
@@ -33,11 +36,12 @@ def shared_size(sheet: bytes, strings: bytes, most: int) -> int:
 
     It is exact enough where it is over `most`; below that it is a coarse one, which costs little.
     """
+    fits = len(sheet) // _LEAST + 1
+    size = most // fits
+    if size >= _WORTH and _is_cut(strings, size):
+        return fits * size
     # Whatever stands around it, a reference has the type `s` in quotes.
     references = sheet.count(b'"s"') + (sheet.count(b"'s'") if b"'" in sheet else 0)
-    size = most // max(references, 1)
-    if size >= _WORTH and _is_cut(strings, size):
-        return references * size
     sizes = [len(text) for text in strings.split(_END)]
     if references * max(sizes) <= most:
         return references * max(sizes)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
-from petsync.sheets.extent import extent
+from petsync.sheets.extent import Extent, extent
 from petsync.sheets.grid import Kind, letter
 from petsync.sheets.markup import CellMark, MarkupError, RowMark, Walk
 
@@ -24,8 +24,10 @@ whole, at some 64 bytes for each.
 MAX_SPARSENESS = 10
 """How many times the cells with a value a larger rectangle may have."""
 
+# `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
 _FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
-_HIDDEN = (b'hidden="1"', b'hidden="t', b"hidden='", b"hidden =")
+_ERROR = re.compile(rb'"e"')
+_HIDDEN = re.compile(rb"hidden(?: |='|=\"[1t])")
 
 
 @dataclass(slots=True)
@@ -61,7 +63,9 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     Raises SheetError where it is malformed or too wide.
     """
     found = Survey()
-    if not (is_irregular(data) if irregular is None else irregular) and not _is_marked(data):
+    if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(
+        data
+    ):
         return found
     walk = Walk(found.take)
     try:
@@ -76,19 +80,20 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
     return found
 
 
-def is_irregular(data: bytes) -> bool:
+def is_irregular(seen: Extent | None) -> bool:
     """Whether there may be cells too far away to be read, or a walk must tell where they are."""
-    seen = extent(data)
     return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
 
 
 def _is_marked(data: bytes) -> bool:
-    # A single byte that is nowhere is missed much sooner than a text.
+    # Merged cells are listed behind the table.
+    rows, end = data.find(b"<row"), data.rfind(b"</sheetData>")
     return (
-        b'"e"' in data
+        _ERROR.search(data) is not None
         or (b"'" in data and b"'e'" in data)
-        or b"mergeCell" in data
-        or (b"hidden" in data and any(mark in data for mark in _HIDDEN))
+        or data.find(b"mergeCell", end) >= 0
+        or data.find(b"mergeCell", 0, rows) >= 0
+        or _HIDDEN.search(data) is not None
         or any(pattern.search(data) for pattern in _FORMULAS)
     )
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from python_calamine import CalamineSheet, load_workbook
+from python_calamine import CalamineSheet, CalamineWorkbook, load_workbook
 
 from petsync.errors import SheetError
 from petsync.sheets.archive import Package, Tab
+from petsync.sheets.extent import extent
 from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
 from petsync.sheets.order import misplaced
@@ -23,10 +24,10 @@ from petsync.sheets.source import Source
 from petsync.sheets.survey import Survey, is_irregular, survey
 from petsync.sheets.view import view
 
-__all__ = ["read"]
+__all__ = ["cells_of", "read", "shown"]
 
 _KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
-_TOGETHER = 500
+_TOGETHER = 1000
 _EXACT = 2.0**53
 
 
@@ -52,23 +53,30 @@ class _NoHeaderError(SheetError):
     pass
 
 
+class _Opened(NamedTuple):
+    """A worksheet's bytes, their survey, how many cells have content in them, and the values."""
+
+    data: bytes
+    surveyed: Survey
+    content: int
+    sheet: CalamineSheet
+
+
 def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data = package.worksheet(tab)
-    surveyed, sheet = _opened(package, data, where)
+    data, surveyed, content, sheet = _opened(package, tab, where)
     top, first_column = sheet.start or (0, 0)
     rows = itertools.islice(sheet.iter_rows(), top, None)
     first = list(itertools.islice(rows, 20))
-    head = [_widened([_shown(value) for value in row], surveyed, first_column) for row in first]
+    head = [_widened([shown(value) for value in row], surveyed, first_column) for row in first]
     at = mapper.header_row(head)
     if at is None:
         error = mapper.unusable(head, f", sheet {tab.name!r}")
         raise _NoHeaderError(error.message, hint=error.hint)
     header_row, header = top + 1 + at, head[at]
     body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
-    said = sum(len(row) - row.count("") for row in first[: at + 1])
-    said += sum(int(np.count_nonzero(pc.binary_length(cells.text))) for cells in body)
-    _check_places(data, surveyed, said, where)
+    if not surveyed.cells and content > _said(first[: at + 1], body):
+        _check_places(data, where)
     columns = _completed(body, len(header), header_row + 1, first_column, surveyed)
     seen = view(data)
     return Grid(
@@ -89,22 +97,40 @@ def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     ).without_blank_rows()
 
 
-def _opened(package: Package, data: bytes, where: str) -> tuple[Survey, CalamineSheet]:
-    """The survey of a worksheet, and its values. Unpacking and calamine do not hold the
-    interpreter, so they go on beside it; but no cell too far away is let near calamine.
+def _opened(package: Package, tab: Tab, where: str) -> _Opened:
+    """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
+    does; but calamine is not asked for the cells before it is known that none is too far away.
     """
     with ThreadPoolExecutor(1) as beside:
-        packed = beside.submit(package.alone, data)
-        irregular = is_irregular(data)
+        texts = beside.submit(package.texts)
+        data = package.worksheet(tab)
+        book = beside.submit(_book, package, data, texts.result(), where)
+        seen = extent(data)
+        irregular = is_irregular(seen)
         surveyed = survey(data, where, irregular=True) if irregular else None
-        sheet = beside.submit(_values, packed.result(), where)
+        sheet = beside.submit(_sheet, book.result(), where)
         surveyed = surveyed or survey(data, where, irregular=False)
-        return surveyed, sheet.result()
+        return _Opened(data, surveyed, seen.cells if seen else 0, sheet.result())
 
 
-def _values(workbook: io.BytesIO, where: str) -> CalamineSheet:
+def _book(
+    package: Package, data: bytes, texts: Mapping[str, bytes], where: str
+) -> CalamineWorkbook:
+    with _naming_damage(where):
+        return load_workbook(package.alone(data, texts))
+
+
+def _sheet(book: CalamineWorkbook, where: str) -> CalamineSheet:
+    with _naming_damage(where):
+        return book.get_sheet_by_index(0)
+
+
+@contextmanager
+def _naming_damage(where: str) -> Iterator[None]:
     try:
-        return load_workbook(workbook).get_sheet_by_index(0)
+        yield
+    except SheetError:
+        raise
     except BaseException as error:
         # A panic in calamine derives from BaseException; it is a damaged file like the others.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
@@ -115,12 +141,14 @@ def _values(workbook: io.BytesIO, where: str) -> CalamineSheet:
         raise
 
 
-def _check_places(data: bytes, surveyed: Survey, said: int, where: str) -> None:
-    """Refuse a sheet in which a cell took another one's place: fewer of them say something than
-    have content. One that was walked has none.
-    """
-    if surveyed.cells or data.count(b"</c>") <= said:
-        return
+def _said(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
+    """How many cells say something."""
+    cells = sum(len(row) - row.count("") for row in rows)
+    return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
+
+
+def _check_places(data: bytes, where: str) -> None:
+    """Refuse a sheet in which a cell took another one's place."""
     place = misplaced(data)
     if place:
         raise SheetError(
@@ -140,7 +168,7 @@ def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
     parts: list[list[Cells]] = [[] for _ in range(width)]
     while some := list(itertools.islice(rows, _TOGETHER)):
         for part, values in zip(parts, zip(*some, strict=True), strict=True):
-            part.append(_cells(values))
+            part.append(cells_of(values))
     return [Cells.joined(part) for part in parts]
 
 
@@ -172,22 +200,33 @@ def _with(cells: Cells, special: dict[int, tuple[Kind, str]]) -> Cells:
     return Cells(pc.replace_with_mask(cells.text, pa.array(marked), texts), kinds)
 
 
-def _cells(values: Sequence[Any]) -> Cells:
+def cells_of(values: Sequence[Any]) -> Cells:
+    """The cells of one column, of the values that calamine gives."""
+    whole = _whole_numbers(values) if type(values[0]) is float else None
+    if whole is not None:
+        texts = pa.array(whole).cast(pa.large_string())
+        return Cells(texts, np.full(len(whole), Kind.NUMBER, dtype=np.int8))
     try:
         return Cells(pa.array(values, pa.large_string()))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         pass
-    if set(map(type, values)) == {float}:
-        numbers = np.array(values)
-        if (np.abs(numbers) < _EXACT).all() and (numbers == np.trunc(numbers)).all():
-            texts = pa.array(numbers.astype(np.int64)).cast(pa.large_string())
-            return Cells(texts, np.full(len(texts), Kind.NUMBER, dtype=np.int8))
-    texts = [value if type(value) is str else _shown(value) for value in values]
+    texts = [value if type(value) is str else shown(value) for value in values]
     kinds = np.array([_KINDS.get(type(value), Kind.DATE) for value in values], dtype=np.int8)
     return Cells(pa.array(texts, pa.large_string()), kinds)
 
 
-def _shown(value: Any) -> str:
+def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The numbers, where all are without a fraction and exact; else None."""
+    if set(map(type, values)) != {float}:
+        return None
+    numbers = np.array(values)
+    if not (np.abs(numbers) < _EXACT).all():
+        return None
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else None
+
+
+def shown(value: Any) -> str:
     """A value as a person sees it in the cell; whole numbers without a decimal point."""
     if isinstance(value, bool):
         return str(value).upper()
