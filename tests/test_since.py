@@ -132,7 +132,7 @@ def test_a_pet_that_came_after_the_export_is_not_missing() -> None:
     new = Pet(id=9, name="New", status="sold")
     plan = plan_of([*PETS, new], sheet_of(PETS, base=BASE), delete_missing=True)
     assert plan.changes == ()
-    assert any("1 pet was added to the store after" in note for note in plan.notes)
+    assert any("1 pet of the store was not in the export" in note for note in plan.notes)
 
 
 def test_a_pet_that_is_gone_is_added_again_only_if_that_is_said() -> None:
@@ -182,10 +182,10 @@ def test_a_base_that_cannot_be_used_stops_the_plan_unless_told_otherwise(sheet: 
 def test_rows_that_are_older_than_the_store_are_not_called_in_agreement() -> None:
     """They are counted, and a note says that the store's values stay."""
     plan = plan_of([SOLD, TOM], sheet_of(PETS, base=BASE))
-    assert (plan.unchanged, plan.outdated) == (2, 1)
-    assert any("nobody edited these rows" in note for note in plan.notes)
+    assert (plan.unchanged, plan.older) == (2, (2,))
+    assert any("the store has something newer" in note for note in plan.notes)
     edited = sheet_saying(SAID | {"name": "Max", "status": "available"}, base=BASE)
-    assert plan_of([replace(SOLD, name="Max"), TOM], edited).outdated == 1
+    assert plan_of([replace(SOLD, name="Max"), TOM], edited).older == (2,)
 
 
 def test_a_plan_says_by_which_export_it_was_made() -> None:
@@ -193,3 +193,51 @@ def test_a_plan_says_by_which_export_it_was_made() -> None:
     sheet = sheet_of(PETS, base=BASE)
     assert plan_of(PETS, sheet).base == BASE.taken_at
     assert plan_of(PETS, sheet, two_way=True).base == ""
+
+
+def test_a_long_value_is_shown_from_where_it_differs() -> None:
+    """Two photo lists that begin alike would look the same otherwise."""
+    urls = tuple(f"https://images.petshop.example/1001/rex-{n}.jpg" for n in range(4))
+    old = replace(REX, photo_urls=urls)
+    now = replace(old, photo_urls=(*urls, "https://images.petshop.example/store.jpg"))
+    said = {"id": 1, "photo_urls": [*urls, "https://images.petshop.example/sheet.jpg"]}
+    (conflict,) = plan_of([now, TOM], sheet_saying(said, base=base_of([old, TOM]))).conflicts
+    assert "sheet.jpg" in conflict.problem
+    assert "store.jpg" in conflict.problem
+
+
+def test_a_row_that_lost_its_id_is_pointed_out() -> None:
+    """It would be added, while the pet that it was exported from is in no row."""
+    said = {"name": "Rex", "status": "sold", "photo_urls": ["u"]}
+    plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
+    assert len(plan.adds) == 1
+    assert any("pet 1 (Rex), which is like it" in note for note in plan.notes)
+
+
+def test_a_lost_column_is_pointed_out() -> None:
+    """A header that was renamed leaves its column out without a word otherwise."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "status": "sold"}, base=BASE))
+    assert any(note.startswith("The sheet has no column name, category") for note in plan.notes)
+
+
+def test_what_a_program_does_to_a_name_is_pointed_out() -> None:
+    """007 became 7 in a CSV that a spreadsheet program saved."""
+    bond = replace(REX, name="007")
+    sheet = sheet_saying({"id": 1, "name": "7"}, base=base_of([bond, TOM]))
+    plan = plan_of([bond, TOM], sheet)
+    assert any("'007' became '7'" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize("two_way", [False, True])
+def test_a_category_that_the_store_lacks_is_pointed_out(two_way: bool) -> None:
+    """With the one that may be meant; a pet that has it already is no reason."""
+    sheet = sheet_saying({"id": 1, "category": "Cat"}, base=BASE)
+    notes = plan_of(PETS, sheet, two_way=two_way).notes
+    assert any("no category 'Cat' yet" in note and "'Cats' if that" in note for note in notes)
+
+
+def test_pets_outside_the_export_are_not_said_to_be_missing() -> None:
+    """They were filtered out, or came later: --delete-missing would not touch them."""
+    plan = plan_of(PETS, sheet_saying({"id": 1}, base=base_of([REX])))
+    assert not any("would delete" in note for note in plan.notes)
+    assert any("1 pet of the store was not in the export" in note for note in plan.notes)

@@ -160,7 +160,9 @@ def _is_agreed(context: Context, plan: Plan, yes: bool) -> bool:
     if yes or not plan.changes:
         return True
     if sys.stdin.isatty() and sys.stderr.isatty():
-        question = f"Send these {len(plan.changes):,} changes to {plan.store}?"
+        total = len(plan.changes)
+        these = "this change" if total == 1 else f"these {total:,} changes"
+        question = f"Send {these} to {plan.store}?"
         if click.confirm(question, err=True):
             return True
         said = "Nothing was sent."

@@ -9,8 +9,8 @@ import click
 import petsync as ps
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.files import keep_apart, must_be_writable
-from petsync.cli.planning import SOME_FAILED, sheet_options
+from petsync.cli.files import free, keep_apart, must_be_writable
+from petsync.cli.planning import SOME_FAILED, must_be_there, sheet_options
 from petsync.profile import profile_from
 
 __all__ = ["command"]
@@ -31,7 +31,8 @@ petsync check arrivals.csv --json
     "marked",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write a copy of the sheet (.xlsx) in which each finding is marked at its cell.",
+    help="Write a copy of the sheet (.xlsx) in which each finding is marked at its cell; where "
+    "FILE is there already, beside it.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
@@ -61,6 +62,7 @@ def command(
     profile = profile_from(settings.profile, settings.service)
     mapping = {**settings.columns, **dict(columns)}
     read = ps.read_sheet(sheet, tab=tab, mapping=mapping, statuses=profile.statuses)
+    must_be_there(read, dict(columns))
     if context.as_json or form == "json":
         from petsync.render.machine import findings_json
 
@@ -70,7 +72,8 @@ def command(
 
         show_findings(read, context.out)
     if marked is not None:
-        _annotate(context, read, marked)
+        # An earlier copy may have been mended by hand.
+        _annotate(context, read, free(marked))
     return SOME_FAILED if read.blocked or (strict and read.problems) else 0
 
 

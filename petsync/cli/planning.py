@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ __all__ = [
     "SHEET_OPTIONS",
     "SOME_FAILED",
     "Asked",
+    "must_be_there",
     "of_sheet",
     "plan_options",
     "sheet_options",
@@ -159,6 +160,7 @@ def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
     known = frozenset(snapshot.frame["status"].dropna().unique())
     mapping = dict(asked.columns)
     sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
+    must_be_there(sheet, mapping)
     plan = store.plan(
         sheet,
         delete_missing=asked.delete_missing,
@@ -169,6 +171,17 @@ def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
         snapshot=snapshot,
     )
     return plan, sheet
+
+
+def must_be_there(sheet: Sheet, mapping: Mapping[str, str]) -> None:
+    """Raise UsageError where no column of the sheet has a header that was mapped."""
+    for header, column in mapping.items():
+        if column not in sheet.columns:
+            own = ", ".join(repr(str(name)) for name in sheet.others.columns) or "none"
+            raise click.UsageError(
+                f"--column {header}={column}: no column of {sheet.source} has the header "
+                f"{header!r}. Headers that are not used: {own}."
+            )
 
 
 def verdict_code(plan: Plan) -> int:

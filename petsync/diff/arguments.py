@@ -60,9 +60,9 @@ def no_findings(sheet: Sheet) -> None:
     """Raise FindingsError where the sheet has an error or a warning."""
     if sheet.problems:
         first, warnings = sheet.problems[0], len(sheet.problems) - sheet.errors
+        counts = f"{_count(sheet.errors, 'error')} and {_count(warnings, 'warning')}"
         raise FindingsError(
-            f"{sheet.source}: {sheet.errors} errors and {warnings} warnings, the first at "
-            f"{first.address}: {first.problem}",
+            f"{sheet.source}: {counts}, the first at {first.address}: {first.problem}",
             hint="Nothing was planned, as strict was asked for. `petsync check` lists them all.",
         )
 
@@ -83,6 +83,10 @@ def checked_pace(concurrency: object, rate: object) -> None:
         raise SettingsError(f"concurrency is {concurrency!r}; it must be 1 to {_MOST}")
     if rate is not None and not _is_positive(rate):
         raise SettingsError(f"rate is {rate!r}; it must be a number of requests a second above 0")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _is_positive(number: object) -> bool:

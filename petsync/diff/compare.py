@@ -15,6 +15,8 @@ from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.model import Pet
 from petsync.profile import STANDARD, ServiceProfile
+from petsync.table.base import Base
+from petsync.table.columns import COLUMNS
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["compare", "unproved"]
@@ -67,11 +69,13 @@ def compare(
         conflicts=(*decisions.conflicts, *moved),
         blocked=_blocked(sheet),
         unchanged=decisions.unchanged,
-        outdated=decisions.outdated,
+        recognised=decisions.remarks.recognised,
+        older=tuple(sorted(decisions.remarks.older)),
+        gone=tuple(sorted(decisions.remarks.gone)),
         ignored=decisions.ignored,
         rows=rows,
         pets=len(snapshot),
-        notes=(*_warned(sheet), *decisions.notes(), *notes),
+        notes=(*_silent(sheet, base), *_warned(sheet), *decisions.notes(), *notes),
         verdict=guard.judge(
             pets=len(snapshot),
             rows=rows,
@@ -80,6 +84,16 @@ def compare(
             deletes=kinds["delete"],
         ),
     )
+
+
+def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:
+    """Of an export, the columns that it has lost: a header that was renamed, more likely."""
+    lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
+    if lost:
+        own = ", ".join(repr(str(name)) for name in sheet.others.columns)
+        unused = f" Columns that are not used: {own}." if own else ""
+        hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
+        yield f"The sheet has no column {', '.join(lost)} any more, and changes none.{unused}{hint}"
 
 
 def _warned(sheet: Sheet) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from petsync.diff.fields import content, differing, normal
 from petsync.diff.match import Candidates
 from petsync.diff.merge import contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
+from petsync.diff.remarks import Remarks
 from petsync.diff.rows import Row, said_rows
 from petsync.diff.since import Since
 from petsync.diff.snapshot import Snapshot
@@ -36,9 +37,9 @@ _NEW = Pet()
 class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
-    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `outdated`,
-    `named` (the places in the snapshot of the pets that rows mean), `uncertain` (the addresses of
-    rows that may mean any pet: blocked, ignored or in conflict, and without an id), and `notes()`.
+    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `named` (the
+    places in the snapshot of the pets that rows mean), `uncertain` (the addresses of rows that may
+    mean any pet: blocked, ignored or in conflict, and without an id), `remarks` and `notes()`.
     """
 
     def __init__(
@@ -63,42 +64,16 @@ class Decisions:
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id(active)]
         self.unchanged = 0
         self.conflicts: list[Conflict] = []
-        self._taken: list[str] = []
-        self._by_name: list[str] = []
-        self._gone: list[str] = []
-        self._older: list[str] = []
+        self.remarks = Remarks()
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
         return [change for row in self._left_over() if (change := self._decide(row)) is not None]
 
-    @property
-    def outdated(self) -> int:
-        """How many of the unchanged rows say something older than the store."""
-        return len(self._older)
-
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""
-        if self._taken:
-            yield (
-                f"{_some(self._taken)}: rows without an id that say just what a pet already says "
-                "were taken as that pet. Write `add` in the action column to add another one."
-            )
-        if self._older:
-            yield (
-                f"{_some(self._older)}: nobody edited these rows since the export, and the store "
-                "has something newer, which stays. Export afresh to see it, or to set it back."
-            )
-        if self._gone:
-            yield (
-                f"{_some(self._gone)}: these pets are gone from the store since the export, and "
-                "their rows are as they were exported: nothing happens."
-            )
-        if self._by_name:
-            yield (
-                f"{_some(self._by_name)}: category and category_id contradict each other; the "
-                "category's name was taken."
-            )
+        known = self._pets["category"].dropna().unique()
+        yield from self.remarks.notes(self._sheet.address, known)
 
     def _blocked_places(self) -> set[int]:
         ids = pd.Series(sorted(self._sheet.blocked_ids), dtype="Int64")
@@ -124,10 +99,11 @@ class Decisions:
         return said_rows(self._rows[left], self._places[left])
 
     def _note_older(self, rows: pd.DataFrame, places: align.Positions) -> None:
-        older = (
-            row for row in said_rows(rows, places) if self._lacks(row, self._pet_at(row.place))
-        )
-        self._older += map(self._source, older)
+        self.remarks.older += [
+            row.number
+            for row in said_rows(rows, places)
+            if self._lacks(row, self._pet_at(row.place))
+        ]
 
     def _decide(self, row: Row) -> Change | None:
         if row.pet_id is not None:
@@ -147,7 +123,7 @@ class Decisions:
         if place in self.named:
             problem = f"matches pet {pet.id}, which another row means already"
             return self._conflict(row, problem, "Give each row its id.", pet.id)
-        self.named.add(place)
+        self._recognise(row, place, pet)
         return self._on(row, pet)
 
     def _without_match(self, row: Row) -> Change | None:
@@ -159,9 +135,14 @@ class Decisions:
         if taken is None:
             return self._add(row)
         place, pet = taken
-        self.named.add(place)
-        self._taken.append(f"{self._source(row)} = pet {pet.id}")
+        self._recognise(row, place, pet)
+        self.remarks.identical.append(row.number)
         return self._agrees()
+
+    def _recognise(self, row: Row, place: int, pet: Pet) -> None:
+        self.named.add(place)
+        if pet.id is not None:
+            self.remarks.recognised[row.number] = pet.id
 
     def _on(self, row: Row, pet: Pet | None) -> Change | None:
         """The change of a row whose pet is known, or known not to be there."""
@@ -184,7 +165,7 @@ class Decisions:
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
             hint = "Write `add` in the action column to add it again, or take the row out."
             return self._conflict(row, problem, hint, row.pet_id)
-        self._gone.append(self._source(row))
+        self.remarks.gone.append(row.number)
         return self._agrees()
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
@@ -205,7 +186,7 @@ class Decisions:
         self._mind(row)
         if not fields:
             if row is not whole and self._lacks(whole, pet):
-                self._older.append(self._source(row))
+                self.remarks.older.append(row.number)
             return self._agrees()
         if old is not None and (clashes := self._since.clashes(old, pet, after, row.said)):
             return self._clash(whole, pet, clashes)
@@ -219,7 +200,10 @@ class Decisions:
         if not normal(after.status) and "status" in fields:
             problem = "would have no status, and no query of the service could find it"
             return self._conflict(row, problem, self._a_status(), pet.id)
-        source = self._source(row, fields[0])
+        self._mind_category(row, fields)
+        if old is not None and _is_converted(old.name, row.said.get("name")):
+            self.remarks.converted[row.number] = (str(old.name), row.said["name"])
+        source = self._source(row, next((c for c in fields if c in row.said), fields[0]))
         return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
 
     def _lacks(self, row: Row, pet: Pet) -> tuple[Column, ...]:
@@ -252,6 +236,7 @@ class Decisions:
             return self._nameless(row)
         self._mind(row)
         fields = differing(_NEW, after)
+        self._mind_category(row, fields)
         alike = 0 if row.pet_id is not None else self._alike[content(after)]
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
@@ -265,7 +250,13 @@ class Decisions:
 
     def _mind(self, row: Row) -> None:
         if contradiction(row.said, self._vocabulary):
-            self._by_name.append(self._source(row, "category_id"))
+            self.remarks.by_name.append(row.number)
+
+    def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
+        name = row.said.get("category")
+        is_new = "category" in fields and name and self._vocabulary.category_named(name) is None
+        if is_new and normal(name):
+            self.remarks.categories.setdefault(str(name), []).append(row.number)
 
     def _agrees(self) -> Change | None:
         self.unchanged += 1
@@ -312,6 +303,17 @@ class Decisions:
         return Candidates(self._pets, free, self._free_names, self._options.match_on)
 
 
+def _is_converted(old: str | None, new: str | None) -> bool:
+    """Whether the new name is what a spreadsheet program makes of the old one: 7 of 007, TRUE of
+    True.
+    """
+    if not old or not new or old == new:
+        return False
+    if new in ("TRUE", "FALSE"):
+        return old.casefold() == new.casefold()
+    return old.isdecimal() and old.lstrip("0") == new
+
+
 def _untrusted(sheet: Sheet) -> list[str]:
     """Where an id is missing in a blocked row, or is there but cannot be read."""
     findings = [
@@ -327,8 +329,3 @@ def _untrusted(sheet: Sheet) -> list[str]:
 
 def _nowhere(frame: pd.DataFrame) -> align.Positions:
     return np.full(len(frame), -1, dtype=np.intp)
-
-
-def _some(items: list[str]) -> str:
-    shown = ", ".join(items[:5])
-    return f"{shown} and {len(items) - 5} more" if len(items) > 5 else shown

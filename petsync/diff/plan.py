@@ -36,9 +36,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `changes`: adds, then updates, then deletes, each in the sheet's order. `conflicts`: rows that
     the store contradicts. `blocked`: rows that an error in the sheet keeps out. `unchanged` and
-    `ignored`: for how many rows nothing is to be done, and how many have the action `ignore`;
-    `outdated`: of the unchanged ones those that say what was exported, while the store says
-    something newer. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
+    `ignored`: for how many rows nothing is to be done, and how many have the action `ignore`. Of
+    the unchanged rows, by number: `older` say what was exported while the store says something
+    newer, and the pets of `gone` are not there any more. `recognised`: the pet of each row without
+    an id that means one. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
     person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
     `base`: when the sheet was exported, "" if it is compared with the store alone. `columns` is
     the mapping of headers that the sheet was read by.
@@ -58,7 +59,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[Conflict, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     unchanged: int = 0
-    outdated: int = 0
+    recognised: Mapping[int, int] = {}
+    older: tuple[int, ...] = ()
+    gone: tuple[int, ...] = ()
     ignored: int = 0
     rows: int = 0
     pets: int = 0

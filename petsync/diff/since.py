@@ -28,6 +28,7 @@ from petsync.table.sheet import Sheet
 __all__ = ["Since", "base_of"]
 
 Said = Mapping[Column, Any]
+_SHOWN = 60
 _CATEGORY: tuple[Column, Column] = ("category", "category_id")
 
 
@@ -39,8 +40,7 @@ def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
         return None
     if sheet.base_refused:
         raise PlanError(
-            f"{sheet.source}: the sheet carries a copy of what was exported, to tell your edits "
-            f"from the store's by, and it cannot be used: {sheet.base_refused}",
+            f"{sheet.source}: {sheet.base_refused}",
             hint="Export afresh and move your edits there; or compare with the store alone "
             "(--two-way, two_way=True): every filled cell then overrules the store.",
         )
@@ -105,7 +105,7 @@ class Since:
         edited = {pair for column in edits for pair in _together(column)} - {"tags"}
         moved = {pair for column in differing(old, now) for pair in _together(column)}
         return [
-            f"{column} (sheet: {_shown(after, column)}, store: {_shown(now, column)})"
+            f"{column} ({_both(cell(after, column), cell(now, column))})"
             for column in differing(now, after)
             if column in edited & moved and not same(now, after, column)
         ]
@@ -121,5 +121,17 @@ def _together(column: Column) -> tuple[Column, ...]:
     return _CATEGORY if column in _CATEGORY else (column,)
 
 
-def _shown(pet: Pet, column: Column) -> str:
-    return repr(cell(pet, column)[:60]) if cell(pet, column) else "nothing"
+def _both(sheet: str, store: str) -> str:
+    """Both texts, from where they begin to differ if they are long."""
+    if max(len(sheet), len(store)) <= _SHOWN:
+        return f"sheet: {_shown(sheet, 0)}, store: {_shown(store, 0)}"
+    pairs = enumerate(zip(sheet, store, strict=False))
+    alike = next((n for n, (a, b) in pairs if a != b), min(len(sheet), len(store)))
+    return f"sheet: {_shown(sheet, alike)}, store: {_shown(store, alike)}"
+
+
+def _shown(text: str, alike: int) -> str:
+    start = max(0, alike - _SHOWN // 4)
+    part = " | ".join(text[start : start + _SHOWN].splitlines())
+    cut = "…" if start else "", "…" if len(text) > start + _SHOWN else ""
+    return f"'{cut[0]}{part}{cut[1]}'" if text else "nothing"

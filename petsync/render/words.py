@@ -151,6 +151,8 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
     if plan.base:
         yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
+    else:
+        yield "compared", "with the store alone: every filled cell counts"
     yield "made", moment(plan.created)
 
 
@@ -192,7 +194,7 @@ def _in_sync(plan: Plan) -> str:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
         return f"In sync: {', '.join(_settled(plan))}."
-    if plan.outdated:
+    if plan.older or plan.gone:
         return f"Nothing to send: {', '.join(_settled(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
     return f"In sync: {rows} with the store."
@@ -200,8 +202,10 @@ def _in_sync(plan: Plan) -> str:
 
 def _settled(plan: Plan) -> list[str]:
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
-    older = [f"{number(plan.outdated)} not edited since the export"] if plan.outdated else []
-    return [f"{number(plan.unchanged - plan.outdated)} in agreement", *older, *ignored]
+    left = [(plan.older, "older than the store"), (plan.gone, "gone from the store")]
+    told = [f"{number(len(rows))} {what}" for rows, what in left if rows]
+    agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
+    return [f"{number(agreeing)} in agreement", *told, *ignored]
 
 
 def _list(items: Iterable[str]) -> str:

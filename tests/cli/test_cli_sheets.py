@@ -82,7 +82,7 @@ def test_what_nobody_edited_stays_as_the_store_has_it(
     box.reset([replace(rex, status="sold"), *others])
     done = shell("plan", name, *to(box), "--exit-code")
     assert done.code == 0
-    assert "1 not edited since the export" in done.out
+    assert "1 older than the store" in done.out
     assert shell("plan", name, *to(box), "--two-way", "--exit-code").code == 2
 
 
@@ -204,3 +204,22 @@ def test_the_marked_copy_is_never_the_sheet(shell: Shell) -> None:
     assert shell("check", sheet, "--annotate", sheet).code == 64
     assert shell("check", sheet, "--annotate", "marked.csv").code in (1, 64)
     assert sheet.read_text("utf-8") == WARNED
+
+
+def test_a_header_that_is_not_there_is_no_silent_mistake(shell: Shell, box: Sandbox) -> None:
+    """A typing error in --column would leave a whole column out."""
+    for command in (("check",), ("plan", *to(box))):
+        name, *more = command
+        done = shell(name, _sheet(OWN_HEADERS), *more, *MAPPED[:2], "--column", "Tiernam=name")
+        assert done.code == 64
+        assert "'Tiername'" in done.err
+
+
+def test_a_marked_copy_never_replaces_one_that_may_have_been_mended(shell: Shell) -> None:
+    """The second goes beside the first."""
+    sheet = _sheet(WARNED)
+    shell("check", sheet, "--annotate", "marked.xlsx")
+    first = Path("marked.xlsx").read_bytes()
+    done = shell("check", sheet, "--annotate", "marked.xlsx")
+    assert "marked-2.xlsx" in done.err
+    assert Path("marked.xlsx").read_bytes() == first

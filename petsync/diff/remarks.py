@@ -1,0 +1,81 @@
+"""What a person should look at in a plan that is no change and no conflict, in a sentence each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Remarks", "some"]
+
+_SHOWN = 5
+
+
+@dataclass(slots=True, kw_only=True)
+class Remarks:
+    """Row numbers, gathered while rows are decided: `older` say what was exported where the store
+    has something newer, `gone` are rows nobody edited of pets that are not there any more,
+    `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
+    of rows without an id, and `identical` those that were found by saying just the same;
+    `categories` the rows that name a category which the store does not have; `converted` the rows
+    in which a program may have changed a name, with what it was and is.
+    """
+
+    older: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    by_name: list[int] = field(default_factory=list)
+    recognised: dict[int, int] = field(default_factory=dict)
+    identical: list[int] = field(default_factory=list)
+    categories: dict[str, list[int]] = field(default_factory=dict)
+    converted: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
+        """The sentences. `address` gives a row's address in a column, `known` are the store's
+        categories.
+        """
+        if self.identical:
+            pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
+            yield (
+                f"{some(pairs)}: rows without an id that say just what a pet already says were "
+                "taken as that pet. Write `add` in the action column to add another one."
+            )
+        if self.older:
+            yield (
+                f"{_at(self.older, address, 'id')}: where these rows say what was exported, the "
+                "store has something newer, which stays. Export afresh to see it, or to set it "
+                "back."
+            )
+        if self.gone:
+            yield (
+                f"{_at(self.gone, address, 'id')}: these pets are gone from the store since the "
+                "export, and their rows are as they were exported: nothing happens."
+            )
+        if self.by_name:
+            yield (
+                f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
+                "each other; the category's name was taken."
+            )
+        yield from (self._new(name, address, list(known)) for name in sorted(self.categories))
+        yield from (
+            f"{address(row, 'name')}: {was!r} became {now!r}, which a spreadsheet program may have "
+            "done when it opened the file. If nobody meant it, type the name again."
+            for row, (was, now) in sorted(self.converted.items())
+        )
+
+    def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:
+        folded = {each.casefold(): each for each in known}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75)
+        meant = f" Write {folded[near[0]]!r} if that is meant." if near else ""
+        where = _at(self.categories[name], address, "category")
+        return f"{where}: the store has no category {name!r} yet; it is made.{meant}"
+
+
+def some(items: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    rest = len(items) - _SHOWN
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown} and {rest:,} more" if rest > 0 else shown
+
+
+def _at(rows: Iterable[int], address: Callable[[int, str], str], column: str) -> str:
+    return some([address(row, column) for row in sorted(rows)])
