@@ -34,9 +34,10 @@ from petsync.render.text import findings_text, plan_text, report_text, snapshot_
 
 PLAN = """\
 petsync plan
-  store  http://127.0.0.1:1/v2 (1,200 pets)
-  sheet  edited.xlsx (878 rows)
-  made   2026-11-20 09:30:12 UTC
+  store     http://127.0.0.1:1/v2 (1,200 pets)
+  sheet     edited.xlsx (878 rows)
+  compared  with the store alone: every filled cell counts
+  made      2026-11-20 09:30:12 UTC
 
 Add 1 pet
   + new  Mochi                                                          Pets!A61
