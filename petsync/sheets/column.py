@@ -71,12 +71,11 @@ def positions(mask: Any) -> list[int]:
 
 
 def open_column(
-    name: str, cells: Cells, marker: str, notes: Notes, *, special: bool = True
+    name: str, cells: Cells, blank: Bools, marker: str, notes: Notes, *, special: bool = True
 ) -> Column:
-    """The column, with cells that hold no text noted; `special` is off for numbers, whose columns
-    have rules of their own for these.
+    """The column, some of whose cells are `blank`, with cells that hold no text noted; `special`
+    is off for numbers, whose columns have rules of their own for these.
     """
-    blank = cells.blank()
     cleared, cells = clear.find(cells, marker)
     column = Column(name, cells, ~blank & ~cleared, cleared, notes)
     if special and cells.kinds is not None:

@@ -146,9 +146,8 @@ def _repeating(items: Any, split: Any) -> Bools:
 
 def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
     ends = _ends(split).tolist()
-    lists: _Lists = np.fromiter(
-        (items[start:end] for start, end in itertools.pairwise(ends)), dtype=object, count=len(rows)
-    )
+    found = [items[start:end] for start, end in itertools.pairwise(ends)]
+    lists: _Lists = np.fromiter(found, dtype=object, count=len(found))
     lists[~rows] = None
     return lists
 

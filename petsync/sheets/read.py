@@ -165,8 +165,8 @@ class _Reading:
     def _open(self, name: str, judge: Any) -> None:
         cells = self.grid.columns[self.headers.ours[name]]
         is_number = name in ("id", "category_id")
-        self.blank[name] = cells.blank()
-        column = open_column(name, cells, self.clear, self.notes, special=not is_number)
+        self.blank[name] = blank = cells.blank()
+        column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
         self.cleared[name] = column.clear.copy()
         self.values[name] = judge(column)
 
