@@ -201,15 +201,27 @@ def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, stat
         (["calm | shy", "a; b"], 1),
         (["a|b"], 0),
         (["calm\nshy", "a; b"], 1),
+        (["shy, senior, calm", "104:shy; 7:senior", "12:calm"], 1),
+        (["friendly,calm", "-1:calm; :shy", "3: Friendly"], 1),
+        (["104:shy; senior, 12:calm", "7:senior; 12:calm"], 1),
+        (["shy, 105:loud", "104:shy; 7:senior"], 0),
     ],
 )
 def test_commas_between_tags_are_told_from_commas_in_tags(
     tmp_path: Path, tags: list[str], found_: int
 ) -> None:
-    """A comma is suspected where nobody used a semicolon, or where its parts are tags elsewhere."""
+    """A comma is suspected where nobody used a semicolon, or where its parts are tags elsewhere,
+    whatever the ids that an export wrote before them.
+    """
     sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags))])
     assert [each.rule for each in sheet.problems] == ["tags-commas"] * found_
     assert len(sheet) == len(tags)
+
+
+def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path: Path) -> None:
+    """What is suggested keeps the ids that are there, and separates only what was not."""
+    sheet = csv_of(tmp_path, 'id,tags\n1,"104:shy; senior, calm"\n2,7:senior; 9:calm\n')
+    assert sheet.problems[0].suggestion.startswith('Write "104:shy; senior; calm" if')
 
 
 @pytest.mark.parametrize(

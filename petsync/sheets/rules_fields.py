@@ -81,7 +81,7 @@ LISTS = (
         "calm; shy",
         'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
         "A comma is reported where no cell of the column has a semicolon, or where each part is "
-        "a tag elsewhere in the column; a line break and a `|` with spaces around it always are.",
+        "the name of a tag elsewhere in the column, whatever its id; a line break and a `|` with spaces around it always are.",
     ),
     error(
         "photos-unreadable",

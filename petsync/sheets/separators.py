@@ -19,6 +19,7 @@ __all__ = ["note_separators"]
 
 _MARKS = b",\n\r|"
 _COMMA = re.compile(r"(?<![0-9]),|,(?![0-9])")
+_ID = re.compile(r"\A-?[0-9]*:\s*")
 _SURE = re.compile(r"[\r\n]+| \| ")
 _ADDRESSES = re.compile(r"[,;]\s*(?=https?://)|(?<=[^\s|])\s+(?=https?://)", re.IGNORECASE)
 
@@ -56,15 +57,26 @@ def _parts(cell: str, known: set[str], *, always: bool) -> list[str]:
     sure = _trimmed(_SURE.split(cell))
     if len(sure) > 1:
         return _trimmed(part for item in sure for part in item.split(";"))
-    parts = _trimmed(_COMMA.split(cell))
-    return parts if len(parts) > 1 and (always or known.issuperset(parts)) else []
+    items = _trimmed(cell.split(";"))
+    parts = [part for item in items for part in _parted(item, known, always=always)]
+    return parts if len(parts) > len(items) else []
+
+
+def _parted(item: str, known: set[str], *, always: bool) -> list[str]:
+    parts = _trimmed(_COMMA.split(item))
+    return parts if always or known.issuperset(map(_name, parts)) else [item]
 
 
 def _vocabulary(text: Any) -> set[str]:
-    """The tags of the column that have no comma, as often as they are written."""
+    """The names of the column's tags that have no comma, in small letters."""
     cells = (cell for cell in pc.unique(text).to_pylist() if '"' not in cell)
-    items = (trim(item) for cell in cells for item in cell.split(";"))
-    return {item for item in items if "," not in item}
+    items = {item for cell in cells for item in cell.split(";") if "," not in item}
+    return {_name(trim(item)) for item in items}
+
+
+def _name(tag: str) -> str:
+    """A tag's name as it is compared: in an exported sheet its id stands before it."""
+    return _ID.sub("", tag).casefold()
 
 
 def _photos(text: Any) -> Iterator[tuple[int, str]]:
