@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from petsync.errors import SheetError
 from petsync.model import Tag
-from petsync.sheets.clear import escaped
+from petsync.sheets.clear import escaped, escaped_list
 from petsync.sheets.grid import Cells, Grid
 from petsync.sheets.headers import Mapper
 from petsync.sheets.read import CLEAR, STATUSES, Origin, judged
@@ -76,6 +76,6 @@ def _text(name: str, value: Any) -> str:
 
 def _joined(name: str, items: Sequence[Any]) -> str:
     if name == "photo_urls":
-        return escaped(format_photo_urls(map(str, items)), CLEAR)
-    tags = (item if isinstance(item, Tag) else Tag(None, str(item)) for item in items)
-    return escaped(format_tags(tags), CLEAR)
+        return escaped_list(format_photo_urls, [str(item) for item in items], "\n", CLEAR)
+    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in items]
+    return escaped_list(format_tags, tags, "; ", CLEAR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from petsync.sheets.column import NBSP, Column, Verdict, judge_each, note_damage
 from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.notes import Note
 from petsync.sheets.octets import octets
+from petsync.sheets.placeholders import is_placeholder
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
 
 __all__ = ["judge_photos", "judge_tags", "photos", "tags"]
@@ -89,7 +90,7 @@ def _plain_tag(item: str) -> Tag | None:
         tags_ = parse_tags(item)
     except CellError:
         return None
-    return tags_[0] if tags_ else None
+    return None if not tags_ or _placeholders(tags_) else tags_[0]
 
 
 def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
@@ -159,7 +160,14 @@ def judge_tags(text: str) -> Verdict:
         notes.append(Note("no-break-space", text))
     if '"' not in text and any(not trim(part) for part in text.split(";")):
         notes.append(Note("tags-separators", text))
+    if unknown := _placeholders(found or ()):
+        notes.append(Note("placeholder-text", text, f'"{unknown[0]}" is taken as a tag.'))
     return Verdict(found, notes)
+
+
+def _placeholders(tags_: Iterable[Tag]) -> list[str]:
+    """The names that are none; one that comes with an id is the store's own."""
+    return [tag.name for tag in tags_ if tag.id is None and tag.name and is_placeholder(tag.name)]
 
 
 def judge_photos(text: str) -> Verdict:

@@ -119,7 +119,7 @@ class _Reading:
             "id": numbers,
             "name": words.names,
             "status": lambda column: words.statuses(column, usual, known),
-            "category": words.words,
+            "category": words.categories,
             "category_id": numbers,
             "tags": lists.tags,
             "photo_urls": lists.photos,
@@ -178,7 +178,7 @@ class _Reading:
             for name in ("tags", "photo_urls")
         )
         note_suspects(self.grid, self.headers, notes)
-        note_separators(tags, photos, notes)
+        note_separators(tags, photos, self.clear, notes)
         return notes
 
     def _judge_rows(self) -> None:

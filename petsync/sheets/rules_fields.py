@@ -43,6 +43,15 @@ FIELDS = (
         "[clear] in both columns",
         "Write [clear] in both columns, or in category alone.",
     ),
+    warning(
+        "placeholder-text",
+        "The text seems to stand for nothing; it is taken as a text.",
+        "n/a",
+        "a blank cell",
+        "Leave the cell blank to say nothing, or write [clear] to empty the field.",
+        "This is looked for in the columns `category` and `tags`: `-`, `n/a`, `none`, `null`, `?`, "
+        "`tbd` and the like. A pet may be called so.",
+    ),
     error(
         "unknown-action",
         "There is no such action.",
@@ -81,7 +90,17 @@ LISTS = (
         "calm; shy",
         'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
         "A comma is reported where no cell of the column has a semicolon, or where each part is "
-        "the name of a tag elsewhere in the column, whatever its id; a line break and a `|` with spaces around it always are.",
+        "the name of a tag elsewhere in the column, whatever its id; a line break and a `|` with "
+        "spaces around it always are.",
+    ),
+    error(
+        "clear-beside-others",
+        "The marker that empties the field stands beside other items.",
+        "[clear]; shy",
+        "[clear]",
+        "Write [clear] alone to empty the field, or take it out and keep the others.",
+        'A tag that is really called so is written in quotes: `"[clear]"; shy`. An export does '
+        "this by itself.",
     ),
     error(
         "photos-unreadable",

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.sheets.clear import beside_others
 from petsync.sheets.grid import Cells
 from petsync.sheets.notes import Note, Notes
 from petsync.sheets.octets import octets
@@ -24,10 +25,13 @@ _SURE = re.compile(r"[\r\n]+| \| ")
 _ADDRESSES = re.compile(r"[,;]\s*(?=https?://)|(?<=[^\s|])\s+(?=https?://)", re.IGNORECASE)
 
 
-def note_separators(tags: Cells | None, photos: Cells | None, notes: Notes) -> None:
-    """Note tags between which there is a comma, a line break or a bar, and addresses between
-    which there is a comma, a semicolon or a space.
+def note_separators(tags: Cells | None, photos: Cells | None, marker: str, notes: Notes) -> None:
+    """Note tags between which there is a comma, a line break or a bar, addresses between which
+    there is a comma, a semicolon or a space, and the marker beside either.
     """
+    for name, cells in (("tags", tags), ("photo_urls", photos)):
+        for at, text in beside_others(cells, marker) if cells is not None else ():
+            notes.add(at, name, Note("clear-beside-others", text))
     for at, text, parts in _tags(tags.text) if tags is not None else ():
         meant = "; ".join(parts)
         hint = f'Write "{_short(meant)}" if these are {len(parts)} tags; else put it in quotes.'

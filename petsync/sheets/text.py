@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import pandas as pd
 
 from petsync.errors import SheetError
 from petsync.model import Tag
-from petsync.sheets.clear import escaped
+from petsync.sheets.clear import escaped, escaped_list
 from petsync.sheets.headers import ACTION
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS
@@ -31,11 +32,12 @@ def cell_texts(
 
     An empty text or list is written as `empty`. Raises SheetError where an id is no integer.
     """
+    addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
         "category_id": _number,
-        "tags": lambda value: escaped(format_tags(map(_tag, value)), marker),
-        "photo_urls": lambda value: escaped(format_photo_urls(value, separator=separator), marker),
+        "tags": lambda value: escaped_list(_tags, value, "; ", marker),
+        "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
         ACTION: lambda value: "" if value == "merge" else str(value),
     }
 
@@ -71,6 +73,10 @@ def _number(value: Any) -> str:
             hint="Make the column Int64: frame['id'] = frame['id'].astype('Int64').",
         )
     return str(number)
+
+
+def _tags(tags: Iterable[Tag | str]) -> str:
+    return format_tags(map(_tag, tags))
 
 
 def _tag(tag: Tag | str) -> Tag:

@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from petsync.sheets.column import NBSP, Column, Verdict, judge_texts, note_damage, nulled, positions
 from petsync.sheets.notes import Note
+from petsync.sheets.placeholders import LONGEST, is_placeholder
 from petsync.sheets.spelling import nearest
 from petsync.table.cells import normal_status, trim
 from petsync.table.columns import ACTIONS
 
-__all__ = ["actions", "names", "statuses", "words"]
+__all__ = ["actions", "categories", "names", "statuses", "words"]
 
 _LONG = 255
 _IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
@@ -45,6 +46,15 @@ def words(column: Column) -> Any:
     if column.clear.any():
         kept = pc.if_else(pa.array(column.clear), pa.scalar("", pa.large_string()), kept)
     return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
+
+
+def categories(column: Column) -> Any:
+    """The categories' names as typed."""
+    short = pc.less_equal(pc.binary_length(column.cells.trimmed()), LONGEST)
+    for at in positions(np.asarray(short) & column.says):
+        if is_placeholder(column.cells.text[at].as_py()):
+            column.note(at, "placeholder-text")
+    return words(column)
 
 
 def names(column: Column) -> Any:
