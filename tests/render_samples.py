@@ -13,6 +13,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.report import Report, Result
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import Category, Pet, Tag
+from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
 
@@ -190,6 +191,7 @@ def sheet_with(*findings: Finding, source: str = "edited.xlsx", tab: str = "Pets
         frame=frame,
         others=pd.DataFrame({"Shelf": ["a", "b"]}, index=frame.index),
         problems=findings,
+        columns={**dict(zip(COLUMNS, "ABCDEFG", strict=True)), "Shelf": "H"},
         blocked=tuple({f.row for f in findings if f.severity == "error"}),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render_samples import HOSTILE, finding, sheet_with
 from rich.cells import cell_len
+from sheetmaking import csv_of
 
 from petsync import sample_data
 from petsync.render.gathered import gathered
@@ -186,3 +188,10 @@ def test_a_page_of_findings_names_each_rule_and_its_first_cells() -> None:
     assert "... and 10 more" in html
     assert "explains each code" in html
     assert "<main>" in page(html, "Findings")
+
+
+def test_the_columns_that_are_listed_are_those_of_the_file(tmp_path: Path) -> None:
+    """A sheet without a column of actions is not said to have one."""
+    assert "  columns  id, name\n" in findings_text(csv_of(tmp_path, "name,id\nBello,1\n"))
+    sheet = csv_of(tmp_path, "id,Tun,Regal\n1,add,x\n", mapping={"Tun": "action"})
+    assert "  columns  id, action\n  kept     Regal\n" in findings_text(sheet)

@@ -101,7 +101,7 @@ Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown."""
 SHEET = """\
 petsync sheet
   file     edited.xlsx, tab Pets
-  columns  id, name, status, category, category_id, tags, photo_urls, action
+  columns  id, name, status, category, category_id, tags, photo_urls
   kept     Shelf
 
 4 warnings: no-break-space

@@ -25,7 +25,9 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
     """The file, and its columns: those that petsync knows, and those that it only keeps."""
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", visible(f"{sheet.source}{tab}")
-    yield "columns", ", ".join(visible(str(name)) for name in sheet.frame.columns)
+    # The frame has the column `action` even where the file has not.
+    known = (str(name) for name in sheet.frame.columns if str(name) in sheet.columns)
+    yield "columns", ", ".join(map(visible, known))
     if len(sheet.others.columns):
         yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
 
