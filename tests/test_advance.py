@@ -150,3 +150,15 @@ def test_a_sheet_without_a_base_gets_none() -> None:
     """A sheet that was not exported stays one."""
     sheet = sheet_saying({"id": 1, "status": "sold"})
     assert advanced(sheet, report_on(plan_of(PETS, sheet))) is None
+
+
+def test_a_recognised_row_is_its_pet_s() -> None:
+    """What the store changes later is no edit of the row that was taken for its pet."""
+    rows = [{"name": "Rex", "status": "available"}, {"name": "Tom", "status": "sold"}]
+    sheet = sheet_saying(*rows, base=base_of([REX]))
+    plan = plan_of(PETS, sheet)
+    assert plan.recognised == {2: 1, 3: 2}
+    base = after(sheet, report_on(plan))
+    with_ids = sheet_saying(*({"id": n, **row} for n, row in enumerate(rows, 1)), base=base)
+    later = plan_of([SOLD, replace(TOM, status="available")], with_ids)
+    assert (later.changes, later.conflicts, later.older) == ((), (), (2, 3))

@@ -8,11 +8,16 @@ import openpyxl
 import pandas as pd
 import pytest
 from books import add, change, parts, plain, rich
+from msgspec.structs import replace
 from openpyxl.styles import PatternFill
+from shop import base_of, plan_of
+from test_advance import report_on
 
 from petsync.errors import SheetError
-from petsync.sheets import read_sheet, write_results
+from petsync.model import Pet
+from petsync.sheets import read_sheet, write_back, write_results, write_sheet
 from petsync.sheets.sidecar import beside
+from petsync.table.frame import frame_from_pets
 
 ROWS = [
     ["Spring list"],
@@ -385,3 +390,65 @@ def test_an_xlsm_keeps_its_macros(tmp_path):
         write_results(read_sheet(path), results(r2=("applied", "", None)), out)
         assert kind in parts(out)["[Content_Types].xml"]
         assert ("xl/vbaProject.bin" in parts(out)) == (kind == macro)
+
+
+STORE = [
+    Pet(id=1, name="Rex", status="sold"),
+    Pet(id=2, name="Tom", status="sold"),
+    Pet(id=4, name="Mia", status="sold"),
+    Pet(id=7, name="Leo", status="sold"),
+]
+
+
+def exported(path):
+    """An export of pets 1, 2 and 3, of which 2 and 3 are no longer so in STORE; three rows without
+    an id are new in it.
+    """
+    old = [STORE[0], replace(STORE[1], status="pending"), Pet(id=3, name="Zoë", status="sold")]
+    new = [Pet(name="Mia", status="sold"), Pet(name="Leo", status="pending"), Pet(name="New")]
+    base = base_of(old)
+    write_sheet(frame_from_pets([*old, *new]), path, base=base)
+    return path
+
+
+@pytest.mark.parametrize("name", ["pets.xlsx", "pets.csv"])
+@pytest.mark.parametrize("is_back", [True, False], ids=["back", "copy"])
+def test_a_recognised_row_gets_its_pet_s_id(tmp_path, name, is_back):
+    """A row that was taken for a pet is that pet's from then on, and what it says can be edited;
+    each row that stays as it is says why.
+    """
+    path, out = exported(tmp_path / name), tmp_path / f"out-{name}"
+    sheet = read_sheet(path)
+    plan = plan_of(STORE, sheet, match_on=("name",))
+    assert plan.recognised == {5: 4, 6: 7}
+    report = report_on(plan)
+    if is_back:
+        write_back(sheet, report)
+        out = path
+    else:
+        write_results(sheet, report, out)
+    done = read_sheet(out)
+    assert done.frame["id"].tolist()[:5] == [1, 2, 3, 4, 7]
+    assert done.others["message"].fillna("").tolist()[:5] == [
+        "the store agrees already",
+        "as exported; the store has something newer, which stays",
+        "as exported; the pet is gone from the store since then",
+        "recognised as pet 4",
+        "recognised as pet 7",
+    ]
+    assert done.others["outcome"].tolist()[:5] == [*["skipped"] * 4, "applied"]
+    now = [*STORE[:2], replace(STORE[2], name="Mina"), replace(STORE[3], status="pending")]
+    again = plan_of(now, done)
+    assert [change.row for change in again.changes] == []
+    assert (again.older, again.gone, again.recognised) == ((3, 5), (4,), {})
+
+
+def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):
+    """A sheet of names alone gets the column of ids; a row in conflict gets none."""
+    path, out = tmp_path / "pets.csv", tmp_path / "out.csv"
+    path.write_text("name,status\nMia,sold\nRex,\n")
+    sheet = read_sheet(path)
+    plan = plan_of([STORE[2], STORE[0], replace(STORE[0], id=5)], sheet, match_on=("name",))
+    assert (len(plan.conflicts), plan.recognised) == (1, {2: 4})
+    write_results(sheet, report_on(plan), out)
+    assert read_sheet(out).frame["id"].tolist() == [4, pd.NA]

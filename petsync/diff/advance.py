@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Delete
@@ -31,7 +32,8 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
     """The base for the sheet after the run, None where it has none.
 
     Of each row that was applied, or that the store agreed with, the base says what the row says;
-    for every other row it stays, so that its edits are edits still.
+    for every other row it stays, so that its edits are edits still. A row that was recognised
+    counts as one with its pet's id.
     """
     if sheet.base is None:
         return None
@@ -42,6 +44,8 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     for row in _edited(sheet, report, sheet.base):
+        if row.number in report.plan.recognised and row.pet_id is not None:
+            pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
             pets.pop(row.pet_id, None)
         elif row.pet_id in pets:
@@ -67,15 +71,20 @@ def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
 
 def _edited(sheet: Sheet, report: Report, base: Base) -> Iterator[Row]:
     """The rows that may have been edited, and are settled now."""
-    frame = sheet.frame
-    if "id" not in frame:
-        return
+    frame = _identified(sheet.frame, report.plan.recognised)
     stuck = {result.row for result in report.results if result.outcome != "applied"}
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
     edited = Since(base, Vocabulary(base.frame)).edited(rows)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
     yield from said_rows(rows, align.positions(rows["id"], base.frame))
+
+
+def _identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
+    """The rows, those that were recognised with the ids of their pets."""
+    ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
+    known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
+    return frame.assign(id=ids.fillna(known))
 
 
 def _overlaid(pet: Pet, said: Mapping[Column, Any]) -> Pet:

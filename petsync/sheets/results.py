@@ -20,17 +20,22 @@ from petsync.table.sheet import Sheet
 __all__ = ["Results", "put", "told", "write_results"]
 
 Results = Report | pd.DataFrame
+_AGREES = "the store agrees already"
+_IGNORED = "ignored, as its action says"
+_OLDER = "as exported; the store has something newer, which stays"
+_GONE = "as exported; the pet is gone from the store since then"
 
 
 def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
-    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An assigned
-    id also goes into a blank id cell, and an `add` that was applied becomes `merge`, so that the
-    copy can be read and applied again; for that the base that the sheet carries goes with it, and
-    says of each row that a report calls applied what the row says. Of a workbook all else stays
-    as it is (its macros if the copy is an `.xlsm` too), of a CSV file every other byte.
+    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. A blank id
+    cell gets the assigned id, or that of the pet that the row was recognised as, and an `add` that
+    was applied becomes `merge`, so that the copy can be read and applied again; for that the base
+    that the sheet carries goes with it, and says of each row that a report calls applied what the
+    row says. Of a workbook all else stays as it is (its macros if the copy is an `.xlsm` too), of
+    a CSV file every other byte.
 
     Raises SheetError where the file has changed since it was read, or cannot be written.
     """
@@ -69,18 +74,21 @@ def put(path: Path, source: Source, data: bytes, lines: list[str] | None) -> Non
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
-    """outcome, message and assigned_id, indexed by row; rows that were no change are skipped, and
-    blocked ones left out: their findings tell more.
+    """outcome, message, assigned_id and recognised (the pet of a row that has no id), indexed by
+    row; rows that were no change are skipped, and blocked ones left out: their findings tell more.
     """
+    plan, ignored = report.plan, sheet.frame.index[sheet.frame["action"] == "ignore"]
     results = report.to_frame().dropna(subset=["row"]).set_index("row")
     results = results.drop(index=list(sheet.blocked), errors="ignore")
     rows = sheet.frame.index.union(results.index)
     said = results[["outcome", "message", "assigned_id"]].reindex(rows)
     quiet = said["outcome"].isna()
-    is_ignored = (sheet.frame["action"] == "ignore").reindex(rows, fill_value=False)
     said.loc[quiet, "outcome"] = "skipped"
-    said.loc[quiet, "message"] = "the store agrees already"
-    said.loc[quiet & is_ignored, "message"] = "ignored, as its action says"
+    said.loc[quiet, "message"] = _AGREES
+    for some, message in ((ignored, _IGNORED), (plan.older, _OLDER), (plan.gone, _GONE)):
+        said.loc[quiet & rows.isin(some), "message"] = message
+    recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
+    said["recognised"] = recognised.where(said["outcome"].isin(("applied", "skipped")))
     return said
 
 
@@ -108,13 +116,18 @@ def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
 
 def _told(result: object, *, is_add: bool, is_named: bool) -> dict[str, str]:
     said = {name: _shown(result, name) for name in ("outcome", "message", "assigned_id")}
-    if said["assigned_id"] and not is_named:
-        said["id"] = said["assigned_id"]
+    recognised = _shown(result, "recognised")
+    if recognised:
+        before = "" if said["message"] in ("", _AGREES) else f"; {said['message']}"
+        said["message"] = f"recognised as pet {recognised}{before}"
+    # Without its id the row would be another pet as soon as somebody edits it.
+    if not is_named and (pet_id := said["assigned_id"] or recognised):
+        said["id"] = pet_id
     return {**said, "action": "merge"} if is_add and said["outcome"] == "applied" else said
 
 
 def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:
-    """The columns that the copy has and the sheet has not; the id too where one was assigned,
+    """The columns that the copy has and the sheet has not; the id too where a row gets one,
     or else the copy would add the pets again.
     """
     wanted = ("id", *RESULTS) if any("id" in edit for edit in edits.values()) else RESULTS
