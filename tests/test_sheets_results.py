@@ -231,7 +231,7 @@ def test_results_are_a_pleasure_to_read(tmp_path):
     assert [cell.value for cell in sheet[1]][5:] == ["outcome", "message", "assigned_id", "row"]
     assert sheet["F1"].fill.fgColor.rgb == sheet["E1"].fill.fgColor.rgb == "002F5D62"
     assert sheet["F1"].font.bold
-    assert [sheet.column_dimensions[name].width for name in "BFG"] == [33, 11, 60]
+    assert [sheet.column_dimensions[name].width for name in "BFG"] == [33, 11, 90]
     fills = {sheet[f"F{row}"].fill.fgColor.rgb for row in (2, 3, 5)}
     assert len(fills) == 3
     assert sheet["F2"].number_format == "@"

@@ -26,7 +26,7 @@ __all__ = ["patched"]
 Edits = Mapping[int, Mapping[str, str]]
 
 _COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
-_WIDTHS = {"outcome": 11, "message": 60, "assigned_id": 22, "row": 8, "id": 22}
+_WIDTHS = {"outcome": 11, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
 _FILTER = "_xlnm._FilterDatabase"
 _END = re.compile(r"\$?[A-Z]{1,3}(\$?[0-9]+)\Z")
 
