@@ -198,8 +198,11 @@ def _blunder(rows: Mapping[int, Row], pool: Iterator[Pet]) -> None:
     half = float(str(row.cells["id"])) + 0.5
     _hurt(row, "id", half, Mistake("id", "id-fraction", True, "The id is a fraction."))
     row = rows[next(pool)["id"]]
-    what = "The row says `add`, but a pet with this id is there already."
-    _hurt(row, "action", "add", Mistake("id", "add-of-known-id", True, what, "plan"))
+    what = (
+        "The row says `add`, but the pet is there already. The rest of the row is as the pet is, "
+        "so a plan has nothing to do; if it said anything else, it would be a conflict."
+    )
+    _hurt(row, "action", "add", Mistake("id", "add-of-known-id", False, what, "plan"))
 
 
 BLUNDERS: tuple[tuple[str, Value, str, bool, str], ...] = (

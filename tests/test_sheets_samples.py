@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from shop import plan_of
 
+from petsync.diff.change import Add
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.rules import RULES
 from petsync.table.columns import COLUMNS
@@ -13,11 +15,8 @@ from petsync.table.frame import frame_from_pets
 from petsync.wire.json import decode_pets
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
-MISTAKES = [
-    each
-    for each in json.loads((SAMPLES / "mistakes.json").read_text())
-    if each["seen_by"] == "check"
-]
+ALL = json.loads((SAMPLES / "mistakes.json").read_text())
+MISTAKES = [each for each in ALL if each["seen_by"] == "check"]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +33,21 @@ def test_every_planted_mistake_is_found(edited, mistake):
     assert mistake["rule_hint"] in set(hits["rule"])
     assert (RULES[mistake["rule_hint"]].severity == "error") == mistake["blocks"]
     assert hits["suggestion"].all()
+
+
+def test_a_plan_says_of_the_others_what_is_planted(edited):
+    """What only the store can tell: a conflict where it blocks, else an addition or nothing."""
+    plan = plan_of(decode_pets((SAMPLES / "store.json").read_bytes()), edited)
+    conflicts = {each.source for each in plan.conflicts}
+    additions = {each.source for each in plan.changes if isinstance(each, Add)}
+    others = [each for each in ALL if each["seen_by"] == "plan"]
+    assert conflicts == {each["address"] for each in others if each["blocks"]}
+    chosen = {each["address"] for each in others if each["rule_hint"] == "chosen-id"}
+    assert len(chosen) == 3
+    assert chosen <= additions
+    (same,) = (each["address"] for each in others if each["rule_hint"] == "add-of-known-id")
+    assert same not in {each.source for each in plan.changes}
+    assert int(same.removeprefix("Pets!A")) in edited.frame.index
 
 
 def _suggested(edited, address):
