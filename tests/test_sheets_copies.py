@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petsync.errors import SheetError
-from petsync.sheets import annotate_sheet, read_sheet, write_results
+from petsync.sheets import (
+    annotate_sheet,
+    must_take_results,
+    read_sheet,
+    write_back,
+    write_results,
+)
 from petsync.sheets.columns import widened
 from petsync.sheets.outline import Splices, outline
 from petsync.sheets.styles import Styles
@@ -158,3 +164,39 @@ def test_a_colour_that_is_taken_away_leaves_the_style_of_before(fill):
     assert Styles(styles.bytes()).stripped(painted, "ABCDEF") == 1
     assert Styles(styles.bytes()).stripped(painted, "123456") == painted
     assert Styles(styles.bytes()).painted(1, "ABCDEF") == painted
+
+
+RESULTS = pd.DataFrame({"outcome": ["applied"], "message": [""], "assigned_id": [None]}, [2])
+WRONG = {
+    "a str is no sheet": [
+        lambda _: annotate_sheet("pets.xlsx", "out.xlsx"),
+        lambda _: must_take_results("pets.xlsx"),
+        lambda _: write_back("pets.xlsx", RESULTS),
+        lambda _: write_results("pets.xlsx", RESULTS, "out.xlsx"),
+    ],
+    "a DataFrame is no sheet": [lambda _: write_back(RESULTS, RESULTS)],
+    "a Sheet holds no results": [lambda sheet: write_back(sheet, sheet)],
+    "a list holds no results": [lambda sheet: write_results(sheet, [], "out.xlsx")],
+    "not indexed by row number": [
+        lambda sheet: write_results(sheet, RESULTS.set_axis(["Rex"]), "out.xlsx")
+    ],
+    "a NoneType is no path": [
+        lambda sheet: annotate_sheet(sheet, None),
+        lambda sheet: write_results(sheet, RESULTS, None),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("reason", "call"), [(reason, call) for reason, calls in WRONG.items() for call in calls]
+)
+def test_what_is_of_a_wrong_type_is_refused(tmp_path, monkeypatch, reason, call):
+    """Arguments in the wrong order, or a name for a sheet, are told with the way out; nothing is
+    written.
+    """
+    monkeypatch.chdir(tmp_path)
+    sheet = read_sheet(plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]]))
+    with pytest.raises(SheetError, match=reason) as caught:
+        call(sheet)
+    assert caught.value.hint
+    assert [each.name for each in tmp_path.iterdir()] == ["pets.xlsx"]

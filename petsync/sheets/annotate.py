@@ -7,7 +7,7 @@ from pathlib import Path
 
 from petsync.errors import SheetError
 from petsync.sheets import atomic
-from petsync.sheets.copies import apart, unchanged
+from petsync.sheets.copies import apart, as_path, as_sheet, unchanged
 from petsync.table.sheet import Sheet
 
 __all__ = ["Annotated", "annotate_sheet"]
@@ -36,7 +36,8 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
 
     Raises SheetError where the file has changed since it was read, or cannot be written.
     """
-    path, source = Path(path), unchanged(sheet, "Check it again.")
+    sheet, path = as_sheet(sheet), as_path(path)
+    source = unchanged(sheet, "Check it again.")
     apart(path, source)
     if path.suffix.casefold() not in _WORKBOOKS:
         raise SheetError(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from petsync.errors import SheetError
 from petsync.sheets import atomic
-from petsync.sheets.copies import unchanged
+from petsync.sheets.copies import Results, as_results, as_sheet, unchanged
 from petsync.sheets.locks import must_be_closed
-from petsync.sheets.results import Results, put, told
+from petsync.sheets.results import put, told
 from petsync.sheets.sidecar import beside
 from petsync.table.sheet import Sheet
 
@@ -24,7 +24,7 @@ def must_take_results(sheet: Sheet) -> None:
     """Raise SheetError where `write_back` could not write the sheet's file as things are now:
     it is open in a program, read-only, in a folder that takes no backup, or not as it was read.
     """
-    path = Path(sheet.source)
+    path = Path(as_sheet(sheet).source)
     must_be_closed(path)
     unchanged(sheet, _INSTEAD)
     file = path.resolve()
@@ -52,6 +52,7 @@ def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = N
     Raises SheetError, and changes nothing, where the file has changed since it was read, is open
     in Excel or LibreOffice, or cannot be written.
     """
+    results = as_results(results)
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
     data, lines = told(source, sheet, results)

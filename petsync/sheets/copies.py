@@ -1,17 +1,60 @@
-"""What every copy of a sheet's file keeps to: it is of the bytes that were read, and elsewhere."""
+"""What every copy of a sheet's file keeps to: it is of the bytes that were read, and elsewhere.
+
+What a caller gives is of another type more often than not by mistake, and is told so.
+"""
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 
+import pandas as pd
+
+from petsync.diff.report import Report
 from petsync.errors import SheetError
 from petsync.sheets.sidecar import beside
 from petsync.sheets.source import Source, load
 from petsync.table.sheet import Sheet
 
-__all__ = ["apart", "sidecar_lines", "unchanged"]
+__all__ = ["Results", "apart", "as_path", "as_results", "as_sheet", "sidecar_lines", "unchanged"]
+
+Results = Report | pd.DataFrame
 
 _UNREADABLE = "petsync-base could not be read"
+
+
+def as_sheet(sheet: object) -> Sheet:
+    """The sheet itself. Raises SheetError where it is none."""
+    if not isinstance(sheet, Sheet):
+        raise SheetError(
+            f"a {type(sheet).__name__} is no sheet", hint="Give what read_sheet returns."
+        )
+    return sheet
+
+
+def as_results(results: object) -> Results:
+    """The results themselves. Raises SheetError where they are none, or not of rows."""
+    if not isinstance(results, Report | pd.DataFrame):
+        raise SheetError(
+            f"a {type(results).__name__} holds no results of a run",
+            hint="Give what apply returns, or a DataFrame indexed by row number.",
+        )
+    kinds = ("integer", "empty")
+    if isinstance(results, pd.DataFrame) and results.index.inferred_type not in kinds:
+        raise SheetError(
+            "the results are not indexed by row number",
+            hint='Where they have a column with it, use results.set_index("row").',
+        )
+    return results
+
+
+def as_path(path: object) -> Path:
+    """The path. Raises SheetError where it is none."""
+    if not isinstance(path, str | PathLike):
+        raise SheetError(
+            f"a {type(path).__name__} is no path", hint='Give the file\'s name, as "pets.xlsx".'
+        )
+    return Path(path)
 
 
 def unchanged(sheet: Sheet, hint: str) -> Source:

@@ -11,15 +11,22 @@ from petsync.diff.advance import advanced
 from petsync.diff.report import Report
 from petsync.sheets import atomic
 from petsync.sheets.base import notice
-from petsync.sheets.copies import apart, sidecar_lines, unchanged
+from petsync.sheets.copies import (
+    Results,
+    apart,
+    as_path,
+    as_results,
+    as_sheet,
+    sidecar_lines,
+    unchanged,
+)
 from petsync.sheets.headers import RESULTS
 from petsync.sheets.sidecar import write_with
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet
 
-__all__ = ["Results", "put", "told", "write_results"]
+__all__ = ["put", "told", "write_results"]
 
-Results = Report | pd.DataFrame
 _AGREES = "the store agrees already"
 _IGNORED = "ignored, as its action says"
 _OLDER = "as exported; the store has something newer, which stays"
@@ -37,9 +44,11 @@ def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
     row says. Of a workbook all else stays as it is (its macros if the copy is an `.xlsm` too), of
     a CSV file every other byte.
 
-    Raises SheetError where the file has changed since it was read, or cannot be written.
+    Raises SheetError where the file has changed since it was read, cannot be written, or what is
+    given is no sheet, no results or no path.
     """
-    path, source = Path(path), unchanged(sheet, "What became of each row is in the report.")
+    sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
+    source = unchanged(sheet, "What became of each row is in the report.")
     apart(path, source)
     put(path, source, *told(source, sheet, results, path.suffix))
 
