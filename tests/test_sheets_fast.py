@@ -4,11 +4,13 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from petsync import sample_data
 from petsync.errors import SheetError
 from petsync.sheets import csv, lists, xlsx
 from petsync.sheets.block import LONGEST, Mark, take_apart
@@ -16,6 +18,7 @@ from petsync.sheets.column import NBSP, Column
 from petsync.sheets.container import stored
 from petsync.sheets.extent import Extent, extent
 from petsync.sheets.grid import Cells, Grid, Kind, letter
+from petsync.sheets.halves import halves
 from petsync.sheets.headers import Mapper
 from petsync.sheets.notes import Notes
 from petsync.sheets.source import Source
@@ -229,3 +232,62 @@ def test_a_stored_container_is_a_zip_file(parts):
         assert file.testzip() is None
         assert file.namelist() == [f"xl/é{name}" for name in parts]
         assert [file.read(info) for info in file.infolist()] == list(parts.values())
+
+
+def workbook(tmp_path_factory, cells):
+    """A workbook with these values at these places, below a header."""
+    book = openpyxl.Workbook()
+    for n, name in enumerate(("id", "name", "status"), 1):
+        book.active.cell(2, n, name)
+    for (row, column), value in cells.items():
+        book.active.cell(row + 3, column + 1, value)
+    path = tmp_path_factory.mktemp("halves") / "pets.xlsx"
+    book.save(path)
+    return Source(path, "workbook", path.read_bytes())
+
+
+def in_halves(source, large):
+    """The grid of a workbook as plain values."""
+    found = xlsx.read(source, Mapper.of("pets.xlsx", None), None, large=large)
+    columns = [
+        (column.text.to_pylist(), None if column.kinds is None else column.kinds.tolist())
+        for column in found.columns
+    ]
+    return found.header, found.header_row, found.rows.tolist(), columns, found.places
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    cells=st.dictionaries(
+        st.tuples(st.integers(0, 30), st.integers(0, 3)),
+        st.sampled_from(["a", "é <b> & c", 7, 1.5, True, "two\nlines"]),
+        max_size=25,
+    )
+)
+@example(cells={(0, 0): 7, (30, 0): 8})
+@example(cells={(n, n % 4): "x" for n in range(12)})
+def test_a_worksheet_is_read_alike_in_halves(tmp_path_factory, cells):
+    """Wherever its cells are, and whatever rows and columns between them are blank."""
+    source = workbook(tmp_path_factory, cells)
+    assert in_halves(source, 1) == in_halves(source, 1 << 30)
+
+
+def test_halves_are_in_use():
+    """A plain worksheet is cut where a row begins; one that may deceive is left whole."""
+    rows = b"".join(b'<row r="%d"><c r="A%d"><v>1</v></c></row>' % (n, n) for n in range(1, 9))
+    data = b"<worksheet><sheetData>" + rows + b"</sheetData><mergeCells/></worksheet>"
+    first, second = halves(data, 1)
+    assert first.count(b"<row ") + second.count(b"<row ") == 8
+    assert first.endswith(b"</row></sheetData><mergeCells/></worksheet>")
+    assert second.startswith(b'<worksheet><sheetData><row r="')
+    assert halves(data, len(data) + 1) == (data,)
+    assert len(halves(data.replace(b"<v>1", b"<!-- <row --><v>1", 1), 1)) == 1
+    assert len(halves(b"<worksheet><sheetData/></worksheet>", 1)) == 1
+
+
+@pytest.mark.parametrize("name", ["catalogue_edited.xlsx", "catalogue_clean.xlsx"])
+def test_the_samples_are_read_alike_in_halves(name):
+    """With their hidden rows, formulas and errors."""
+    path = sample_data() / name
+    source = Source(path, "workbook", path.read_bytes())
+    assert in_halves(source, 1) == in_halves(source, 1 << 30)

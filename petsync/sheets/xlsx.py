@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from python_calamine import CalamineSheet, CalamineWorkbook, load_workbook
+from python_calamine import CalamineSheet, load_workbook
 
 from petsync.errors import SheetError
 from petsync.sheets.archive import Package, Tab
 from petsync.sheets.extent import extent
 from petsync.sheets.grid import Cells, Grid, Kind, letter
+from petsync.sheets.halves import halves
 from petsync.sheets.headers import Mapper
 from petsync.sheets.order import misplaced
 from petsync.sheets.source import Source
@@ -27,23 +28,25 @@ from petsync.sheets.view import view
 __all__ = ["cells_of", "read", "shown"]
 
 _KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
+LARGE = 1 << 23
 _TOGETHER = 1000
 _EXACT = 2.0**53
 
 
-def read(source: Source, mapper: Mapper, tab: str | None) -> Grid:
+def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE) -> Grid:
     """The grid of the named tab, else of the first visible one with a header that we know.
 
+    A worksheet of `large` bytes is taken apart in two halves at the same time.
     Raises SheetError where the workbook cannot be read or no such tab is there.
     """
     package = Package(source)
     if tab is not None:
-        return _known(package, package.tab(tab), mapper)
+        return _known(package, package.tab(tab), mapper, large)
     seen = [each for each in package.tabs if each.visible] or package.tabs[:1]
     failure: SheetError | None = None
     for each in seen:
         try:
-            return _known(package, each, mapper)
+            return _known(package, each, mapper, large)
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable([])
@@ -54,19 +57,21 @@ class _NoHeaderError(SheetError):
 
 
 class _Opened(NamedTuple):
-    """A worksheet's bytes, their survey, how many cells have content in them, and the values."""
+    """A worksheet's bytes, their survey, how many cells have content in them, and the values, in
+    one part or in two that follow each other.
+    """
 
     data: bytes
     surveyed: Survey
     content: int
-    sheet: CalamineSheet
+    sheets: Sequence[CalamineSheet]
 
 
-def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
+def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
     where = f"{package.path}, sheet {tab.name!r}"
-    data, surveyed, content, sheet = _opened(package, tab, where)
-    top, first_column = sheet.start or (0, 0)
-    rows = itertools.islice(sheet.iter_rows(), top, None)
+    data, surveyed, content, sheets = _opened(package, tab, where, large)
+    top, first_column = sheets[0].start or (0, 0)
+    rows = _rows(sheets)
     first = list(itertools.islice(rows, 20))
     head = [_widened([shown(value) for value in row], surveyed, first_column) for row in first]
     at = mapper.header_row(head)
@@ -97,32 +102,51 @@ def _known(package: Package, tab: Tab, mapper: Mapper) -> Grid:
     ).without_blank_rows()
 
 
-def _opened(package: Package, tab: Tab, where: str) -> _Opened:
+def _opened(package: Package, tab: Tab, where: str, large: int) -> _Opened:
     """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
     does; but calamine is not asked for the cells before it is known that none is too far away.
     """
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(2) as beside:
         texts = beside.submit(package.texts)
         data = package.worksheet(tab)
-        book = beside.submit(_book, package, data, texts.result(), where)
         seen = extent(data)
         irregular = is_irregular(seen)
         surveyed = survey(data, where, irregular=True) if irregular else None
-        sheet = beside.submit(_sheet, book.result(), where)
+        known = texts.result()
+
+        parts = (data,) if irregular else halves(data, large)
+        asked = [beside.submit(_sheet, package, part, known, where) for part in parts]
         surveyed = surveyed or survey(data, where, irregular=False)
-        return _Opened(data, surveyed, seen.cells if seen else 0, sheet.result())
+        sheets = [each.result() for each in asked]
+        if not _fit(sheets):
+            sheets = [_sheet(package, data, known, where)]
+        return _Opened(data, surveyed, seen.cells if seen else 0, sheets)
 
 
-def _book(
-    package: Package, data: bytes, texts: Mapping[str, bytes], where: str
-) -> CalamineWorkbook:
+def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
     with _naming_damage(where):
-        return load_workbook(package.alone(data, texts))
+        return load_workbook(package.alone(data, texts)).get_sheet_by_index(0)
 
 
-def _sheet(book: CalamineWorkbook, where: str) -> CalamineSheet:
-    with _naming_damage(where):
-        return book.get_sheet_by_index(0)
+def _fit(sheets: Sequence[CalamineSheet]) -> bool:
+    """Whether the parts have the same columns and follow each other."""
+    if len(sheets) == 1:
+        return True
+    ends = [(sheet.start, sheet.end) for sheet in sheets]
+    if any(start is None or end is None for start, end in ends):
+        return False
+    columns = {(start[1], end[1]) for start, end in ends if start and end}
+    (_, before), (after, _) = ends
+    return len(columns) == 1 and bool(before and after and before[0] < after[0])
+
+
+def _rows(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
+    """The rows from the first one that has a value, with those that are blank between the parts."""
+    done = (sheets[0].start or (0, 0))[0]
+    for sheet in sheets:
+        # A part begins with the rows above it, as blank ones.
+        yield from itertools.islice(sheet.iter_rows(), done, None)
+        done = (sheet.end or (0, 0))[0] + 1
 
 
 @contextmanager
