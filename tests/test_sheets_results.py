@@ -285,7 +285,7 @@ def test_hidden_columns_do_not_hide_the_results(tmp_path):
         (b"1", b"2", b"9", b""),
         (b"5", b"5", b"3", b" hidden"),
         (b"6", b"6", b"11", b""),
-        (b"7", b"7", b"60", b""),
+        (b"7", b"7", b"90", b""),
         (b"8", b"8", b"22", b""),
         (b"9", b"9", b"8", b""),
         (b"10", b"16384", b"3", b" hidden"),

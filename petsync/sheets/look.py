@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from openpyxl.formatting.rule import Rule
@@ -18,7 +19,17 @@ from petsync.sheets.grid import letter
 from petsync.sheets.headers import ACTION
 from petsync.sheets.text import OUT
 
-__all__ = ["ACCENT", "FACE", "HEADER", "LINE", "WRAPPED", "fit_to_page", "lay_out", "width"]
+__all__ = [
+    "ACCENT",
+    "FACE",
+    "HEADER",
+    "LINE",
+    "OWN_RULE",
+    "WRAPPED",
+    "fit_to_page",
+    "lay_out",
+    "width",
+]
 
 ACCENT, _FAINT, LINE = "1F5B66", "6B7A80", "D5DDE0"
 HEADER = PatternFill("solid", fgColor=ACCENT)
@@ -42,6 +53,11 @@ _ROW_COLOURS = {
     "add": DifferentialStyle(fill=PatternFill("solid", bgColor="E2F3E5")),
     "ignore": DifferentialStyle(font=Font(color="9AA5A9", italic=True)),
 }
+OWN_RULE = re.compile(
+    rf'TRIM\(\$[A-Z]+[0-9]+\)="(?:{"|".join(_ROW_COLOURS)})"|'
+    r"COUNTA\(\$[A-Z]+[0-9]+:\$[A-Z]+[0-9]+\)>0"
+)
+"""The formulas of the conditional formats that `lay_out` makes, wherever their columns are now."""
 
 
 def lay_out(sheet: Worksheet, contents: Contents) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from petsync.sheets.look import OWN_RULE
 from petsync.sheets.outline import Element
 from petsync.sheets.worksheet import corners
 
@@ -50,10 +51,16 @@ def of_cells(
 
 def _conditional(root: Element) -> Iterator[_Area]:
     for each in root.walk():
-        if each.local == "conditionalFormatting":
+        if each.local == "conditionalFormatting" and not all(map(_is_own, each.all("cfRule"))):
             newer = each.one("sqref")
             ranges = each.get("sqref") or (newer.text if newer else "")
             yield from filter(None, map(corners, ranges.split()))
+
+
+def _is_own(rule: Element) -> bool:
+    """Whether an export has the rule from the beginning: its rows are coloured on purpose."""
+    formula = rule.one("formula")
+    return formula is not None and OWN_RULE.fullmatch(formula.text.strip()) is not None
 
 
 def _is_in(cell: tuple[int, int], area: _Area) -> bool:
