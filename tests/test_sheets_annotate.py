@@ -8,6 +8,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from books import OURS, ROWS, add, change, parts, plain, prefixed, rich, strict
+from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import PatternFill
 
 from petsync.errors import SheetError
@@ -454,6 +455,19 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
         assert len(read_sheet(annotated(path)[0]).base) == 1
     beside(path).write_bytes(beside(path).read_bytes().replace(b"A", b"B"))
     assert read_sheet(annotated(path)[0]).base_refused
+
+
+def test_an_export_s_own_conditional_formats_are_not_told(tmp_path):
+    """Nothing is noted of the colours that petsync itself gave rows; a person's own are told."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(pd.DataFrame({"id": pd.array([1], "Int64"), "status": ["solld"]}), path)
+    assert annotated(path)[1].lost == ()
+    book = openpyxl.load_workbook(path)
+    book["Pets"].insert_cols(1)
+    book["Pets"].conditional_formatting.add("D2", FormulaRule(['TRIM($D2)="sold"']))
+    book.save(path)
+    (told,) = annotated(path)[1].lost
+    assert told.startswith("1 cell is in the range of a conditional format")
 
 
 def test_a_cell_too_long_for_a_workbook_is_refused(tmp_path):
