@@ -82,7 +82,7 @@ def test_no_finding_is_left_uncounted() -> None:
             [("Pets!", "A", n) for n in range(0, 40, 2)],
             "Pets!A0, A2, A4, A6, A8, A10 and 14 more (20 cells)",
         ),
-        ([("somewhere\n", "", -1)], "somewhere\\n"),
+        ([("somewhere\n", "", -1)], "somewhere[line break]"),
     ],
 )
 def test_places_are_said_shortly(places: list[tuple[str, str, int]], said: str) -> None:
@@ -159,7 +159,7 @@ def test_no_findings_say_so() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_nothing_hides_or_breaks_out(name: str) -> None:
-    """Values, codes and addresses are shown with escapes for what cannot be seen; HTML is text."""
+    """Values, codes and addresses are shown with names for what cannot be seen; HTML is text."""
     hostile = finding(name, 4, value=name, problem=name, suggestion=name, column=name)
     findings = Findings.of([replace(hostile, address=cell_address(name, "C", 4)), hostile])
     text = repr(findings)

@@ -36,15 +36,18 @@ def test_visible_is_idempotent(text: str) -> None:
     [
         ("Zoë 北京　小猫 🐕", "Zoë 北京　小猫 🐕"),
         ("👩‍👧 می‌خواهم", "👩‍👧 می‌خواهم"),
-        ("a\nb\x1b[1m", "a\\nb\\x1b[1m"),
-        ("\u202eRex", "\\u202eRex"),
-        ("Rex\u200d", "Rex\\u200d"),
-        ("Tom\u00a0Cat", "Tom\\xa0Cat"),
-        ("\ud800", "\\ud800"),
+        ("a\nb\x1b[1m", "a[line break]b[ESC][1m"),
+        ("\u202eRex", "[U+202E]Rex"),
+        ("Rex\u200d", "Rex[U+200D]"),
+        ("\u00a02038", "[NBSP]2038"),
+        ("avail\u200bable", "avail[U+200B]able"),
+        ("A\0b\t\r", "A[NUL]b[tab][CR]"),
+        ("\x01\x9b\U000e0041", "[U+0001][U+009B][U+E0041]"),
+        ("\ud800", "[U+D800]"),
     ],
 )
 def test_what_visible_text_looks_like(text: str, shown: str) -> None:
-    """Scripts and emoji stay as they are; what hides or steers is an escape."""
+    """Scripts and emoji stay as they are; what hides or steers is named."""
     assert visible(text) == shown
 
 

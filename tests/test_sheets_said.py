@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import openpyxl
 import pytest
 from sheetmaking import csv_of, found, sheet_of
 
 from petsync.model import MAX_ID, Tag
-from petsync.sheets import read_sheet
+from petsync.render.text import findings_text
+from petsync.sheets import annotate_sheet, read_sheet
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"
@@ -290,3 +292,16 @@ def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> No
         "suggestion": "str",
     }
     assert read_sheet(tmp_path / "pets.csv").errors == 0
+
+
+def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: Path) -> None:
+    """Wherever a finding is read, its unseen characters have names that a person can look up."""
+    header = ["id", "name", "tags", "sta\u200btus"]
+    sheet = sheet_of(tmp_path, [header, ["\u00a02038", "Bel\u200blo", "a\u00a0b; a\u00a0b", "x"]])
+    said = " ".join(findings_text(sheet).split())
+    for shown in ('"[NBSP]2038"', '"Bel[U+200B]lo"', "a[NBSP]b", "'sta[U+200B]tus'"):
+        assert shown in said
+    annotate_sheet(sheet, tmp_path / "marked.xlsx")
+    marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
+    assert "Twice in this cell: a[NBSP]b." in marked["C2"].comment.text
+    assert "The column 'sta[U+200B]tus' is not used" in marked["D1"].comment.text

@@ -1,16 +1,13 @@
-r"""Text from outside made safe to show, and fitted into cells of a terminal.
-
-A pet may be called anything: what could move a cursor, turn a line around or hide itself is
-written as an escape (`\x1b`, `\u202e`, `\n`), and width is counted in cells, not characters.
-"""
+"""Visible text fitted into cells of a terminal: width is counted in cells, not characters."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len, chop_cells, split_graphemes
+
+from petsync.table.visible import visible
 
 __all__ = ["EMPTY", "quoted", "shorten", "visible", "wrap"]
 
@@ -18,20 +15,6 @@ EMPTY = "(empty)"
 _CUT = "..."
 _MARKS_PER_CELL = 4
 _AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
-# Joiners belong to the spelling of emoji and of several scripts; among Latin letters they hide.
-_JOINER = re.compile(r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])")
-_HARMLESS = frozenset(("Cn", "Co"))
-"""Unassigned in this Python's Unicode (a new emoji, say), and private use."""
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    """The text with every character escaped that does not show as itself, but those of `keep`."""
-    if text.isprintable():
-        return text
-    joiners = {match.start() for match in _JOINER.finditer(text)}
-    return "".join(
-        char if n in joiners or char in keep else _shown(char) for n, char in enumerate(text)
-    )
 
 
 def quoted(text: str) -> str:
@@ -66,12 +49,6 @@ def wrap(text: str, width: int) -> list[str]:
         *full, line = chop_cells(word, width) or [""]
         lines += full
     return [*lines, line]
-
-
-def _shown(char: str) -> str:
-    if char.isprintable() or char == "\u3000" or unicodedata.category(char) in _HARMLESS:
-        return char
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def _graphemes(text: str) -> Iterator[str]:

@@ -133,7 +133,7 @@ def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
 def _damage(text: str) -> Iterable[tuple[str, str, str]]:
     before = repaired(text)
     if before or "\ufffd" in text:
-        meant = f"It may be {before!r}; type it again." if before else ""
+        meant = f"It may be '{before}'; type it again." if before else ""
         yield "damaged-characters", "", meant
     if not unicodedata.is_normalized("NFC", text):
         yield "decomposed-characters", "", ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from petsync.sheets.grid import letter
 from petsync.sheets.markup import column_number
 from petsync.table.sheet import Finding
+from petsync.table.visible import visible
 
 __all__ = ["Mark", "marks_of"]
 
@@ -74,5 +75,5 @@ def _paragraph(finding: Finding) -> str:
 
 
 def _line(text: str) -> str:
-    line = _BREAKS.sub(" ", text).strip()
+    line = _BREAKS.sub(" ", visible(text, keep="\t\n\r")).strip()
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"

@@ -22,7 +22,7 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
     """Note these problems: on the header, or on the rows that a merged range covers."""
     for position, name in headers.near.items():
         text = grid.header[position]
-        problem = f"The column {text!r} is not used: no such column is known."
+        problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
         notes.add(-1, text, Note("header-near-miss", text, problem, hint))
     _note_headless(grid, notes)

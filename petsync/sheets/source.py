@@ -128,11 +128,17 @@ def _listed(names: list[str]) -> str:
 def _no_workbook(path: Path, data: bytes) -> SheetError:
     text = all(byte >= 32 or byte in b"\t\r\n" for byte in data[:1024])
     hint = "If it is CSV, give it a name that ends with .csv. " if text else ""
+    begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
-        f"{path}: this is not an Excel workbook, whatever its name says; it begins with "
-        f"{data[:16]!r}",
+        f"{path}: this is not an Excel workbook, whatever its name says; it begins with {begins}",
         hint=f"{hint}{RESAVE}" if text else "It is damaged, or not a sheet at all: fetch it anew.",
     )
+
+
+def _first_line(data: bytes) -> str:
+    """The beginning of the first line that says anything."""
+    text = data[:1024].decode("utf-8-sig", "replace")
+    return next((line.strip()[:40] for line in text.splitlines() if line.strip()), "")
 
 
 def _check_lines(path: Path, data: bytes) -> None:

@@ -39,5 +39,5 @@ def _reason(word: str) -> str:
     strange = next((char for char in word if char in _ALIKE), "")
     if strange:
         name = unicodedata.name(strange).lower()
-        return f"the {strange!r} in it is U+{ord(strange):04X}, {name}"
+        return f"the '{strange}' in it is U+{ord(strange):04X}, {name}"
     return "there are characters in it that look the same or cannot be seen"
