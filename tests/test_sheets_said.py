@@ -296,12 +296,11 @@ def test_nothing_is_read_of_a_sheet_that_has_only_a_header(tmp_path: Path) -> No
 
 def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: Path) -> None:
     """Wherever a finding is read, its unseen characters have names that a person can look up."""
-    header = ["id", "name", "tags", "sta\u200btus"]
-    sheet = sheet_of(tmp_path, [header, ["\u00a02038", "Bel\u200blo", "a\u00a0b; a\u00a0b", "x"]])
+    header = ["id", "name", "tags"]
+    sheet = sheet_of(tmp_path, [header, ["\u00a02038", "Bel\u200blo", "a\u00a0b; a\u00a0b"]])
     said = " ".join(findings_text(sheet).split())
-    for shown in ('"[NBSP]2038"', '"Bel[U+200B]lo"', "a[NBSP]b", "'sta[U+200B]tus'"):
+    for shown in ('"[NBSP]2038"', '"Bel[U+200B]lo"', "a[NBSP]b"):
         assert shown in said
     annotate_sheet(sheet, tmp_path / "marked.xlsx")
     marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
     assert "Twice in this cell: a[NBSP]b." in marked["C2"].comment.text
-    assert "The column 'sta[U+200B]tus' is not used" in marked["D1"].comment.text
