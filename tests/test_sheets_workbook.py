@@ -135,14 +135,31 @@ def test_an_export_has_no_finding(path):
 
 
 def test_no_green_triangles_and_no_tall_rows(path, book):
-    """Digits are text on purpose; a pet with nine photos is as tall as one with three."""
+    """Digits are text on purpose; no pet is taller than seven lines of its photos and tags."""
     with zipfile.ZipFile(path) as package:
         part = package.read("xl/worksheets/sheet1.xml").decode()
     (ignored,) = re.findall(r'<ignoredError sqref="([^"]*)" numberStoredAsText="1"/>', part)
     assert ignored == f"A2:{get_column_letter(8)}{len(CATALOGUE) + 1 + SPARE}"
     heights = [book["Pets"].row_dimensions[row].height for row in range(2, 7)]
-    assert heights[0] == heights[1] < heights[3] < heights[2] == heights[4] <= 45
+    assert heights == [(lines * 12.75) + 3 for lines in (1, 1, 7, 2, 7)]
     assert book["Pets"]["G4"].alignment.wrap_text
+
+
+def test_long_addresses_have_their_lines(tmp_path):
+    """An address that is broken into two lines makes its row as tall as two addresses do."""
+    path, end = tmp_path / "a.xlsx", "x" * 80
+    pets = [Pet(id=1, photo_urls=("u", "v")), Pet(id=2, photo_urls=(end,)), Pet(id=3)]
+    write_sheet(frame_from_pets([*pets, Pet(id=4, photo_urls=(end, end))]), path)
+    rows = openpyxl.load_workbook(path)["Pets"].row_dimensions
+    assert rows[5].height > rows[3].height == rows[2].height > rows[4].height
+
+
+def test_the_footer_is_inside_the_page(book):
+    """What is printed below has room of its own, and a margin below it."""
+    for sheet in (book["Pets"], book[GUIDE]):
+        margins = sheet.page_margins
+        assert margins.bottom - margins.footer >= 0.4
+        assert margins.footer >= 0.25
 
 
 def test_new_rows_are_text_too(book):

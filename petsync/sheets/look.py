@@ -118,7 +118,9 @@ def fit_to_page(sheet: Worksheet, *, pages: int = 0) -> None:
     sheet.page_setup.paperSize = sheet.PAPERSIZE_A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, pages
     sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-    sheet.page_margins = PageMargins(left=0.4, right=0.4, top=0.6, bottom=0.6)
+    sheet.page_margins = PageMargins(
+        left=0.4, right=0.4, top=0.6, bottom=0.8, header=0.3, footer=0.3
+    )
     footer = HeaderFooterItem()
     footer.left.text, footer.right.text = "&A", "&P / &N"
     sheet.HeaderFooter = HeaderFooter(oddFooter=footer)

@@ -38,7 +38,9 @@ _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}[_\x00-\x08\x0b-\x1f\ufffe\ufff
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 _TAB = re.compile(r"(?i)(?!'|history$)[^\\/*?:\[\]\x00-\x1f]{1,31}(?<!')")
 _TAKEN = (TAB, exact.TAB, LISTS, GUIDE.casefold())
-_TALLEST, _LINE_HEIGHT = 3, 13
+# Excel gives a line of such text 12.75 points and LibreOffice 11.5: so high, a row that is cut ends
+# behind seven lines of the one and eight of the other.
+_TALLEST, _LINE_HEIGHT, _AROUND = 7, 12.75, 3
 
 
 def workbook_bytes(contents: Contents) -> bytes:
@@ -124,14 +126,22 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
 
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The rows' heights: the first photos are seen, and no pet fills the screen."""
-    marks = ["", *(f' ht="{lines * _LINE_HEIGHT + 4}"' for lines in range(1, _TALLEST + 1))]
+    """The rows' heights, each for whole lines: the photos are seen, and no pet fills the screen."""
+    heights = [lines * _LINE_HEIGHT + _AROUND for lines in range(1, _TALLEST + 1)]
+    marks = ["", *(f' ht="{height:g}"' for height in heights)]
     marks.append(f'{marks[-1]} customHeight="1"')
-    tags, photos = (columns[OUT.index(name)] for name in WRAPPED)
-    across = width("tags", tags) - 2
-    for labels, urls in zip(tags, photos, strict=True):
-        lines = max(urls.count("\n") + 1, -(-len(labels) // across))
+    wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
+    across = [width(name, texts) - 2 for name, texts in wrapped.items()]
+    for texts in zip(*wrapped.values(), strict=True):
+        lines = max(map(_lines, texts, across))
         yield marks[min(lines, _TALLEST + 1)]
+
+
+def _lines(text: str, across: int) -> int:
+    """How many lines a cell has that is so many characters wide."""
+    if len(text) <= across:
+        return text.count("\n") + 1
+    return sum(max(1, -(-len(line) // across)) for line in text.split("\n"))
 
 
 def _checked(text: str, place: str, number: int) -> str:
@@ -139,7 +149,7 @@ def _checked(text: str, place: str, number: int) -> str:
         raise SheetError(
             f"the cell {place}{number} would have more than the {MAX_CELL:,} characters that "
             f"Excel keeps: {text[:40]!r}…",
-            hint="Export .csv or .json, or shorten the text.",
+            hint="Export .json or .parquet, or shorten the text.",
         )
     return inline(text)
 
