@@ -452,3 +452,20 @@ def test_ids_are_recognised_where_the_sheet_has_none(tmp_path):
     assert (len(plan.conflicts), plan.recognised) == (1, {2: 4})
     write_results(sheet, report_on(plan), out)
     assert read_sheet(out).frame["id"].tolist() == [4, pd.NA]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("inner", ["\n", "\r\n", "\r"])
+def test_a_csv_row_with_a_line_break_in_a_cell_stays_one_row(tmp_path, end, inner):
+    """Its cells are quoted again where it is written anew, as where it gets its id."""
+    path = tmp_path / "pets.csv"
+    photos = f"https://a.example/1.jpg{inner}https://a.example/2.jpg"
+    lines = ["name,status,photo_urls,id", f'New,available,"{photos}",', ""]
+    path.write_bytes(end.join(lines).encode())
+    sheet = read_sheet(path)
+    report = report_on(plan_of([], sheet))
+    write_back(sheet, report)
+    again = read_sheet(path)
+    assert again.findings.empty
+    assert again.frame["id"].tolist() == [100]
+    assert again.frame["photo_urls"].tolist() == sheet.frame["photo_urls"].tolist()

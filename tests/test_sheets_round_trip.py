@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from strategies import ids, pets
 
 from petsync.errors import SheetError
@@ -215,3 +216,14 @@ def test_half_a_surrogate_pair_is_refused(tmp_path):
     for name in ("pets.csv", "pets.xlsx"):
         with pytest.raises(SheetError, match="surrogate"):
             write_sheet(frame, tmp_path / name)
+
+
+def test_no_csv_is_written_that_cannot_be_read(tmp_path):
+    """A cell beyond the longest that is read is refused, with the formats that can hold it."""
+    pet = Pet(id=7, name="x" * 131_073, status="sold")
+    with pytest.raises(SheetError, match="row 2 \\(7\\)") as caught:
+        write_sheet(frame_from_pets([pet]), tmp_path / "pets.csv")
+    assert ".parquet" in caught.value.hint
+    assert not (tmp_path / "pets.csv").exists()
+    write_sheet(frame_from_pets([replace(pet, name="x" * 131_072)]), tmp_path / "pets.csv")
+    assert len(read_sheet(tmp_path / "pets.csv").frame["name"][2]) == 131_072

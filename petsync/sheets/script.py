@@ -15,6 +15,7 @@ from petsync.table.sheet import Sheet
 __all__ = ["extended"]
 
 Edits = Mapping[int, Mapping[str, str]]
+_END = "\r\n"
 
 
 def extended(source: Source, sheet: Sheet, edits: Edits, new: Sequence[str]) -> bytes:
@@ -52,10 +53,11 @@ class _Hand:
             stream,
             delimiter=self.delimiter,
             quoting=stdlib.QUOTE_ALL if self.quotes_all else stdlib.QUOTE_MINIMAL,
-            lineterminator="",
+            # A cell with one of these in it is quoted, so this may not be left blank.
+            lineterminator=_END,
         )
         form.writerow(cells)
-        return stream.getvalue().encode()
+        return stream.getvalue().removesuffix(_END).encode()
 
 
 @dataclass(frozen=True, slots=True)

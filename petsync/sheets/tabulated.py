@@ -25,6 +25,7 @@ __all__ = ["TAB", "tabulated"]
 TAB = "Pets"
 _PART = "xl/worksheets/sheet1.xml"
 _DATA = re.compile(rb"<sheetData\s*/>|<sheetData>\s*</sheetData>")
+_UNWRITABLE = re.compile(r"[^\x20-\x7e]")
 _WIDE, _NARROW, _SAMPLE = 48, 10, 500
 _Rows = Sequence[tuple[int, list[str]]]
 
@@ -92,7 +93,9 @@ def _hide(book: Workbook, carried: Sequence[str] | None) -> None:
     hidden = book.create_sheet(base.TAB)
     hidden.sheet_state = "veryHidden"
     for number, line in enumerate(carried, 1):
-        hidden.cell(number, 1, line[:MAX_CELL]).data_type = "s"
+        # A damaged one is refused in the copy too, whatever stands in place of what was lost.
+        text = _UNWRITABLE.sub("?", line[:MAX_CELL])
+        hidden.cell(number, 1, text).data_type = "s"
 
 
 def _row(row: tuple[int, list[str]], style: int) -> str:

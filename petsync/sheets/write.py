@@ -28,6 +28,7 @@ from petsync.wire.json import encode_pet, encode_pets
 __all__ = ["csv_bytes", "write_sheet"]
 
 _NUMBERS = ("id", "category_id")
+_LONGEST = 131_072
 
 
 def write_sheet(
@@ -98,7 +99,17 @@ def write_sheet(
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:
-    """The rows as UTF-8 CSV (RFC 4180), with the mark by which Excel knows that it is UTF-8."""
+    """The rows as UTF-8 CSV (RFC 4180), with the mark by which Excel knows that it is UTF-8.
+
+    Raises SheetError where a cell is longer than any that is read.
+    """
+    for number, row in enumerate(rows, 1):
+        if sum(map(len, row)) > _LONGEST and max(map(len, row)) > _LONGEST:
+            raise SheetError(
+                f"row {number} ({row[0]}) would have a cell of more than {_LONGEST:,} characters, "
+                "which no CSV is read with",
+                hint="Write .json, .jsonl or .parquet, or shorten the text.",
+            )
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
     return stream.getvalue().encode("utf-8-sig" if mark else "utf-8")
