@@ -114,7 +114,10 @@ FOREIGN = {
     ),
     "a PDF": ("a.xlsx", b"%PDF-1.7\n", "is a PDF", "made from"),
     "a picture": ("a.csv", b"\x89PNG\r\n\x1a\n", "is a picture", "made from"),
-    "a Parquet file": ("a.csv", b"PAR1....", "is a Parquet file", "save it as .xlsx"),
+    "a Parquet file": ("a.csv", b"PAR1....", "is a Parquet file", "export the store as .xlsx"),
+    "an export as Parquet": ("a.parquet", b"PAR1....", "is a Parquet file", "petsync writes such"),
+    "an export as JSON": ("a.json", b"[]", "the file is JSON\n", "does not read them as sheets"),
+    "an export as JSON Lines": ("a.jsonl", b'{"id": 1}\n', "JSON Lines", ".xlsx or .csv"),
     "half a download": ("a.xlsx.crdownload", b"PK\3\4", "still being downloaded", "Wait until"),
     "half a workbook": ("a.xlsx", libreoffice()[:900], "end of the workbook is missing", "wait"),
     "a CSV named .xlsx": (

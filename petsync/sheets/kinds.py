@@ -37,6 +37,10 @@ _UNLOCK = (
 _NUMBERS = "In Numbers: File, Export To, Excel."
 _GOOGLE = "In Google Sheets: File, Download, Microsoft Excel (.xlsx)."
 _UNPACK = "Unpack it, and use the sheet that is in it."
+_EXPORTED = (
+    "petsync writes such files and does not read them as sheets: export the store as .xlsx or "
+    ".csv, and edit that. In Python a DataFrame is a sheet, too."
+)
 _NO_SHEET = "Use the sheet that it was made from, or export one with petsync."
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -61,7 +65,12 @@ _SHORTCUT = Kind("a shortcut to a Google sheet, not the sheet itself", _GOOGLE)
 _LINK = Kind("a shortcut to a file, not the file itself", "Use the file that it points to.")
 _JSON = Kind("JSON, perhaps a service's answer", _NO_SHEET)
 
+_PARQUET = Kind("a Parquet file", _EXPORTED)
+
 _NAMES = {
+    ".parquet": _PARQUET,
+    ".json": Kind("JSON", _EXPORTED),
+    ".jsonl": Kind("JSON Lines", _EXPORTED),
     ".ods": _OPEN_DOCUMENT,
     ".fods": _OPEN_DOCUMENT,
     ".xlsb": _BINARY,
@@ -82,7 +91,7 @@ _BEGINNINGS: dict[bytes, Kind] = {
     b"Rar!": Kind("a RAR archive", _UNPACK),
     b"BZh": Kind("packed with bzip2", _UNPACK),
     b"\x28\xb5\x2f\xfd": Kind("packed with Zstandard", _UNPACK),
-    b"PAR1": Kind("a Parquet file", RESAVE),
+    b"PAR1": _PARQUET,
     b"SQLite format 3\0": Kind("a SQLite database", _NO_SHEET),
     b"L\0\0\0\x01\x14\x02\0": _LINK,
     b"[InternetShortcut]": _LINK,
