@@ -469,3 +469,50 @@ def test_a_csv_row_with_a_line_break_in_a_cell_stays_one_row(tmp_path, end, inne
     assert again.findings.empty
     assert again.frame["id"].tolist() == [100]
     assert again.frame["photo_urls"].tolist() == sheet.frame["photo_urls"].tolist()
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+def test_people_s_own_columns_are_never_taken_for_results(tmp_path, name):
+    """A column of theirs that is called `message` or `row` stays; the results have longer names."""
+    path = tmp_path / name
+    own = [["id", "name", "message", "row"], ["1", "Rex", "call back", "shelf 3"]]
+    if name == "pets.csv":
+        path.write_text("\n".join(map(",".join, own)), "utf-8")
+    else:
+        book = openpyxl.Workbook()
+        for row in own:
+            book.active.append(row)
+        book.save(path)
+    sheet = read_sheet(path)
+    report = report_on(plan_of([Pet(id=1, name="Max", status="sold")], sheet))
+    write_back(sheet, report)
+    first = read_sheet(path)
+    assert first.others.loc[2].tolist() == [
+        *("call back", "shelf 3"),
+        *("applied", "", "", "2"),
+    ]
+    assert list(first.others)[2:] == [
+        f"petsync {each}" for each in ("outcome", "message", "assigned_id", "row")
+    ]
+    again = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], first))
+    write_back(first, again)
+    assert list(read_sheet(path).others) == list(first.others)
+
+
+def test_a_report_of_another_sheet_is_refused(workbook, tmp_path):
+    """Its rows would be told what became of others."""
+    other = tmp_path / "other.csv"
+    other.write_text("id,name\n1,Max\n", "utf-8")
+    report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], read_sheet(other)))
+    with pytest.raises(SheetError, match="of another sheet"):
+        write_results(read_sheet(workbook), report, tmp_path / "results.xlsx")
+
+
+def test_a_copy_is_named_as_what_it_is(tmp_path):
+    """Text under the name of a workbook could not be opened."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Max\n", "utf-8")
+    sheet = read_sheet(path)
+    report = report_on(plan_of([Pet(id=1, name="Rex", status="sold")], sheet))
+    with pytest.raises(SheetError, match="same kind"):
+        write_results(sheet, report, tmp_path / "results.xlsx")

@@ -16,7 +16,17 @@ from petsync.sheets.sidecar import beside
 from petsync.sheets.source import Source, load
 from petsync.table.sheet import Sheet
 
-__all__ = ["Results", "apart", "as_path", "as_results", "as_sheet", "sidecar_lines", "unchanged"]
+__all__ = [
+    "Results",
+    "apart",
+    "as_path",
+    "as_results",
+    "as_sheet",
+    "fitting",
+    "of_one_sheet",
+    "sidecar_lines",
+    "unchanged",
+]
 
 Results = Report | pd.DataFrame
 
@@ -55,6 +65,26 @@ def as_path(path: object) -> Path:
             f"a {type(path).__name__} is no path", hint='Give the file\'s name, as "pets.xlsx".'
         )
     return Path(path)
+
+
+def of_one_sheet(sheet: Sheet, results: Results) -> None:
+    """Raise SheetError where a report is of another sheet: its rows are not this one's."""
+    if isinstance(results, Report) and results.plan.source_digest != sheet.digest:
+        raise SheetError(
+            f"{sheet.source}: the report is of another sheet, or of other content: "
+            f"{results.plan.source}",
+            hint="Give the sheet that the plan was made from, as it was read then.",
+        )
+
+
+def fitting(path: Path, source: Source) -> None:
+    """Raise SheetError where the name says another kind of file than the copy is."""
+    endings = (".csv", ".tsv", ".txt") if source.kind == "text" else (".xlsx", ".xlsm")
+    if path.suffix.casefold() not in endings:
+        raise SheetError(
+            f"{path}: the copy of {source.path.name} is of the same kind as that",
+            hint=f"Its name ends in {' or '.join(endings)}.",
+        )
 
 
 def unchanged(sheet: Sheet, hint: str) -> Source:

@@ -12,11 +12,13 @@ from petsync.errors import SheetError
 from petsync.table.cells import BLANKS, trim
 from petsync.table.columns import COLUMNS
 
-__all__ = ["ACTION", "RESULTS", "Headers", "Mapper", "loose"]
+__all__ = ["ACTION", "OURS", "RESULTS", "Headers", "Mapper", "loose"]
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
 """The columns that a result sheet has beyond the user's own."""
+OURS = "petsync "
+"""What stands before their names where the user has a column of such a name."""
 
 _OURS = (*COLUMNS, ACTION)
 _LOOSE = re.compile(f"[{re.escape(BLANKS)}_-]+")
@@ -122,7 +124,9 @@ class Mapper:
 
     def _near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
         judged = itertools.islice(others.items(), _JUDGED)
-        near = {at: self._nearest(text) for text, at in judged if text not in RESULTS}
+        near = {
+            at: self._nearest(text) for text, at in judged if text.removeprefix(OURS) not in RESULTS
+        }
         return {at: name for at, name in near.items() if name and name not in ours}
 
     def _nearest(self, text: str) -> str:

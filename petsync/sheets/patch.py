@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from petsync.errors import SheetError
 from petsync.sheets.base import TAB
+from petsync.sheets.headers import OURS
 from petsync.sheets.markup import MarkupError, Walk, column_number
 from petsync.sheets.outline import Splices, whole, xml_text
 from petsync.sheets.parts import Parts
@@ -72,7 +73,7 @@ def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None
     desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)))
     worksheet = Worksheet(data, desk.change, {*edits, sheet.header_row})
     if free:
-        worksheet.set_widths({at: _WIDTHS[name] for name, at in free.items()})
+        worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
         reference = worksheet.extend_filter(free.values())
         if reference:
             _name_filter(parts, part, reference)
@@ -119,14 +120,15 @@ class _Desk:
         return not row.has_formula(column) if column in row.cells else bool(text)
 
     def _style(self, row: Row, name: str, text: str) -> int:
-        colour = _COLOURS.get(text, "") if name == "outcome" else ""
+        role = name.removeprefix(OURS)
+        colour = _COLOURS.get(text, "") if role == "outcome" else ""
         if name in self.free:
             beside = self.places.get("status", self.places.get("name", 0))
             # In a row of fixed height a second line would only hide the first.
-            wrapped = name == "message" and not row.is_fixed
+            wrapped = role == "message" and not row.is_fixed
             return self.styles.text(row.style(beside), colour, wrapped=wrapped)
         own = row.style(self.places[name])
-        if name != "outcome":
+        if role != "outcome":
             return own
         plain = self.styles.stripped(own, *_COLOURS.values())
         return self.styles.painted(plain, colour) if colour else plain

@@ -17,12 +17,15 @@ from petsync.sheets.copies import (
     as_path,
     as_results,
     as_sheet,
+    fitting,
+    of_one_sheet,
     sidecar_lines,
     unchanged,
 )
-from petsync.sheets.headers import RESULTS
+from petsync.sheets.headers import ACTION, OURS, RESULTS
 from petsync.sheets.sidecar import write_with
 from petsync.sheets.source import Source
+from petsync.table.columns import COLUMNS
 from petsync.table.sheet import Sheet
 
 __all__ = ["put", "told", "write_results"]
@@ -50,6 +53,7 @@ def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = unchanged(sheet, "What became of each row is in the report.")
     apart(path, source)
+    fitting(path, source)
     put(path, source, *told(source, sheet, results, path.suffix))
 
 
@@ -60,9 +64,11 @@ def told(
 
     A workbook becomes of the kind that a suffix tells.
     """
+    of_one_sheet(sheet, results)
     base = advanced(sheet, results) if isinstance(results, Report) else None
     edits = _edits(sheet, _by_row(results, sheet) if isinstance(results, Report) else results)
     lines = None if base is None else [notice(base), *base.to_lines()]
+    edits = _renamed(edits, sheet.columns)
     new = _new_columns(sheet.columns, edits)
     if source.kind == "text":
         # What only CSV needs is loaded for CSV.
@@ -139,8 +145,29 @@ def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]
     """The columns that the copy has and the sheet has not; the id too where a row gets one,
     or else the copy would add the pets again.
     """
-    wanted = ("id", *RESULTS) if any("id" in edit for edit in edits.values()) else RESULTS
+    named = {name for edit in edits.values() for name in edit} - set(COLUMNS) - {ACTION}
+    results = [name for name in (*RESULTS, *map(_ours, RESULTS)) if name in named]
+    wanted = ["id", *results] if any("id" in edit for edit in edits.values()) else results
     return [name for name in wanted if name not in places]
+
+
+def _renamed(
+    edits: dict[int, dict[str, str]], places: Collection[str]
+) -> dict[int, dict[str, str]]:
+    """The edits under names that are no columns of people's own: only a sheet with all columns of
+    results has them from petsync.
+    """
+    own = [name for name in RESULTS if name in places]
+    if not own or len(own) == len(RESULTS):
+        return edits
+    return {
+        row: {_ours(name) if name in RESULTS else name: text for name, text in edit.items()}
+        for row, edit in edits.items()
+    }
+
+
+def _ours(name: str) -> str:
+    return f"{OURS}{name}"
 
 
 def _shown(result: object, name: str) -> str:
