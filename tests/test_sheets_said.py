@@ -6,11 +6,12 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from sheetmaking import csv_of, found, sheet_of
+from sheetmaking import csv_of, found, sheet_of, workbook_of
 
 from petsync.model import MAX_ID, Tag
-from petsync.render.text import findings_text
+from petsync.render.text import findings_text, table_text
 from petsync.sheets import annotate_sheet, read_sheet
+from petsync.sheets.marks import Mark
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"
@@ -304,3 +305,25 @@ def test_unseen_characters_are_named_in_comments_and_in_the_terminal(tmp_path: P
     annotate_sheet(sheet, tmp_path / "marked.xlsx")
     marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
     assert "Twice in this cell: a[NBSP]b." in marked["C2"].comment.text
+
+
+def test_a_number_format_does_not_hide_that_zeros_may_be_lost(tmp_path: Path) -> None:
+    """A cell that shows 007 for its value 7 is told that only the value counts."""
+    book = workbook_of([["id", "name"], [1, 7]])
+    book.active["B2"].number_format = "000"
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    assert found(sheet) == [("Pets!B2", "number-instead-of-text")]
+    assert "zeros before it may be lost, even where the cell" in sheet.problems[0].problem
+    assert sheet.frame["name"].tolist() == ["7"]
+
+
+def test_one_of_anything_is_said_in_the_singular(tmp_path: Path) -> None:
+    """One error, one warning, one row, one cell, one more finding."""
+    sheet = csv_of(tmp_path, "id,name,status\n1\n2,Rex,Sold\n")
+    assert "the row has 1 cell where the header has 3" in sheet.problems[0].problem
+    text = " ".join(findings_text(sheet).split())
+    assert "1 row can be used, 1 blocked; 1 error, 1 warning." in text
+    assert table_text(sheet.findings).endswith("1 error and 1 warning in 2 rows.")
+    mark = Mark(1, 0, paragraphs=dict.fromkeys("abcdefghi"))
+    assert mark.text.endswith("petsync: 1 more finding is listed by petsync check. (more)")

@@ -247,7 +247,8 @@ class _Body:
             self._faults[at] = Fault("broken-quote", "", problem)
             return [""] * self._width
         if is_ragged(cells, self._width):
-            problem = f"the row has {len(cells)} cells where the header has {self._width}"
+            has = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            problem = f"the row has {has} where the header has {self._width}"
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
         return [*cells, *[""] * self._width][: self._width]
 

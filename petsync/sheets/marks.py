@@ -39,7 +39,8 @@ class Mark:
         shown = list(self.paragraphs)[:_MOST]
         more = len(self.paragraphs) - len(shown)
         if more:
-            shown.append(f"petsync: {more} more findings are listed by petsync check. (more)")
+            are = "finding is" if more == 1 else "findings are"
+            shown.append(f"petsync: {more} more {are} listed by petsync check. (more)")
         return "\n\n".join(shown)
 
 

@@ -63,6 +63,7 @@ PROGRAM = (
         "7, where the name 007 was typed",
         "007, as text",
         "Format the cell as text and check its value.",
+        "A number format such as `000` shows 007 where the value is 7, and only the value counts. "
         "Text that is a number is right for ids, whatever the green triangle in Excel says.",
     ),
     error(

@@ -44,7 +44,10 @@ def said(kind: Kind, text: str, column: str) -> Said:
 def _number(text: str) -> Said:
     if abs(float(text)) >= _IMPRECISE:
         return Said("number-imprecise")
-    problem = f"The cell holds the number {text}, not text; zeros before it may be lost."
+    problem = (
+        f"The cell holds the number {text}, not text; zeros before it may be lost, even where the "
+        "cell shows some."
+    )
     meant = f"If it is not {text} that is meant, format the cell as text and type it again."
     return Said("number-instead-of-text", problem, meant, is_value=True)
 
