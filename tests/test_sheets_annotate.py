@@ -14,6 +14,7 @@ from openpyxl.styles import PatternFill
 from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, read_sheet, write_sheet
 from petsync.sheets.annotation import MOST_COMMENTS
+from petsync.sheets.base import NAME
 from petsync.sheets.painter import ERROR, WARNING
 from petsync.sheets.sidecar import beside
 from petsync.table.base import Base
@@ -452,7 +453,9 @@ def test_the_base_of_an_export_goes_with_the_copy(tmp_path):
     for suffix in (".xlsx", ".csv"):
         path = tmp_path / f"pets{suffix}"
         write_sheet(frame, path, base=base)
-        assert len(read_sheet(annotated(path)[0]).base) == 1
+        out = annotated(path)[0]
+        assert len(read_sheet(out).base) == 1
+        assert NAME in openpyxl.load_workbook(out).defined_names
     beside(path).write_bytes(beside(path).read_bytes().replace(b"A", b"B"))
     assert read_sheet(annotated(path)[0]).base_refused
 

@@ -14,7 +14,7 @@ from petsync.errors import SheetError
 from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets import sidecar as sidecars
-from petsync.sheets.base import TAB, base_of
+from petsync.sheets.base import NAME, TAB, base_of
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets
 from petsync.table.parcel import LINE, ParcelError, pack, unpack
@@ -165,17 +165,14 @@ def edit_workbook(path, change):
 
 
 def test_a_hidden_worksheet_that_was_edited_is_refused(tmp_path):
-    """The sheet is still read, has no base and says in a sentence why, with the way out."""
+    """The sheet is still read, has no base and says in a sentence why."""
     path = tmp_path / "pets.xlsx"
     write_sheet(a_snapshot(), path)
     edit_workbook(path, lambda tab: tab.cell(3, 1, "AAAA"))
     sheet = read_sheet(path)
     assert len(sheet) == 3
     assert sheet.base is None
-    assert sheet.base_refused == (
-        "The records of its export cannot be used: they were changed. Export the sheet again, "
-        "or have it compared without them."
-    )
+    assert sheet.base_refused == "the records of its export cannot be used: they were changed"
 
 
 def test_a_cell_far_away_in_the_hidden_worksheet_is_refused(tmp_path):
@@ -186,6 +183,36 @@ def test_a_cell_far_away_in_the_hidden_worksheet_is_refused(tmp_path):
     sheet = read_sheet(path)
     assert sheet.base is None
     assert "too far" in sheet.base_refused
+    assert str(path) not in sheet.base_refused
+
+
+def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
+    """A workbook that had a base is never compared as if it had none; one that had none has not
+    even a name for it.
+    """
+    path = tmp_path / "pets.xlsx"
+    write_sheet(a_snapshot(), path)
+    book = openpyxl.load_workbook(path)
+    assert book.defined_names[NAME].hidden
+    del book[TAB]
+    book.save(path)
+    sheet = read_sheet(path)
+    assert (len(sheet), sheet.base) == (3, None)
+    assert sheet.base_refused == (
+        "the records of its export cannot be used: the worksheet 'petsync base' was deleted"
+    )
+    write_sheet(a_snapshot(), path, base=False)
+    assert NAME not in openpyxl.load_workbook(path).defined_names
+    assert read_sheet(path).base_refused == ""
+
+
+def test_a_hidden_worksheet_that_was_shown_is_the_base_still(tmp_path):
+    """Who has looked at it has changed nothing."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(a_snapshot(), path)
+    edit_workbook(path, lambda tab: setattr(tab, "sheet_state", "visible"))
+    sheet = read_sheet(path)
+    assert (len(sheet), len(sheet.base), sheet.tab) == (3, 3, "Pets")
 
 
 def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
@@ -307,7 +334,7 @@ def test_a_sidecar_that_cannot_be_read_is_refused(tmp_path, content):
     sheet = read_sheet(path)
     assert len(sheet) == 3
     assert sheet.base is None
-    assert sheet.base_refused.startswith("The records of its export cannot be used: ")
+    assert sheet.base_refused.startswith("the records of its export cannot be used: ")
 
 
 def test_a_folder_in_the_place_of_a_sidecar_is_refused(tmp_path):

@@ -21,6 +21,7 @@ from petsync.diff.compare import compare
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.base import TAB
 from petsync.sheets.resaved import FRAGILE, resaved
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
@@ -123,6 +124,16 @@ def test_a_workbook_keeps_its_base(resaved_once, snapshot):
     assert sheet.base_refused == ""
     pd.testing.assert_frame_equal(sheet.base.frame, snapshot.frame)
     assert sheet.base.store == snapshot.source
+
+
+def test_a_base_that_was_deleted_is_missed_after_a_save(resaved_once, office, tmp_path):
+    """The name by which it is missed outlives the save, with the worksheet and without it."""
+    book = openpyxl.load_workbook(resaved_once)
+    del book[TAB]
+    path = tmp_path / "without.xlsx"
+    book.save(path)
+    for without in (path, office(path)):
+        assert read_sheet(without).base_refused.endswith("'petsync base' was deleted")
 
 
 def test_a_workbook_is_in_sync(resaved_once, snapshot):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from typing import TYPE_CHECKING, Any, Literal
 
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
@@ -13,15 +14,19 @@ from petsync.table.base import Base
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
 
-__all__ = ["TAB", "Given", "base_of", "carried", "find", "notice"]
+if TYPE_CHECKING:
+    from petsync.sheets.archive import Package
+
+__all__ = ["NAME", "TAB", "Given", "base_of", "carried", "find", "notice"]
 
 TAB = "petsync base"
 """The worksheet that holds it."""
 
+NAME = "petsync_base"
+"""The name that a workbook with a base has, and keeps where somebody deletes that worksheet."""
+
 Given = Base | Snapshot | Literal[False] | None
 """What a caller may say: this base, none, or None for the one that the data has by itself."""
-
-_WAY_OUT = "Export the sheet again, or have it compared without them."
 
 
 def base_of(snapshot: Snapshot) -> Base:
@@ -62,16 +67,30 @@ def notice(base: Base) -> str:
 
 
 def find(source: Source) -> tuple[Base | None, str]:
-    """The base that a file carries, and why it is refused: "" where it is not, or not there."""
+    """The base that a file carries, and why it is refused: "" where it is not, or not there.
+
+    The reason begins small, to stand behind the file's name.
+    """
     try:
         lines = lines_beside(source.path) if source.kind == "text" else _worksheet(source)
         return (None if lines is None else Base.from_lines(lines)), ""
     except (ParcelError, SheetError) as error:
-        return None, f"The records of its export cannot be used: {error}. {_WAY_OUT}"
+        why = re.sub(rf"^{re.escape(str(source.path))}(?:, |: )", "", str(error))
+        return None, f"the records of its export cannot be used: {why}"
 
 
 def _worksheet(source: Source) -> list[str] | None:
     # calamine is loaded when a workbook is read.
     from petsync.sheets.archive import Package
 
-    return lines_of(Package(source), TAB)
+    package = Package(source)
+    lines = lines_of(package, TAB)
+    if lines is None and _is_named(package):
+        raise ParcelError(f"the worksheet {TAB!r} was deleted")
+    return lines
+
+
+def _is_named(package: Package) -> bool:
+    book = package.elements(package.workbook)
+    names = (each.get("name", "") for local, each in book if local == "definedName")
+    return any(name.casefold() == NAME for name in names)

@@ -15,11 +15,13 @@ __all__ = ["lines_of"]
 
 
 def lines_of(package: Package, name: str) -> list[str] | None:
-    """The first column of the hidden worksheet of that name; None where there is none.
+    """The first column of the worksheet of that name; None where there is none.
+
+    It is the same where somebody had it shown.
 
     Raises SheetError where it is damaged.
     """
-    tab = next((tab for tab in package.tabs if tab.name == name and not tab.visible), None)
+    tab = next((tab for tab in package.tabs if tab.name == name), None)
     if tab is None:
         return None
     where = f"{package.path}, sheet {name!r}"

@@ -17,7 +17,7 @@ from petsync.sheets.copies import sidecar_lines
 from petsync.sheets.grid import letter
 from petsync.sheets.lines import Line, bare, dialect_of, lines
 from petsync.sheets.source import Source
-from petsync.sheets.workbook import MAX_CELL, MAX_ROWS, inline
+from petsync.sheets.workbook import MAX_CELL, MAX_ROWS, inline, name_base
 from petsync.table.sheet import Sheet
 
 __all__ = ["TAB", "tabulated"]
@@ -92,6 +92,7 @@ def _hide(book: Workbook, carried: Sequence[str] | None) -> None:
         return
     hidden = book.create_sheet(base.TAB)
     hidden.sheet_state = "veryHidden"
+    name_base(book)
     for number, line in enumerate(carried, 1):
         # A damaged one is refused in the copy too, whatever stands in place of what was lost.
         text = _UNWRITABLE.sub("?", line[:MAX_CELL])

@@ -12,11 +12,12 @@ import zipfile
 from collections.abc import Iterator, Sequence
 
 from openpyxl import Workbook
+from openpyxl.workbook.defined_name import DefinedName
 from openpyxl.worksheet.worksheet import Worksheet
 
 from petsync.errors import SheetError
 from petsync.sheets import exact
-from petsync.sheets.base import TAB, notice
+from petsync.sheets.base import NAME, TAB, notice
 from petsync.sheets.choices import LISTS, SPARE, offer
 from petsync.sheets.contents import Contents
 from petsync.sheets.grid import letter
@@ -25,7 +26,7 @@ from petsync.sheets.look import WRAPPED, lay_out, width
 from petsync.sheets.text import OUT
 from petsync.table.base import Base
 
-__all__ = ["inline", "workbook_bytes"]
+__all__ = ["inline", "name_base", "workbook_bytes"]
 
 MAX_ROWS = 1 << 20
 MAX_CELL = 32_767
@@ -63,6 +64,7 @@ def workbook_bytes(contents: Contents) -> bytes:
     offer(book, sheet, contents)
     if contents.base is not None:
         _hide(book, TAB, [notice(contents.base), *contents.base.to_lines()])
+        name_base(book)
     if contents.exact and (lines := exact.exact_lines(contents.by_name)):
         _hide(book, exact.TAB, lines)
     _describe(book, contents.base)
@@ -83,6 +85,11 @@ def inline(text: str, prefix: str = "") -> str:
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         space = ' xml:space="preserve"'
     return f"<{prefix}is><{prefix}t{space}>{text}</{prefix}t></{prefix}is>"
+
+
+def name_base(book: Workbook) -> None:
+    """Give the worksheet of the base its name, which tells later that it was there."""
+    book.defined_names[NAME] = DefinedName(NAME, attr_text=f"'{TAB}'!$A$1", hidden=True)
 
 
 def _describe(book: Workbook, base: Base | None) -> None:
