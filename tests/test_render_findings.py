@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import openpyxl
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from petsync.render.html import findings_html, sheet_html
 from petsync.render.page import page
 from petsync.render.places import Place, listed
 from petsync.render.text import findings_text, table_text
-from petsync.sheets import read_sheet
+from petsync.sheets import read_sheet, write_sheet
 from petsync.table.findings import FIELDS, Findings
 from petsync.table.sheet import Finding, cell_address
 
@@ -195,3 +196,25 @@ def test_the_columns_that_are_listed_are_those_of_the_file(tmp_path: Path) -> No
     assert "  columns  id, name\n" in findings_text(csv_of(tmp_path, "name,id\nBello,1\n"))
     sheet = csv_of(tmp_path, "id,Tun,Regal\n1,add,x\n", mapping={"Tun": "action"})
     assert "  columns  id, action\n  kept     Regal\n" in findings_text(sheet)
+
+
+def test_tabs_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """Who edited a copy of the table sees that only the first one was read."""
+    write_sheet(csv_of(tmp_path, "id,name\n1,Bello\n"), tmp_path / "out.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx")
+    assert read_sheet(tmp_path / "out.xlsx").tabs == ()
+    book.copy_worksheet(book["Pets"]).title = "Pets (2)"
+    book.create_sheet("Secret").sheet_state = "hidden"
+    book.save(tmp_path / "copied.xlsx")
+    sheet = read_sheet(tmp_path / "copied.xlsx")
+    assert sheet.tabs == ("Pets (2)",)
+    assert "  not read  tab Pets (2)\n" in findings_text(sheet)
+    assert "<span>not read: <bdi>tab Pets (2)</bdi></span>" in sheet_html(sheet)
+    other = read_sheet(tmp_path / "copied.xlsx", tab="Pets (2)")
+    assert (other.tab, other.tabs) == ("Pets (2)", ("Pets",))
+
+
+def test_many_tabs_are_counted() -> None:
+    """A few are named, in a line that cannot be broken by their names."""
+    sheet = replace(sheet_with(), tabs=("A\nb", *"CDEFGH"))
+    assert "  not read  tabs A[line break]b, C, D, E, F and 2 more\n" in findings_text(sheet)

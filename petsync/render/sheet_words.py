@@ -19,17 +19,25 @@ __all__ = [
 ]
 
 _STATUSES = 12
+_TABS = 5
 
 
 def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    """The file, and its columns: those that petsync knows, and those that it only keeps."""
+    """The file, its tabs that are not read, and its columns: the known ones, and those kept."""
     tab = f", tab {sheet.tab}" if sheet.tab else ""
     yield "file", visible(f"{sheet.source}{tab}")
+    if sheet.tabs:
+        more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
+        yield "not read", visible(f"{_named(sheet.tabs[:_TABS])}{more}")
     # The frame has the column `action` even where the file has not.
     known = (str(name) for name in sheet.frame.columns if str(name) in sheet.columns)
     yield "columns", ", ".join(map(visible, known))
     if len(sheet.others.columns):
         yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
+
+
+def _named(tabs: Sequence[str]) -> str:
+    return f"{'tab' if len(tabs) == 1 else 'tabs'} {', '.join(tabs)}"
 
 
 def sheet_summary(sheet: Sheet) -> str:

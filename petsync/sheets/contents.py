@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from petsync.sheets.text import OUT
 from petsync.table.base import Base
 
-__all__ = ["Contents"]
+__all__ = ["GUIDE", "Contents"]
+
+GUIDE = "How to use this sheet"
+"""The worksheet that an export adds for its reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,6 +118,7 @@ class Grid:
     `places` name the columns (letters, or numbers for CSV). `faults` are rows that could not be
     taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
+    `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
     """
 
     tab: str
@@ -131,6 +132,7 @@ class Grid:
     hidden: Sequence[int] = ()
     hidden_columns: Sequence[str] = ()
     filtered: Sequence[str] = ()
+    tabs: Sequence[str] = ()
 
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""
@@ -156,6 +158,7 @@ class Grid:
             hidden=self.hidden,
             hidden_columns=self.hidden_columns,
             filtered=self.filtered,
+            tabs=self.tabs,
         )
 
 

@@ -10,13 +10,12 @@ from openpyxl import Workbook
 from openpyxl.styles import Alignment, Border, Font, Side
 from openpyxl.worksheet.worksheet import Worksheet
 
-from petsync.sheets.contents import Contents
+from petsync.sheets.contents import GUIDE, Contents
 from petsync.sheets.look import ACCENT, FACE, HEADER, LINE, fit_to_page
 from petsync.table.base import Base
 
 __all__ = ["GUIDE", "add_guide", "plain"]
 
-GUIDE = "How to use this sheet"
 _LEFT, _RIGHT, _FITTING = 18, 84, 95
 
 

@@ -159,6 +159,7 @@ class _Reading:
                 for name, at in {**self.headers.others, **self.headers.ours}.items()
             },
             header_row=self.grid.header_row,
+            tabs=tuple(self.grid.tabs),
             digest=origin.digest,
         )
 

@@ -16,6 +16,7 @@ from python_calamine import CalamineSheet, load_workbook
 
 from petsync.errors import SheetError
 from petsync.sheets.archive import Package, Tab
+from petsync.sheets.contents import GUIDE
 from petsync.sheets.extent import extent
 from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.halves import halves
@@ -99,7 +100,13 @@ def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
             if any(n in span for span in seen.hidden)
         ],
         filtered=seen.filtered,
+        tabs=[each.name for each in package.tabs if each is not tab and _is_theirs(each)],
     ).without_blank_rows()
+
+
+def _is_theirs(tab: Tab) -> bool:
+    """Whether people see the tab and put it there themselves."""
+    return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
 
 
 def _opened(package: Package, tab: Tab, where: str, large: int) -> _Opened:

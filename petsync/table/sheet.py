@@ -62,8 +62,9 @@ class Sheet:
     `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
     column in the file; `header_row`: the row of the headers; `mapping`: our column for headers
-    that were named to the reader. `tab` is the worksheet's name, ""
-    for CSV; `digest` the SHA-256 of the file's bytes, in hexadecimal.
+    that were named to the reader. `tab` is the worksheet's name, "" for CSV; `tabs` are the other
+    worksheets that a person sees, and that are not read; `digest` is the SHA-256 of the file's
+    bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
     """
@@ -79,6 +80,7 @@ class Sheet:
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
     mapping: Mapping[str, str] = field(default_factory=dict)
+    tabs: tuple[str, ...] = ()
     digest: str = ""
     base: Base | None = None
     base_refused: str = ""
