@@ -1,17 +1,22 @@
 """Files that cannot be read as a whole: a clear error for each, with the way out."""
 
 import io
+import os
 import re
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import openpyxl
+import pandas as pd
 import pytest
 from specimens import unzipped, zipped
 
 from petsync.errors import SheetError
-from petsync.sheets import archive, read_sheet
+from petsync.model import Pet
+from petsync.sheets import archive, read_sheet, write_results, write_sheet
+from petsync.table.frame import frame_from_pets
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
@@ -390,3 +395,32 @@ def test_importing_the_sheets_does_not_load_openpyxl():
 def test_limits_hold_together():
     """The least that is refused as a bomb is more than what is always allowed."""
     assert archive.FREE < archive.MAX_UNPACKED
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x" * 300 + ".xlsx", "a\0b.csv"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path, name):
+    """For a sheet that is written, and for one that is read."""
+    with pytest.raises(SheetError, match="cannot be written"):
+        write_sheet(frame_from_pets([Pet(id=7, name="Rex")]), tmp_path / name)
+    with pytest.raises(SheetError):
+        read_sheet(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_a_long_name_is_no_reason_to_lose_results(tmp_path, suffix):
+    """There is no room for a sidecar's or a lock's name beside it, so there is neither."""
+    path = tmp_path / ("x" * (255 - len(suffix)) + suffix)
+    write_sheet(frame_from_pets([Pet(id=7, name="Rex", status="sold")]), path)
+    sheet = read_sheet(path)
+    assert (len(sheet), sheet.base, sheet.base_refused) == (1, None, "")
+    write_results(sheet, pd.DataFrame(), tmp_path / f"results{suffix}")
+    assert len(read_sheet(tmp_path / f"results{suffix}")) == 1
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path):
+    """No plan and no journal could hold it."""
+    path = os.fsencode(tmp_path / "bad") + b"\xff.csv"
+    Path(os.fsdecode(path)).write_text("id,name\n7,Rex\n", "utf-8")
+    with pytest.raises(SheetError, match="not UTF-8") as caught:
+        read_sheet(os.fsdecode(path))
+    caught.value.message.encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import count
+from os.path import lexists
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ __all__ = ["free", "keep_apart", "must_be_writable"]
 
 def keep_apart(target: Path, source: Path) -> None:
     """Raise UsageError where the target is the file that is read."""
-    if target.exists() and source.exists() and target.samefile(source):
+    if lexists(target) and source.exists() and target.exists() and target.samefile(source):
         raise click.UsageError(f"{target} is what is read: it would be overwritten.")
 
 

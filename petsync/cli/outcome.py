@@ -24,7 +24,9 @@ def default_results(sheet: Sheet) -> Path:
     keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
     suffix = source.suffix if keeps else ".xlsx"
     folder = source.parent if os.access(source.parent, os.W_OK) else Path()
-    return free(folder / f"{source.stem}.results{suffix}")
+    # A folder takes no name of more than 255 bytes, the sidecar's and a number counted.
+    stem = source.stem.encode()[:200].decode(errors="ignore")
+    return free(folder / f"{stem}.results{suffix}")
 
 
 def save_results(report: Report, sheet: Sheet | None, path: Path) -> None:

@@ -48,9 +48,11 @@ def create(path: Path, data: bytes, *, like: Path) -> bool:
 def _told(path: Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # A name with a NUL in it is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else str(error)
         raise SheetError(
-            f"{path}: the file cannot be written: {error.strerror}", hint=_way_out(path)
+            f"{path}: the file cannot be written: {why}", hint=_way_out(path)
         ) from None
 
 
@@ -104,6 +106,12 @@ def _settle(folder: Path) -> None:
 
 
 def _way_out(target: Path) -> str:
+    try:
+        os.lstat(target)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError):
+        return "Give it another, shorter name."
     if target.is_dir():
         return "This is a folder; name a file in it."
     if target.exists() and not target.is_file():

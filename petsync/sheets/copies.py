@@ -6,6 +6,7 @@ What a caller gives is of another type more often than not by mistake, and is to
 from __future__ import annotations
 
 from os import PathLike
+from os.path import lexists
 from pathlib import Path
 
 import pandas as pd
@@ -97,7 +98,7 @@ def unchanged(sheet: Sheet, hint: str) -> Source:
 
 def apart(path: Path, source: Source) -> None:
     """Raise SheetError where `path` is the sheet itself."""
-    is_same = path.exists() and path.samefile(source.path)
+    is_same = lexists(path) and path.exists() and path.samefile(source.path)
     if is_same or path.resolve() == source.path.resolve():
         raise SheetError(f"{path}: this is the sheet itself", hint="Give the copy another name.")
 

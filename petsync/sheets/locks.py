@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os.path import lexists
 from pathlib import Path
 
 from petsync.errors import SheetError
@@ -27,9 +28,9 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
     for file in dict.fromkeys((path.absolute(), path.resolve())):
         excel = file.with_name(f"~${file.name}")
         office = file.with_name(f".~lock.{file.name}#")
-        if excel.exists():
+        if lexists(excel):
             yield "Excel", excel, _excel_user(_read(excel))
-        if office.exists():
+        if lexists(office):
             yield "LibreOffice", office, _office_user(_read(office))
 
 

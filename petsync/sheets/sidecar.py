@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ def lines_beside(path: Path) -> list[str] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return None
         raise ParcelError(f"{sidecar.name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ParcelError("they were changed") from None
@@ -73,7 +76,8 @@ def write_with(path: Path, data: bytes, lines: Sequence[str] | None) -> None:
 
 
 def _is_there(sidecar: Path) -> bool:
-    return sidecar.is_symlink() or sidecar.exists()
+    # Beside a file of the longest possible name there cannot be one.
+    return os.path.lexists(sidecar)
 
 
 def _content(sidecar: Path) -> bytes | None:

@@ -37,8 +37,20 @@ class Source:
         return hashlib.sha256(self.data).hexdigest()
 
 
+def _check_name(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        shown = str(path).encode(errors="surrogateescape").decode(errors="replace")
+        raise SheetError(
+            f"{shown}: the file's name is not UTF-8, so no plan or journal could hold it",
+            hint="Rename it.",
+        ) from None
+
+
 def load(path: Path) -> Source:
     """The file at `path`. Raises SheetError where it is no spreadsheet that can be read."""
+    _check_name(path)
     data = _bytes(path)
     kind = foreign(path.name, data)
     if kind is not None:

@@ -54,6 +54,8 @@ def write_sheet(
     A workbook's drop-down offers the `statuses`, and those that occur.
     """
     path = Path(path)
+    if "\0" in str(path):
+        raise SheetError(f"{str(path)!r} cannot be written: there is a NUL in the name")
     kept = carried(data, base)
 
     def workbook() -> bytes:
