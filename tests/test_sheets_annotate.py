@@ -533,3 +533,19 @@ def test_very_many_findings_are_coloured_and_the_first_errors_commented(tmp_path
     texts = parts(tmp_path / "out.xlsx")["xl/comments1.xml"]
     assert texts.count(b"<comment ") == MOST_COMMENTS == texts.count(b"(unknown-status)")
     assert any("only coloured" in text for text in done.lost)
+
+
+def test_a_merge_of_a_whole_sheet_costs_little(tmp_path):
+    """Its 17 thousand million cells are never listed."""
+    book = openpyxl.Workbook()
+    for row in (["id", "name", "status"], [1, "Rex", "sold"], [2, "Tom", "solld"]):
+        book.active.append(row)
+    book.active.merged_cells.add("A2:XFD1048576")
+    book.save(tmp_path / "pets.xlsx")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    tracemalloc.start()
+    try:
+        annotate_sheet(sheet, tmp_path / "marked.xlsx")
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -26,6 +27,7 @@ MOST_COMMENTS = 5_000
 
 _MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
 _MOST_MERGED = 1 << 16
+_FEW = 256
 _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comments+xml"
 
 
@@ -113,10 +115,8 @@ def _merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
         area = corners(reference.decode())
         if area is not None and len(firsts) < _MOST_MERGED:
             top, left, bottom, right = area
-            down = range(top, min(bottom, top + _MOST_MERGED) + 1)
-            firsts |= {(row, column): (top, left) for row in down for column in _few(left, right)}
+            columns = range(left, min(right, left + _FEW) + 1)
+            cells = ((row, column) for row in range(top, bottom + 1) for column in columns)
+            room = _MOST_MERGED - len(firsts)
+            firsts |= dict.fromkeys(itertools.islice(cells, room), (top, left))
     return firsts
-
-
-def _few(first: int, last: int) -> range:
-    return range(first, min(last, first + 256) + 1)
