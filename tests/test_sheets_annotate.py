@@ -2,6 +2,7 @@
 
 import re
 import time
+import tracemalloc
 from pathlib import Path
 
 import openpyxl
