@@ -227,3 +227,13 @@ def test_no_csv_is_written_that_cannot_be_read(tmp_path):
     assert not (tmp_path / "pets.csv").exists()
     write_sheet(frame_from_pets([replace(pet, name="x" * 131_072)]), tmp_path / "pets.csv")
     assert len(read_sheet(tmp_path / "pets.csv").frame["name"][2]) == 131_072
+
+
+def test_a_guard_is_known_again_after_a_program_changed_the_line_end(tmp_path):
+    """LibreOffice writes a line feed for the CR that was guarded against."""
+    pets = [Pet(id=7, name="\r=x", status="sold"), Pet(id=8, name="'\nx", status="sold")]
+    path = tmp_path / "pets.csv"
+    write_sheet(frame_from_pets(pets), path)
+    assert read_sheet(path).frame["name"].tolist() == ["\r=x", "'\nx"]
+    path.write_bytes(path.read_bytes().replace(b"\r=x", b"\n=x"))
+    assert read_sheet(path).frame["name"].tolist() == ["\n=x", "'\nx"]

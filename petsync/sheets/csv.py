@@ -38,7 +38,8 @@ MAX_COLUMNS = 1 << 14
 _DELIMITERS = (",", ";", "\t")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
-_READ_OTHERWISE = r"(?:[=+\-@\t\r]|#[A-Z#¡¿]|Err:|[^\0]*\0)"
+# A line feed is what LibreOffice makes of a CR, and would not be known for one again.
+_READ_OTHERWISE = r"(?:[=+\-@\t\r\n]|#[A-Z#¡¿]|Err:|[^\0]*\0)"
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
 _GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
 
