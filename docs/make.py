@@ -15,7 +15,7 @@ __all__ = ["FINDINGS", "findings_page", "main"]
 FINDINGS = Path(__file__).parent / "findings.md"
 
 _HEAD = """\
-<!-- Made by docs/make.py from petsync/sheets/rules.py. -->
+<!-- Made by docs/make.py from petsync/sheets/rules/. -->
 
 # Findings: what can be wrong with a sheet
 

@@ -13,8 +13,8 @@ from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.errors import SheetError
 from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets import sidecar as sidecars
 from petsync.sheets.base import NAME, TAB, base_of
+from petsync.sheets.delimited import sidecar as sidecars
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets
 from petsync.table.parcel import LINE, ParcelError, pack, unpack

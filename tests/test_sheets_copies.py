@@ -19,9 +19,9 @@ from petsync.sheets import (
     write_back,
     write_results,
 )
-from petsync.sheets.columns import widened
-from petsync.sheets.outline import Splices, outline
-from petsync.sheets.styles import Styles
+from petsync.sheets.ooxml.columns import widened
+from petsync.sheets.ooxml.outline import Splices, outline
+from petsync.sheets.ooxml.styles import Styles
 
 RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
 

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 
 from petsync import sample_data
 from petsync.errors import SheetError
-from petsync.sheets import csv, lists, xlsx
-from petsync.sheets.block import LONGEST, Mark, take_apart
-from petsync.sheets.column import NBSP, Column
-from petsync.sheets.container import stored
-from petsync.sheets.extent import Extent, extent
+from petsync.sheets.delimited import csv
+from petsync.sheets.delimited.block import LONGEST, Mark, take_apart
 from petsync.sheets.grid import Cells, Grid, Kind, letter
-from petsync.sheets.halves import halves
 from petsync.sheets.headers import Mapper
-from petsync.sheets.notes import Notes
+from petsync.sheets.judge import lists
+from petsync.sheets.judge.column import NBSP, Column
+from petsync.sheets.judge.notes import Notes
+from petsync.sheets.ooxml import xlsx
+from petsync.sheets.ooxml.container import stored
+from petsync.sheets.ooxml.extent import Extent, extent
+from petsync.sheets.ooxml.halves import halves
 from petsync.sheets.source import Source
 from petsync.table.cells import BLANKS, trim
 

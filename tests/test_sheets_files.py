@@ -15,7 +15,8 @@ from specimens import unzipped, zipped
 
 from petsync.errors import SheetError
 from petsync.model import Pet
-from petsync.sheets import archive, read_sheet, write_results, write_sheet
+from petsync.sheets import read_sheet, write_results, write_sheet
+from petsync.sheets.ooxml import archive
 from petsync.table.frame import frame_from_pets
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)

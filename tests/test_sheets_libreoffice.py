@@ -22,7 +22,7 @@ from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import TAB
-from petsync.sheets.resaved import FRAGILE, resaved
+from petsync.sheets.export.resaved import FRAGILE, resaved
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 

@@ -12,10 +12,10 @@ from specimens import KINDS, MAIN, package, unzipped, zipped
 
 from petsync.errors import SheetError
 from petsync.sheets import read_sheet
-from petsync.sheets.archive import Package
-from petsync.sheets.shared import shared_size, uncounted
+from petsync.sheets.ooxml.archive import Package
+from petsync.sheets.ooxml.shared import shared_size, uncounted
+from petsync.sheets.ooxml.trailing import without_trailing
 from petsync.sheets.source import load
-from petsync.sheets.trailing import without_trailing
 
 SECONDS = 5.0
 

@@ -11,7 +11,7 @@ from sheetmaking import csv_of, found, sheet_of, workbook_of
 from petsync.model import MAX_ID, Tag
 from petsync.render.text import findings_text, table_text
 from petsync.sheets import annotate_sheet, read_sheet
-from petsync.sheets.marks import Mark
+from petsync.sheets.marks.mark import Mark
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"

@@ -45,8 +45,8 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
             hint=f"Give the copy a name that ends in {' or '.join(_WORKBOOKS)}.",
         )
     # openpyxl and what takes workbooks apart are loaded when a workbook is written.
-    from petsync.sheets.annotation import annotated
-    from petsync.sheets.tabulated import TAB, tabulated
+    from petsync.sheets.delimited.tabulated import TAB, tabulated
+    from petsync.sheets.marks.annotation import annotated
 
     if source.kind == "text":
         source, tab = tabulated(source, sheet), TAB

@@ -10,9 +10,9 @@ from pathlib import Path
 from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.sheets.copies import Results, as_results, as_sheet, unchanged
+from petsync.sheets.delimited.sidecar import beside
 from petsync.sheets.locks import must_be_closed
 from petsync.sheets.results import put, told
-from petsync.sheets.sidecar import beside
 from petsync.table.sheet import Sheet
 
 __all__ = ["must_take_results", "write_back"]

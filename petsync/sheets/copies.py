@@ -13,7 +13,7 @@ import pandas as pd
 
 from petsync.diff.report import Report
 from petsync.errors import SheetError
-from petsync.sheets.sidecar import beside
+from petsync.sheets.delimited.sidecar import beside
 from petsync.sheets.source import Source, load
 from petsync.table.sheet import Sheet
 

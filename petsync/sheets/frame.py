@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from petsync.errors import SheetError
 from petsync.model import Tag
-from petsync.sheets.clear import escaped, escaped_list
 from petsync.sheets.grid import Cells, Grid
 from petsync.sheets.headers import Mapper
+from petsync.sheets.judge.clear import escaped, escaped_list
 from petsync.sheets.read import CLEAR, STATUSES, Origin, judged
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS

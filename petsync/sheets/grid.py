@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.sheets.octets import beginning_with, octets
+from petsync.sheets.judge.octets import beginning_with, octets
 from petsync.table.cells import BLANKS
 
 __all__ = ["Bools", "Cells", "Fault", "Grid", "Kind", "letter"]

@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from petsync.sheets import csv, lists, words
 from petsync.sheets.base import find
-from petsync.sheets.column import open_column, positions
-from petsync.sheets.duplicates import collapse, note_repeated
+from petsync.sheets.delimited import csv
 from petsync.sheets.grid import Bools, Grid
 from petsync.sheets.headers import ACTION, Headers, Mapper
-from petsync.sheets.ids import Numbers, numbers
-from petsync.sheets.notes import Note, Notes
-from petsync.sheets.ranges import note_worksheet
-from petsync.sheets.separators import note_separators
+from petsync.sheets.judge import lists, words
+from petsync.sheets.judge.column import open_column, positions
+from petsync.sheets.judge.duplicates import collapse, note_repeated
+from petsync.sheets.judge.ids import Numbers, numbers
+from petsync.sheets.judge.notes import Note, Notes
+from petsync.sheets.judge.ranges import note_worksheet
+from petsync.sheets.judge.separators import note_separators
+from petsync.sheets.judge.strays import note_strays
+from petsync.sheets.judge.suspects import note_suspects
 from petsync.sheets.source import Source, load
-from petsync.sheets.strays import note_strays
-from petsync.sheets.suspects import note_suspects
 from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import integers, no_collection, texts
@@ -90,8 +91,9 @@ def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None
     if source.kind == "text":
         return csv.read(source, mapper)
     # calamine is loaded when a workbook is read.
-    from petsync.sheets import exact, xlsx
-    from petsync.sheets.archive import Package
+    from petsync.sheets.export import exact
+    from petsync.sheets.ooxml import xlsx
+    from petsync.sheets.ooxml.archive import Package
 
     return exact.restored(xlsx.read(source, mapper, tab), Package(source), mapper)
 

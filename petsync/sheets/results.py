@@ -22,8 +22,8 @@ from petsync.sheets.copies import (
     sidecar_lines,
     unchanged,
 )
+from petsync.sheets.delimited.sidecar import write_with
 from petsync.sheets.headers import ACTION, OURS, RESULTS
-from petsync.sheets.sidecar import write_with
 from petsync.sheets.source import Source
 from petsync.table.columns import COLUMNS
 from petsync.table.sheet import Sheet
@@ -72,10 +72,10 @@ def told(
     new = _new_columns(sheet.columns, edits)
     if source.kind == "text":
         # What only CSV needs is loaded for CSV.
-        from petsync.sheets.script import extended
+        from petsync.sheets.delimited.script import extended
 
         return extended(source, sheet, edits, new), lines or sidecar_lines(source)
-    from petsync.sheets.patch import patched
+    from petsync.sheets.ooxml.patch import patched
 
     return patched(source, sheet, edits, new, lines=lines, suffix=suffix), None
 

@@ -14,12 +14,12 @@ from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.sheets.base import carried, notice
-from petsync.sheets.contents import Contents
-from petsync.sheets.csv import guarded
-from petsync.sheets.parquet import parquet_bytes
+from petsync.sheets.delimited.csv import guarded
+from petsync.sheets.delimited.sidecar import write_with
+from petsync.sheets.export.contents import Contents
+from petsync.sheets.export.parquet import parquet_bytes
+from petsync.sheets.export.text import OUT, cell_texts
 from petsync.sheets.read import CLEAR, STATUSES
-from petsync.sheets.sidecar import write_with
-from petsync.sheets.text import OUT, cell_texts
 from petsync.table.base import Base
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
@@ -60,7 +60,7 @@ def write_sheet(
 
     def workbook() -> bytes:
         # openpyxl is loaded when a workbook is written.
-        from petsync.sheets.workbook import workbook_bytes
+        from petsync.sheets.export.workbook import workbook_bytes
 
         contents = Contents(
             columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),

@@ -1,0 +1,1 @@
+"""CSV in and out, record by record and byte by byte."""

@@ -1,0 +1,83 @@
+"""A table's rows as the texts of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import pandas as pd
+
+from petsync.errors import SheetError
+from petsync.model import Tag
+from petsync.sheets.headers import ACTION
+from petsync.sheets.judge.clear import escaped, escaped_list
+from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.columns import COLUMNS
+
+__all__ = ["OUT", "cell_texts"]
+
+OUT = (*COLUMNS, ACTION)
+"""The columns of a sheet that is written, in their order."""
+
+
+def cell_texts(
+    frame: pd.DataFrame,
+    *,
+    marker: str,
+    empty: str = "",
+    separator: Literal["\n", " | "] = "\n",
+) -> list[list[str]]:
+    """The columns of OUT, each a list of one text for each row, blank where nothing is said.
+
+    An empty text or list is written as `empty`. Raises SheetError where an id is no integer.
+    """
+    addresses = partial(format_photo_urls, separator=separator)
+    forms: dict[str, Callable[[Any], str]] = {
+        "id": _number,
+        "category_id": _number,
+        "tags": lambda value: escaped_list(_tags, value, "; ", marker),
+        "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
+        ACTION: lambda value: "" if value == "merge" else str(value),
+    }
+
+    def column(name: str) -> Iterable[str]:
+        form = forms.get(name, lambda value: escaped(str(value), marker))
+        values, missing = _values(frame, name)
+        for value, gone in zip(values, missing, strict=True):
+            if gone:
+                yield ""
+            else:
+                yield form(value) if value == 0 or value else empty
+
+    return [list(column(name)) for name in OUT]
+
+
+def _values(frame: pd.DataFrame, name: str) -> tuple[Sequence[Any], Sequence[bool]]:
+    if name not in frame:
+        return [None] * len(frame), [True] * len(frame)
+    values = frame[name].tolist()
+    if frame[name].dtype == object:
+        return values, [value is None or value is pd.NA or value != value for value in values]
+    return values, frame[name].isna().tolist()
+
+
+def _number(value: Any) -> str:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or number != value:
+        raise SheetError(
+            f"the table has the id {value!r}, which is not a whole number",
+            hint="Make the column Int64: frame['id'] = frame['id'].astype('Int64').",
+        )
+    return str(number)
+
+
+def _tags(tags: Iterable[Tag | str]) -> str:
+    return format_tags(map(_tag, tags))
+
+
+def _tag(tag: Tag | str) -> Tag:
+    return Tag(None, tag) if isinstance(tag, str) else tag

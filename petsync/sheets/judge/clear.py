@@ -1,0 +1,107 @@
+"""The marker that empties a field, `[clear]`, and texts that only look like it.
+
+A text that is the marker, in whatever case and with spaces or apostrophes before it, is written
+with an apostrophe before it; reading takes it away again. So a pet may be called "[clear]". In a
+list of several items such an item is written in quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.sheets.grid import Bools, Cells
+from petsync.sheets.judge.octets import beginning_with, octets
+from petsync.table.cells import BLANKS, trim
+
+__all__ = ["beside_others", "escaped", "escaped_list", "find"]
+
+T = TypeVar("T")
+
+_BEFORE = bytes({char.encode()[0] for char in BLANKS + "'"})
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
+
+
+def escaped(text: str, marker: str) -> str:
+    """The text as it is written, so that `find` does not take it for the marker."""
+    return f"'{text}" if marker and _core(text) == _core(marker) else text
+
+
+def escaped_list(
+    form: Callable[[Iterable[T]], str], items: Sequence[T], separator: str, marker: str
+) -> str:
+    """The items as one cell, by `form`, of which nothing is taken for the marker."""
+    text = form(items)
+    if not _is_beside(text, marker):
+        return escaped(text, marker)
+    each = (form([item]) for item in items)
+    return separator.join(f'"{one}"' if _has(one, marker) else one for one in each)
+
+
+def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
+    """The cells of lists, and their positions, in which the marker stands as an item."""
+    core = _core(marker)
+    if not core:
+        return
+    rows = np.arange(len(cells))
+    if core[0].isascii() and not core[0].isalpha():
+        seen = octets(cells.text)
+        rows = seen.rows(seen.places(lambda data: data == ord(core[0])))
+    for at in rows.tolist():
+        text = cells.text[at].as_py()
+        if _is_beside(text, marker):
+            yield at, text
+
+
+def find(cells: Cells, marker: str) -> tuple[Bools, Cells]:
+    """Where the cells are the marker, and the cells without the apostrophes of `escaped`."""
+    found = np.zeros(len(cells), dtype=bool)
+    bare: dict[int, str] = {}
+    for at, text in _alike(cells.text, _core(marker)):
+        if text.startswith("'"):
+            bare[at] = text[1:]
+        else:
+            found[at] = True
+    if not bare:
+        return found, cells
+    changed = np.zeros(len(cells), dtype=bool)
+    changed[list(bare)] = True
+    texts = pa.array(list(bare.values()), pa.large_string())
+    return found, Cells(pc.replace_with_mask(cells.text, pa.array(changed), texts), cells.kinds)
+
+
+def _alike(text: Any, core: str) -> Iterator[tuple[int, str]]:
+    """The cells that are the marker, but for case, spaces and apostrophes around it."""
+    if not core:
+        return
+    rows = np.arange(len(text))
+    if core[0].isascii() and not core[0].isalpha():
+        # No other character is this one in another case.
+        rows = beginning_with(text, _BEFORE + core[0].encode())
+    like = pc.match_substring(text.take(pa.array(rows)), core, ignore_case=True)
+    for at in rows[np.asarray(like)].tolist():
+        found = text[at].as_py()
+        if _core(found) == core:
+            yield at, found
+
+
+def _core(text: str) -> str:
+    return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
+
+
+def _is_beside(text: str, marker: str) -> bool:
+    return _has(text, marker) and _core(text) != _core(marker)
+
+
+def _has(text: str, marker: str) -> bool:
+    """Whether the marker is an item of the text, and not in quotes."""
+    core = trim(marker).casefold()
+    if not core or core not in text.casefold():
+        return False
+    return any(trim(item).casefold() == core for item in _BETWEEN.split(_QUOTED.sub('""', text)))

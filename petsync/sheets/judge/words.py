@@ -1,0 +1,130 @@
+"""The columns of text: `name`, `status`, `category` and `action`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.sheets.judge.column import (
+    NBSP,
+    Column,
+    Verdict,
+    judge_texts,
+    note_damage,
+    nulled,
+    positions,
+)
+from petsync.sheets.judge.notes import Note
+from petsync.sheets.judge.placeholders import LONGEST, is_placeholder
+from petsync.sheets.judge.spelling import nearest
+from petsync.table.cells import normal_status, trim
+from petsync.table.columns import ACTIONS
+
+__all__ = ["actions", "categories", "names", "statuses", "words"]
+
+_LONG = 255
+_IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
+_MEANT = {
+    "remove": "delete",
+    "del": "delete",
+    "new": "add",
+    "create": "add",
+    "insert": "add",
+    "change": "update",
+    "edit": "update",
+    "modify": "update",
+    "upsert": "merge",
+    "skip": "ignore",
+    "none": "ignore",
+}
+
+
+def words(column: Column) -> Any:
+    """A column of free text as typed, as a `str` array; "" where the cell empties the field."""
+    note_damage(column)
+    kept = column.cells.text
+    if not column.says.all():
+        kept = nulled(kept, column.says)
+    if column.clear.any():
+        kept = pc.if_else(pa.array(column.clear), pa.scalar("", pa.large_string()), kept)
+    return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
+
+
+def categories(column: Column) -> Any:
+    """The categories' names as typed."""
+    short = pc.less_equal(pc.binary_length(column.cells.trimmed()), LONGEST)
+    for at in positions(np.asarray(short) & column.says):
+        if is_placeholder(column.cells.text[at].as_py()):
+            column.note(at, "placeholder-text")
+    return words(column)
+
+
+def names(column: Column) -> Any:
+    """The names as typed; the clear marker is refused."""
+    for at in positions(column.clear):
+        column.note(at, "clear-refused", "A name cannot be emptied.")
+    for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
+        column.note(at, "name-long")
+    column.clear[:] = False
+    return words(column)
+
+
+def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> Any:
+    """The statuses, trimmed and in small letters; one that the store has is kept as typed."""
+    offered = [*usual, *sorted(set(known) - set(usual))]
+
+    def judge(text: str) -> Verdict:
+        if text in known:
+            return Verdict(text)
+        typed, normal = trim(text), normal_status(text)
+        spaces = [Note("no-break-space", text)] if NBSP in text.replace(typed, "") else []
+        if typed in known or typed in usual:
+            return Verdict(typed, spaces or _respelled(text, typed))
+        meant = next((each for each in offered if normal_status(each) == normal), None)
+        if meant is not None:
+            return Verdict(meant, [*spaces, *_respelled(typed if spaces else text, meant)])
+        return Verdict(None, [*spaces, _unknown(text, normal, offered)])
+
+    said = judge_texts(column, judge)
+    said[column.clear] = ""
+    return said
+
+
+def actions(column: Column) -> Any:
+    """What each row asks for: one of ACTIONS, `merge` where the cell is blank."""
+    for at in positions(column.clear):
+        column.note(at, "unknown-action")
+
+    def judge(text: str) -> Verdict:
+        action = normal_status(text)
+        if action in ACTIONS:
+            return Verdict(action)
+        near = difflib.get_close_matches(action, ACTIONS, n=1)
+        meant = _MEANT.get(action) or "".join(near)
+        hint = f"Write {meant} if that is meant." if meant else ""
+        return Verdict("merge", [Note("unknown-action", text, suggestion=hint)])
+
+    return judge_texts(column, judge, otherwise="merge")
+
+
+def _respelled(text: str, status: str) -> list[Note]:
+    if text == status:
+        return []
+    problem = f"The status has capital letters or spaces around it; it is read as {status}."
+    return [Note("status-spelling", text, problem, f"Write {status}.")]
+
+
+def _unknown(text: str, normal: str, offered: Sequence[str]) -> Note:
+    folded = {normal_status(each): each for each in offered}
+    near, why = nearest(normal, folded)
+    listed = f"The statuses are {', '.join(offered)}."
+    if not near:
+        return Note("unknown-status", text, suggestion=f"{listed} {_IF_IT_IS_ONE}")
+    meant = f"Write {folded[near]} if that is meant{f': {why}' if why else ''}."
+    return Note("unknown-status", text, suggestion=f"{meant} {listed}")

@@ -1,0 +1,1 @@
+"""Findings marked at their cells in a copy of a workbook."""

@@ -1,0 +1,150 @@
+"""A workbook with the results beside its rows; everything else in it stays.
+
+Formats, widths, formulas with their values, charts and other sheets are copied as they are,
+which a library that loads and saves the workbook would not do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from petsync.errors import SheetError
+from petsync.sheets.base import TAB
+from petsync.sheets.headers import OURS
+from petsync.sheets.ooxml.markup import MarkupError, Walk, column_number
+from petsync.sheets.ooxml.outline import Splices, whole, xml_text
+from petsync.sheets.ooxml.parts import Parts
+from petsync.sheets.ooxml.styles import Styles
+from petsync.sheets.ooxml.survey import Survey
+from petsync.sheets.ooxml.worksheet import New, Row, Worksheet
+from petsync.sheets.source import Source
+from petsync.table.sheet import Sheet
+
+__all__ = ["patched"]
+
+Edits = Mapping[int, Mapping[str, str]]
+
+_COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
+_WIDTHS = {"outcome": 11, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
+_FILTER = "_xlnm._FilterDatabase"
+_END = re.compile(r"\$?[A-Z]{1,3}(\$?[0-9]+)\Z")
+
+
+def patched(
+    source: Source,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    *,
+    lines: Sequence[str] | None = None,
+    suffix: str = "",
+) -> bytes:
+    """The workbook with `edits` (texts by row and column name) in the sheet's tab.
+
+    The columns `new` are added behind the last one that has a value, with a header. A formula
+    is never replaced. `lines` are those of a new base. `suffix` is that of the file it becomes, if
+    that is another one: without `.xlsm` no macros are kept.
+    """
+    parts = Parts(source)
+    try:
+        _patch(parts, sheet, edits, new)
+        if lines is not None:
+            _hide(parts, lines)
+    except MarkupError as error:
+        raise SheetError(
+            f"{source.path}: the workbook is damaged: {error}",
+            hint="Save it again, or take it from a backup.",
+        ) from None
+    parts.drop_signatures()
+    if suffix:
+        parts.suit(suffix)
+    return parts.bytes()
+
+
+def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None:
+    part, styles = parts.worksheet(sheet.tab), parts.styles()
+    data = parts.read(part)
+    survey = Survey()
+    Walk(survey.take).run(data)
+    places = {name: column_number(place) for name, place in sheet.columns.items()}
+    free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
+    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)))
+    worksheet = Worksheet(data, desk.change, {*edits, sheet.header_row})
+    if free:
+        worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
+        reference = worksheet.extend_filter(free.values())
+        if reference:
+            _name_filter(parts, part, reference)
+    parts.put(part, worksheet.bytes())
+    parts.put(styles, desk.styles.bytes())
+
+
+def _hide(parts: Parts, lines: Sequence[str]) -> None:
+    """Put the lines into the worksheet that holds the base."""
+    part = parts.worksheet(TAB)
+    texts = dict(enumerate(lines, 1))
+    worksheet = Worksheet(
+        parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True
+    )
+    parts.put(part, worksheet.bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Says, row by row, what the cells become."""
+
+    sheet: Sheet
+    edits: Edits
+    places: Mapping[str, int]
+    free: Mapping[str, int]
+    styles: Styles
+
+    def change(self, row: Row) -> dict[int, New]:
+        """The new cells of a row."""
+        if row.element is None:
+            return {}
+        if row.number == self.sheet.header_row:
+            beside = row.style(max(row.cells, default=0))
+            return {at: New(beside, name) for name, at in self.free.items()}
+        edit = self.edits.get(row.number, {})
+        places = {**self.places, **self.free}
+        return {
+            places[name]: New(self._style(row, name, text), text)
+            for name, text in edit.items()
+            if name in places and self._is_open(row, places[name], text)
+        }
+
+    def _is_open(self, row: Row, column: int, text: str) -> bool:
+        return not row.has_formula(column) if column in row.cells else bool(text)
+
+    def _style(self, row: Row, name: str, text: str) -> int:
+        role = name.removeprefix(OURS)
+        colour = _COLOURS.get(text, "") if role == "outcome" else ""
+        if name in self.free:
+            beside = self.places.get("status", self.places.get("name", 0))
+            # In a row of fixed height a second line would only hide the first.
+            wrapped = role == "message" and not row.is_fixed
+            return self.styles.text(row.style(beside), colour, wrapped=wrapped)
+        own = row.style(self.places[name])
+        if role != "outcome":
+            return own
+        plain = self.styles.stripped(own, *_COLOURS.values())
+        return self.styles.painted(plain, colour) if colour else plain
+
+
+def _name_filter(parts: Parts, part: str, reference: str) -> None:
+    """Have the hidden name of the filter's range say the same as the filter."""
+    book = parts.package.workbook
+    root, splices = parts.outline(book), Splices()
+    targets = {each.id: each.target.casefold() for each in parts.relations(book)}
+    listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
+    column = re.sub("[^A-Z]", "", reference.partition(":")[2])
+    for each in root.all("definedNames", "definedName"):
+        at = whole(each.get("localSheetId"))
+        is_ours = at is not None and listed[at : at + 1] == [part.casefold()]
+        if each.get("name") == _FILTER and is_ours:
+            named = _END.sub(rf"${column}\1", each.text)
+            splices.replace(each.inside, each.close, xml_text(named))
+    parts.put(book, splices.applied(parts.read(book)))

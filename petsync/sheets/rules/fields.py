@@ -1,0 +1,133 @@
+"""The rules of single columns: name, status, category, tags, photo addresses and action."""
+
+from __future__ import annotations
+
+from petsync.sheets.rules.rule import error, warning
+
+__all__ = ["FIELDS", "LISTS"]
+
+FIELDS = (
+    error(
+        "name-missing",
+        "A pet is to be added, and the row gives it no name.",
+        "a row with neither id nor name",
+        "Bello",
+        "Write the pet's name; write its id if it is not new; or delete the row.",
+    ),
+    warning(
+        "name-long",
+        "The name is longer than 255 characters.",
+        "a whole description",
+        "Bello",
+        "Shorten it, or leave it if it is meant: it is sent as it stands.",
+    ),
+    error(
+        "unknown-status",
+        "The store has no such status.",
+        "availabel",
+        "available",
+        "Write one of the store's statuses.",
+        "If the store really has the status, name it in petsync.toml: `[service]`, `statuses`.",
+    ),
+    warning(
+        "status-spelling",
+        "The status has capital letters or spaces around it; it is read without them.",
+        "Sold",
+        "sold",
+        "Write it in small letters.",
+    ),
+    error(
+        "category-contradiction",
+        "The category's name and id do not agree on whether the category is to be emptied.",
+        "[clear] in category_id beside the category Dogs",
+        "[clear] in both columns",
+        "Write [clear] in both columns, or in category alone.",
+    ),
+    warning(
+        "placeholder-text",
+        "The text seems to stand for nothing; it is taken as a text.",
+        "n/a",
+        "a blank cell",
+        "Leave the cell blank to say nothing, or write [clear] to empty the field.",
+        "This is looked for in the columns `category` and `tags`: `-`, `n/a`, `none`, `null`, `?`, "
+        "`tbd` and the like. A pet may be called so.",
+    ),
+    error(
+        "unknown-action",
+        "There is no such action.",
+        "remove",
+        "delete",
+        "Write add, update, delete, merge or ignore, or leave the cell blank.",
+    ),
+)
+
+LISTS = (
+    error(
+        "tags-unreadable",
+        "The tags cannot be told apart.",
+        '"small; friendly',
+        "small; friendly",
+        "Close each quote, and double the quotes inside a quoted tag.",
+    ),
+    warning(
+        "tag-repeated",
+        "A tag stands there twice; it counts once.",
+        "calm; calm",
+        "calm",
+        "Keep one.",
+    ),
+    warning(
+        "tags-separators",
+        "There is a semicolon too many; it is passed over.",
+        "calm;;shy;",
+        "calm; shy",
+        "Write one semicolon between two tags.",
+    ),
+    warning(
+        "tags-commas",
+        "The tags seem to be separated by something else than semicolons; they are read as one.",
+        "calm, shy",
+        "calm; shy",
+        'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
+        "A comma is reported where no cell of the column has a semicolon, or where each part is "
+        "the name of a tag elsewhere in the column, whatever its id; a line break and a `|` with "
+        "spaces around it always are.",
+    ),
+    error(
+        "clear-beside-others",
+        "The marker that empties the field stands beside other items.",
+        "[clear]; shy",
+        "[clear]",
+        "Write [clear] alone to empty the field, or take it out and keep the others.",
+        'A tag that is really called so is written in quotes: `"[clear]"; shy`. An export does '
+        "this by itself.",
+    ),
+    error(
+        "photos-unreadable",
+        "The photo addresses cannot be told apart.",
+        '"https://example.org/1.jpg',
+        "https://example.org/1.jpg",
+        "Close each quote, and double the quotes inside a quoted address.",
+    ),
+    warning(
+        "photo-repeated",
+        "A photo's address stands there twice; it counts once.",
+        "the same address in two lines",
+        "the address in one line",
+        "Keep one.",
+    ),
+    warning(
+        "photos-separators",
+        "Several addresses seem to stand in one; they are read as one.",
+        "https://example.org/1.jpg, https://example.org/2.jpg",
+        "https://example.org/1.jpg | https://example.org/2.jpg",
+        "Write a line break, or | with spaces around it, between two addresses.",
+    ),
+    warning(
+        "photo-not-an-address",
+        "This does not look like the address of a photo.",
+        "C:\\Photos\\Bello.jpg",
+        "https://example.org/bello.jpg",
+        "Upload the photo and write its address, which begins with https://.",
+    ),
+)

@@ -1,0 +1,94 @@
+"""The rules of whole rows, and of the sheet."""
+
+from __future__ import annotations
+
+from petsync.sheets.rules.rule import error, warning
+
+__all__ = ["ROWS", "SHEET"]
+
+ROWS = (
+    error(
+        "ragged-row",
+        "The row has more or fewer cells than the header, so they may be in the wrong columns.",
+        "7,Bello, the dog,sold",
+        '7,"Bello, the dog",sold',
+        "Quote cells that contain the delimiter, and give each row the header's columns.",
+        "Nothing else is said of such a row, as any cell may be in a wrong column.",
+    ),
+    error(
+        "broken-quote",
+        "Text follows the closing quote of a cell, so it is not certain where the cell ends.",
+        '7,"Bello" the dog,sold',
+        '7,"""Bello"" the dog",sold',
+        'Quote the whole cell and double the quotes in it: "" for each.',
+    ),
+    error(
+        "header-repeated",
+        "The header stands here once more; this row is no pet.",
+        "id, name, status in row 40",
+        "no such row",
+        "Delete the row. It is often pasted along with the rows below it.",
+    ),
+    error(
+        "totals-row",
+        "This looks like a line of totals and not like a pet.",
+        "Total, in the last row",
+        "no such row",
+        "Delete the row, or write ignore in the column action.",
+    ),
+    warning(
+        "row-repeated",
+        "The row says the same as another, and has no id: it stands for one more pet.",
+        "two rows without ids: Bubble, available, Fish",
+        "one row, if it is one pet",
+        "Delete one of the rows if both mean the same pet.",
+        "Two goldfish may well have the same name, so such rows are never taken for one.",
+    ),
+    error(
+        "merged-cells",
+        "The cell is merged with others, of which only the first has a value.",
+        "C4:C6",
+        "three cells",
+        "Undo the merge and fill in each cell.",
+        "Merged titles above the header are no finding.",
+    ),
+)
+
+SHEET = (
+    warning(
+        "header-near-miss",
+        "The column is not used: its header is only nearly one that petsync knows.",
+        "Staus",
+        "status",
+        "Write the header as suggested, or map it.",
+        "A header is never guessed. How to map one of your own is in [sheets.md](sheets.md).",
+    ),
+    warning(
+        "header-missing",
+        "The column has values and no header, so it is not used.",
+        "values below a blank header",
+        "a header above them",
+        "Give the column a header.",
+    ),
+    warning(
+        "hidden-rows",
+        "Rows are hidden, by hand or by a filter; they count like the others.",
+        "the rows 12 to 40 are hidden",
+        "all rows are shown",
+        "Show all rows to see what the sheet says, or write ignore in the column action.",
+    ),
+    warning(
+        "hidden-columns",
+        "A column that petsync reads is hidden; its cells count like the others.",
+        "the column status is hidden",
+        "the column is shown",
+        "Show the column to see what it says, or delete it if it should say nothing.",
+    ),
+    warning(
+        "filter-active",
+        "A filter is set; the rows that it hides count like the others.",
+        "a filter for the status sold",
+        "all rows are shown",
+        "Clear the filter to see all rows.",
+    ),
+)
