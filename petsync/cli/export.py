@@ -60,7 +60,8 @@ def command(
     settings = context.settings
     usual = profile_from(settings.profile, settings.service).statuses
     ps.write_sheet(base.frame, out, base=False if no_base else base, statuses=usual)
-    context.say(f"{len(base):,} pets of {base.store} are in {out}.")
+    said = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
+    context.say(f"{said.format(base.store)} in {out}.")
     if context.as_json:
         context.show_json({"file": str(out), "pets": len(base), "store": base.store})
     return 0
