@@ -466,3 +466,10 @@ def test_a_search_for_what_is_no_text_is_refused(values: Any, profile: ServicePr
     assert isinstance(error, InvalidInputError)
     assert "findPetsByStatus takes texts, not" in str(error)
     assert server.requests == []
+
+
+def test_a_secret_in_an_address_is_not_repeated() -> None:
+    """What stands behind a question mark is left out of the error."""
+    with pytest.raises(SettingsError) as caught:
+        Session("https://shop.example/v2?token=S3cret")
+    assert "S3cret" not in caught.value.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ipaddress
 from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -33,8 +34,10 @@ def checked_base(url: str, *, with_secret: bool, allow_http: Collection[str] = (
             hint="Leave it out, and give a token: PETSYNC_TOKEN or auth=petsync.auth.bearer(…).",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
+        # What stands behind a question mark may be a secret.
+        shown = re.split("[?#]", url, maxsplit=1)[0] + ("?…" if parts.query else "")
         raise SettingsError(
-            f"the address {url!r} is no base URL of a service",
+            f"the address {shown!r} is no base URL of a service",
             hint="It looks like https://shop.example/v2.",
         )
     if with_secret and parts.scheme == "http" and host not in allow_http and not is_loopback(host):
