@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import ipaddress
+import re
 from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, urljoin, urlsplit
 
