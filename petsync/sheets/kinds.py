@@ -77,6 +77,7 @@ _NAMES = {
     ".numbers": Kind("a Numbers document", _NUMBERS),
     ".gsheet": _SHORTCUT,
 }
+_CONTENT = re.compile(rb"[^ \t\r\n\0]")
 _UNFINISHED = (".crdownload", ".part", ".partial", ".download", ".opdownload")
 _BEGINNINGS: dict[bytes, Kind] = {
     b"version https://git-lfs": Kind(
@@ -125,7 +126,7 @@ def foreign(name: str, data: bytes) -> Kind | None:
             f"the mark that {sheet} is open in a program, not the sheet itself",
             f"Save {sheet} there, and use that.",
         )
-    if not data.strip(b" \t\r\n\0"):
+    if not _CONTENT.search(data):
         what = "nothing but NUL bytes: its content was never written" if data.strip() else "empty"
         return Kind(what, _FETCH)
     if name.casefold().endswith(_UNFINISHED):

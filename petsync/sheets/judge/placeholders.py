@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.sheets.grid import Bools
 from petsync.table.cells import trim
 
-__all__ = ["LONGEST", "is_placeholder"]
+__all__ = ["are_placeholders", "is_placeholder"]
 
 _PLACEHOLDERS = frozenset(("-", "--", "---", "–", "—", "n/a", "none", "null", "?", "??", "tbd"))
-LONGEST = max(len(text.encode()) for text in _PLACEHOLDERS)
-"""So many bytes of UTF-8 the longest has."""
+_SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 
 def is_placeholder(text: str) -> bool:
     """Whether the text stands for "nothing" or "not known", as far as people go."""
     return trim(text).casefold() in _PLACEHOLDERS
+
+
+def are_placeholders(trimmed: Any) -> Bools:
+    """Which texts of an Arrow array do."""
+    found: Bools = np.asarray(pc.is_in(pc.utf8_lower(trimmed), value_set=_SET))
+    return found

@@ -21,7 +21,7 @@ from petsync.sheets.judge.column import (
     positions,
 )
 from petsync.sheets.judge.notes import Note
-from petsync.sheets.judge.placeholders import LONGEST, is_placeholder
+from petsync.sheets.judge.placeholders import are_placeholders
 from petsync.sheets.judge.spelling import nearest
 from petsync.table.cells import normal_status, trim
 from petsync.table.columns import ACTIONS
@@ -58,10 +58,8 @@ def words(column: Column) -> Any:
 
 def categories(column: Column) -> Any:
     """The categories' names as typed."""
-    short = pc.less_equal(pc.binary_length(column.cells.trimmed()), LONGEST)
-    for at in positions(np.asarray(short) & column.says):
-        if is_placeholder(column.cells.text[at].as_py()):
-            column.note(at, "placeholder-text")
+    for at in positions(are_placeholders(column.cells.trimmed()) & column.says):
+        column.note(at, "placeholder-text")
     return words(column)
 
 
