@@ -15,7 +15,7 @@ from typing import Any
 
 from petsync.errors import SettingsError
 
-__all__ = ["Secret", "Settings", "read_toml", "resolve"]
+__all__ = ["MAPPED", "Secret", "Settings", "column_named", "read_toml", "resolve"]
 
 _TOML = "petsync.toml"
 _KEYS: Mapping[str, tuple[type, ...]] = {
@@ -29,7 +29,8 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-_COLUMNS = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
+MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
+"""The columns that a header of a sheet can be mapped to."""
 
 
 class Secret:
@@ -151,11 +152,17 @@ def _lack(key: str, value: Any) -> str:
     return ""
 
 
+def column_named(text: str) -> str | None:
+    """The column that the text names, as loosely as a sheet's headers do (`Photo URLs` is
+    photo_urls); None where there is none.
+    """
+    loose = re.sub(r"[\s_-]+", "", text).casefold()
+    return next((name for name in MAPPED if name.replace("_", "") == loose), None)
+
+
 def _check_column(path: Path, header: str, column: object) -> None:
-    # As loose as a sheet's headers are: `Photo URLs` is photo_urls.
-    loose = {name.replace("_", ""): name for name in _COLUMNS}
-    if not isinstance(column, str) or re.sub(r"[\s_-]+", "", column).casefold() not in loose:
+    if not isinstance(column, str) or column_named(column) is None:
         raise SettingsError(
             f"{path}: [columns] {header} is {column!r}, which is no column of petsync",
-            hint=f"These are: {', '.join(_COLUMNS)}.",
+            hint=f"These are: {', '.join(MAPPED)}.",
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync.errors import ConflictError, GuardError
+from petsync.settings import MAPPED, column_named
 from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PENDING",
-    "SHEET_OPTIONS",
     "SOME_FAILED",
     "Asked",
     "must_be_there",
@@ -78,24 +77,18 @@ class _Mapped(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         header, mark, column = str(value).rpartition("=")
-        if not mark or not header.strip() or loose(column) not in _COLUMNS:
+        named = column_named(column)
+        if not mark or not header.strip() or named is None:
             self.fail(
                 f"{value!r} must be HEADER=COLUMN, such as Tiername=name. The columns are "
-                f"{', '.join(_COLUMNS.values())}.",
+                f"{', '.join(MAPPED)}.",
                 param,
                 ctx,
             )
-        return header.strip(), _COLUMNS[loose(column)]
+        return header.strip(), named
 
 
-def loose(column: str) -> str:
-    """The name as headers are compared: without regard to case, spaces, underscores, hyphens."""
-    return re.sub(r"[\s_-]+", "", column).casefold()
-
-
-_COLUMNS = {loose(column): column for column in (*COLUMNS, "action")}
-
-SHEET_OPTIONS = (
+_SHEET_OPTIONS = (
     click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
     click.option(
         "--column",
@@ -107,7 +100,7 @@ SHEET_OPTIONS = (
     ),
 )
 _OPTIONS = (
-    *SHEET_OPTIONS,
+    *_SHEET_OPTIONS,
     click.option("--strict", is_flag=True, help="Plan nothing if the sheet has any finding."),
     click.option(
         "--two-way",
@@ -148,7 +141,7 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
     """Give the command the options by which a sheet is read, `tab` and `columns`."""
-    for option in reversed(SHEET_OPTIONS):
+    for option in reversed(_SHEET_OPTIONS):
         function = option(function)
     return function
 
