@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import zipfile
 from collections.abc import Sequence
 
 from openpyxl import Workbook
@@ -15,7 +13,7 @@ from petsync.errors import SheetError
 from petsync.sheets import base
 from petsync.sheets.copies import sidecar_lines
 from petsync.sheets.delimited.lines import Line, bare, dialect_of, lines
-from petsync.sheets.export.workbook import MAX_CELL, MAX_ROWS, inline, name_base
+from petsync.sheets.export.workbook import MAX_CELL, MAX_ROWS, filled, inline, name_base
 from petsync.sheets.grid import letter
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet
@@ -23,7 +21,6 @@ from petsync.table.sheet import Sheet
 __all__ = ["TAB", "tabulated"]
 
 TAB = "Pets"
-_PART = "xl/worksheets/sheet1.xml"
 _DATA = re.compile(rb"<sheetData\s*/>|<sheetData>\s*</sheetData>")
 _UNWRITABLE = re.compile(r"[^\x20-\x7e]")
 _WIDE, _NARROW, _SAMPLE = 48, 10, 500
@@ -46,8 +43,8 @@ def tabulated(source: Source, sheet: Sheet) -> Source:
     book = Workbook()
     styles = _lay_out(book.worksheets[0], rows, sheet.header_row)
     _hide(book, sidecar_lines(source))
-    body = "".join(_row(row, styles[row[0] == sheet.header_row]) for row in rows)
-    return Source(source.path, "workbook", _filled(book, body.encode()))
+    body = "".join(_row(row, styles[row[0] == sheet.header_row]) for row in rows).encode()
+    return Source(source.path, "workbook", filled(book, lambda part: _with_rows(part, body)))
 
 
 def _says(line: Line) -> bool:
@@ -110,17 +107,6 @@ def _row(row: tuple[int, list[str]], style: int) -> str:
     return f'<row r="{number}" ht="15" customHeight="1">{cells}</row>'
 
 
-def _filled(book: Workbook, body: bytes) -> bytes:
-    empty, filled = io.BytesIO(), io.BytesIO()
-    book.save(empty)
-    with (
-        zipfile.ZipFile(empty) as source,
-        zipfile.ZipFile(filled, "w", zipfile.ZIP_DEFLATED) as target,
-    ):
-        for info in source.infolist():
-            data = source.read(info)
-            if info.filename == _PART:
-                before, behind = _DATA.split(data)
-                data = before + b"<sheetData>" + body + b"</sheetData>" + behind
-            target.writestr(info, data, zipfile.ZIP_DEFLATED)
-    return filled.getvalue()
+def _with_rows(part: bytes, body: bytes) -> bytes:
+    before, behind = _DATA.split(part)
+    return before + b"<sheetData>" + body + b"</sheetData>" + behind

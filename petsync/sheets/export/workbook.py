@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from openpyxl import Workbook
 from openpyxl.workbook.defined_name import DefinedName
@@ -26,7 +26,7 @@ from petsync.sheets.export.text import OUT
 from petsync.sheets.grid import letter
 from petsync.table.base import Base
 
-__all__ = ["inline", "name_base", "workbook_bytes"]
+__all__ = ["filled", "inline", "name_base", "workbook_bytes"]
 
 MAX_ROWS = 1 << 20
 MAX_CELL = 32_767
@@ -68,9 +68,8 @@ def workbook_bytes(contents: Contents) -> bytes:
     if contents.exact and (lines := exact.exact_lines(contents.by_name)):
         _hide(book, exact.TAB, lines)
     _describe(book, contents.base)
-    empty = io.BytesIO()
-    book.save(empty)
-    return _filled(empty, "".join(_rows(contents.columns, styles)).encode(), contents.rows)
+    body = "".join(_rows(contents.columns, styles)).encode()
+    return filled(book, lambda part: _with_rows(part, body, contents.rows))
 
 
 def inline(text: str, prefix: str = "") -> str:
@@ -165,18 +164,20 @@ def _escape(match: re.Match[str]) -> str:
     return f"_x{ord(match[0]):04X}_"
 
 
-def _filled(empty: io.BytesIO, body: bytes, rows: int) -> bytes:
-    filled = io.BytesIO()
+def filled(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
+    """The workbook's file, its first worksheet's part as `change` makes it."""
+    empty, full = io.BytesIO(), io.BytesIO()
+    book.save(empty)
     with (
         zipfile.ZipFile(empty) as source,
-        zipfile.ZipFile(filled, "w", zipfile.ZIP_DEFLATED) as target,
+        zipfile.ZipFile(full, "w", zipfile.ZIP_DEFLATED) as target,
     ):
         for info in source.infolist():
             data = source.read(info)
             if info.filename == _SHEET:
-                data = _with_rows(data, body, rows)
+                data = change(data)
             target.writestr(info, data, zipfile.ZIP_DEFLATED)
-    return filled.getvalue()
+    return full.getvalue()
 
 
 def _with_rows(part: bytes, body: bytes, rows: int) -> bytes:
