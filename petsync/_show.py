@@ -1,15 +1,25 @@
-"""How a value shows itself: two generic functions that `render` fills in, type by type.
+"""How a value shows itself, and becomes a file: generic functions that higher parts of the house
+fill in, type by type.
 
-The values live below `render` in the house and must not import it; this lets their
-`_repr_html_` and `__str__` reach it all the same.
+The values live below `render` and `apply` and must not import them; this lets their
+`_repr_html_`, `__str__`, `save` and `load` reach them all the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import singledispatch
 from html import escape
+from pathlib import Path
+from typing import Any
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["Where", "as_file", "as_html", "as_text", "of_file"]
+
+Where = str | Path
+"""Where a file is, or is to be."""
+
+of_file: dict[type, Callable[[Where], Any]] = {}
+"""For each type that can be read from a file, what reads it."""
 
 
 @singledispatch
@@ -22,3 +32,9 @@ def as_html(value: object) -> str:
 def as_text(value: object) -> str:
     """The value as plain text of at most 80 columns, without colour."""
     return f"<petsync.{type(value).__name__}>"
+
+
+@singledispatch
+def as_file(value: object, path: Where) -> Path:
+    """Write the value to the path, whole or not at all; the path itself."""
+    raise TypeError(f"a {type(value).__name__} cannot be saved to {path}")

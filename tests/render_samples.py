@@ -8,7 +8,7 @@ import msgspec
 import pandas as pd
 
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
-from petsync.diff.guard import Verdict
+from petsync.diff.guard import Refusal, Verdict
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report, Result
 from petsync.diff.snapshot import Coverage, Snapshot
@@ -63,6 +63,11 @@ CONFLICT = Conflict(
     problem="matches several pets: 3, 8",
     suggestion="Give the row its id.",
 )
+OVER = Refusal(
+    "delete",
+    "2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)",
+    "--max-delete 2",
+)
 BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
 
 
@@ -93,7 +98,7 @@ def small_plan() -> Plan:
         ignored=3,
         rows=878,
         notes=("Pet 100 (Tom) would be deleted. Look twice.",),
-        verdict=Verdict(("2 deletes are more than --max-delete 1 lets through (1 of 1200 pets)",)),
+        verdict=Verdict((OVER,)),
     )
 
 
@@ -125,7 +130,7 @@ def hostile_plan(name: str) -> Plan:
         conflicts=(replace(CONFLICT, source=name, problem=name, suggestion=name),),
         blocked=(replace(BLOCKED, source=name, problem=name),),
         notes=(name,),
-        verdict=Verdict((name,)),
+        verdict=Verdict((Refusal("delete", name, name),)),
     )
 
 

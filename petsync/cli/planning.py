@@ -59,7 +59,7 @@ class Asked:
         """The limits. Raises SettingsError for one that cannot be read."""
         from petsync.diff.guard import Guard, Limit
 
-        given = {
+        given: dict[str, Any] = {
             name: Limit.parse(text, f"--{name.replace('_', '-')}")
             for name in ("max_delete", "max_update", "max_add")
             if (text := getattr(self, name)) is not None

@@ -9,7 +9,7 @@ import msgspec
 from petsync.model import Pet
 from petsync.table.columns import Column
 
-__all__ = ["Add", "Blocked", "Change", "Conflict", "Delete", "Update"]
+__all__ = ["Add", "Blocked", "Change", "Clash", "Conflict", "Delete", "Update"]
 
 Kind = Literal["add", "update", "delete"]
 
@@ -78,22 +78,45 @@ class Delete(_Change, frozen=True, kw_only=True, tag="delete"):
 Change = Add | Update | Delete
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that the store contradicts: nothing is sent for it until a person decides.
+class Clash(msgspec.Struct, frozen=True, kw_only=True):
+    """A field that sheet and store both changed since the export, apart; texts as a cell shows
+    them. A category's name and id move together: `column` is then `category`, and the texts are
+    `Dogs (1)`.
+    """
 
-    `row` is None, and `source` "", for a pet whose row was taken out of the sheet.
+    column: Column
+    base: str
+    sheet: str
+    store: str
+
+
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that the store contradicts; always listed, whoever wins.
+
+    With `clashes` it is about these fields alone: `winner` says whose values they take, and what
+    else the row says is an Update of its own. Without, nothing is sent for the row until a person
+    decides, and `winner` is "". `rule` is the stable code of docs/plan.md. `row` is None, and
+    `source` "", for a pet whose row was taken out of the sheet.
     """
 
     row: int | None
     source: str
     pet_id: int | None
+    rule: str = ""
     problem: str
     suggestion: str
+    clashes: tuple[Clash, ...] = ()
+    winner: Literal["", "store", "sheet"] = ""
 
     @property
     def subject(self) -> str:
         """What `problem` is told of: the row, or the pet that is in none."""
         return "the row" if self.row is not None else f"pet {self.pet_id}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a person has to look: what the sheet says is not what the store will have."""
+        return self.winner != "sheet"
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
 from petsync.errors import SettingsError
 
-__all__ = ["Guard", "Limit", "Verdict"]
+__all__ = ["Guard", "Limit", "Refusal", "Verdict"]
 
+_Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
 """So many updates are always within a share: 30 % of three pets would be none."""
 
@@ -51,12 +54,17 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds free."""
+    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds free.
+
+    `sentinels` are ids of pets that must be in the snapshot, and that neither plan nor anybody
+    since the export may change; else nothing runs.
+    """
 
     max_delete: Limit = Limit(0.10)
     max_update: Limit = Limit(0.30)
     max_add: Limit | None = None
     allow_empty: bool = False
+    sentinels: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("max_delete", "max_update", "max_add"):
@@ -66,9 +74,25 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
                     f"Guard({name}={limit!r}) is no Limit",
                     hint="Write, say, Limit(0.1) for a tenth, or Limit(10, is_share=False).",
                 )
+        if not _are_ids(self.sentinels):
+            raise SettingsError(
+                f"Guard(sentinels={self.sentinels!r}) are no ids",
+                hint="Give the ids of the pets, such as sentinels=(1, 7).",
+            )
 
-    def judge(self, *, pets: int, rows: int, adds: int, updates: int, deletes: int) -> Verdict:
-        """The verdict on a plan for a store of `pets`, made from a sheet of `rows`."""
+    def judge(
+        self,
+        *,
+        pets: int,
+        rows: int,
+        adds: int,
+        updates: int,
+        deletes: int,
+        sentinels: Iterable[Refusal] = (),
+    ) -> Verdict:
+        """The verdict on a plan for a store of `pets`, made from a sheet of `rows`: every limit
+        that it breaks, with `sentinels`, what was found of these.
+        """
         said = [
             self._empty(rows),
             self._over("add", adds, pets, self.max_add, 0),
@@ -76,31 +100,56 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             self._over("delete", deletes, pets, self.max_delete, 1),
             self._everything(pets, deletes),
         ]
-        return Verdict(refusals=tuple(text for text in said if text))
+        return Verdict(refusals=(*(refusal for refusal in said if refusal), *sentinels))
 
-    def _empty(self, rows: int) -> str:
+    def _empty(self, rows: int) -> Refusal | None:
         if rows or self.allow_empty:
-            return ""
-        return "the sheet has no row that can be used; --allow-empty says that this is meant"
+            return None
+        return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
 
-    def _over(self, kind: str, count: int, pets: int, limit: Limit | None, least: int) -> str:
-        if limit is None or count <= limit.allows(pets, least):
-            return ""
-        return (
-            f"{count} {kind}s are more than --max-{kind} {limit} lets through "
-            f"({limit.allows(pets, least)} of {pets} pets)"
+    def _over(
+        self, kind: _Kind, count: int, pets: int, limit: Limit | None, least: int
+    ) -> Refusal | None:
+        if limit is None or count <= (allowed := limit.allows(pets, least)):
+            return None
+        changes = f"{count:,} {kind}{'' if count == 1 else 's'}"
+        over = "is" if count == 1 else "are"
+        problem = (
+            f"{changes} {over} more than --max-{kind} {limit} lets through "
+            f"({allowed:,} of {pets:,} pets)"
         )
+        return Refusal(kind, problem, f"--max-{kind} {count}")
 
-    def _everything(self, pets: int, deletes: int) -> str:
+    def _everything(self, pets: int, deletes: int) -> Refusal | None:
         if not deletes or deletes < pets or self.allow_empty:
-            return ""
-        return f"every one of the {pets} pets would be deleted; --allow-empty says that it is meant"
+            return None
+        these = "the only pet" if pets == 1 else f"every one of the {pets:,} pets"
+        return Refusal("everything", f"{these} would be deleted", "--allow-empty")
+
+
+def _are_ids(values: object) -> bool:
+    return isinstance(values, tuple) and all(type(value) is int for value in values)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A limit that a plan breaks: its stable name, what is over it, and the option of the command
+    line that would let it pass, "" where nothing may.
+    """
+
+    limit: Literal["empty", "add", "update", "delete", "everything", "sentinel"]
+    problem: str
+    override: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.problem} ({self.override} would let it pass)" if self.override else self.problem
+        )
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What the guard says: no refusals, and the plan may be applied."""
 
-    refusals: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 import pandas as pd
 
-from petsync._show import as_html, as_text
+from petsync._show import Where, as_file, as_html, as_text, of_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
-from petsync.diff.fields import cell
 from petsync.diff.guard import Guard, Verdict
+from petsync.diff.select import frame_of, selected
+from petsync.diff.snapshot import Coverage
+from petsync.diff.summary import Summary, summary_of
 from petsync.errors import GuardError, PlanError
+from petsync.model import Pet
 from petsync.table.columns import Column
 
 __all__ = ["Plan", "PlanOptions"]
 
-FORMAT = 2
+FORMAT = 3
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +34,8 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The columns on which a row without an id finds its pet."""
     two_way: bool = False
     """Whether the base that the sheet carries is left out."""
+    on_conflict: Literal["store", "sheet"] = "store"
+    """Whose value a field takes that both changed apart since the export."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +49,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     an id that means one. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
     person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
     `base`: when the sheet was exported, "" if it is compared with the store alone. `columns` is
-    the mapping of headers that the sheet was read by.
+    the mapping of headers that the sheet was read by. `coverage`: what the store was asked for,
+    and what of it failed. `sentinels`: the guard's, as they were. `left_out`: of how many rows
+    `select` has taken the changes out, or a part of them.
     """
 
     format: int = FORMAT
@@ -66,6 +75,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     pets: int = 0
     notes: tuple[str, ...] = ()
+    coverage: Coverage = Coverage()
+    sentinels: tuple[Pet, ...] = ()
+    left_out: int = 0
     verdict: Verdict = Verdict()
 
     @property
@@ -86,7 +98,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def in_sync(self) -> bool:
         """Whether there is nothing to send and nothing to decide."""
-        return not (self.changes or self.conflicts or self.blocked)
+        return not (self.changes or self.open_conflicts or self.blocked or self.left_out)
+
+    @property
+    def open_conflicts(self) -> tuple[Conflict, ...]:
+        """The conflicts that a person has to look at: those in which the sheet does not win."""
+        return tuple(conflict for conflict in self.conflicts if conflict.is_open)
 
     @property
     def fingerprint(self) -> str:
@@ -95,21 +112,72 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def require_ok(self) -> None:
         """Raise GuardError unless the guard lets the plan through."""
-        if not self.verdict.ok:
+        # Judged again, so that no file's own word is taken for it.
+        refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
+        if refusals:
             raise GuardError(
-                "the guard refuses this plan: " + "; ".join(self.verdict.refusals),
+                "the guard refuses this plan: " + "; ".join(sorted(map(str, refusals))),
                 hint="Nothing was sent. Look at the plan; if it is right, raise the limit.",
             )
 
+    def judged(self) -> Plan:
+        """The plan with the guard's verdict on what it holds now; what was found of sentinels
+        stays.
+        """
+        kinds = Counter(change.kind for change in self.changes)
+        verdict = self.guard.judge(
+            pets=self.pets,
+            rows=self.rows,
+            adds=kinds["add"],
+            updates=kinds["update"],
+            deletes=kinds["delete"],
+            sentinels=[each for each in self.verdict.refusals if each.limit == "sentinel"],
+        )
+        return msgspec.structs.replace(self, verdict=verdict)
+
+    def save(self, path: Where) -> Where:
+        """Write the plan to a file of mode 0600, whole or not at all; the path itself.
+
+        Raises PlanError where it cannot be written.
+        """
+        return as_file(self, path)
+
+    @classmethod
+    def load(cls, path: Where) -> Plan:
+        """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
+        plan: Plan = of_file[Plan](path)
+        return plan
+
+    def summary(self) -> Summary:
+        """How many of what: of changes, of changed fields, and of rows that are none."""
+        return summary_of(self.changes, self.conflicts, self)
+
+    def select(
+        self,
+        *,
+        ids: Iterable[int] | None = None,
+        actions: Iterable[str] | str | None = None,
+        fields: Iterable[str] | str | None = None,
+        query: str | None = None,
+    ) -> Plan:
+        """A plan of a part of the changes: of those pets, of those kinds (add, update, delete), of
+        those columns, and of those rows of `to_frame()` that a pandas query picks; all that are
+        given must hold.
+
+        By `fields`, and by a query on updates, an update keeps these fields alone; a category's
+        name and id stay together. An add or a delete is whole or not there, and no change of a
+        field. Conflicts and blocked rows stay. The guard judges the new plan, which has a
+        fingerprint of its own. Raises PlanError for what cannot be selected by.
+        """
+        changes = selected(self.changes, ids=ids, actions=actions, fields=fields, query=query)
+        taken = {_place(change): change for change in changes}
+        short = sum(taken.get(_place(change)) != change for change in self.changes)
+        left_out = self.left_out + short
+        return msgspec.structs.replace(self, changes=changes, left_out=left_out).judged()
+
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""
-        # As objects first: beside a missing one, pandas would round an id to a float.
-        frame = pd.DataFrame(
-            [row for change in self.changes for row in _field_rows(change)],
-            columns=["source", "kind", "id", "name", "column", "before", "after"],
-            dtype=object,
-        )
-        return frame.astype({"id": "Int64"}).infer_objects()
+        return frame_of(self.changes)
 
     def to_json(self) -> bytes:
         """The plan as a file holds it: one JSON object with its fingerprint."""
@@ -144,12 +212,5 @@ class _Saved(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-def _field_rows(change: Change) -> list[list[object]]:
-    pet = change.before if isinstance(change, Delete) else change.after
-    head = [change.source, change.kind, change.pet_id, pet.name]
-    if isinstance(change, Delete):
-        return [[*head, "", "", ""]]
-    return [
-        [*head, column, cell(change.before, column), cell(change.after, column)]
-        for column in change.fields
-    ]
+def _place(change: Change) -> tuple[int | None, int | None]:
+    return change.row, change.pet_id

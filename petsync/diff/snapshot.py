@@ -5,22 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 import pandas as pd
 
 from petsync._show import as_html, as_text
 
-__all__ = ["Coverage", "Snapshot"]
+__all__ = ["Coverage", "Snapshot", "Unanswered"]
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Which status queries a snapshot is the union of.
-
-    The service cannot list everything: a pet whose status was not asked for may exist without
-    being in the snapshot, so absence is proved by getPetById alone.
+class Unanswered(msgspec.Struct, frozen=True):
+    """A question that the service did not answer: the status or the id `asked` for, and what went
+    wrong.
     """
 
-    statuses: tuple[str, ...]
+    asked: str
+    problem: str
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Which status queries a snapshot is the union of, and which of those asked failed.
+
+    The service cannot list everything: a pet whose status was not asked for, or whose query
+    failed, may exist without being in the snapshot. So absence is proved by getPetById alone, and
+    only a pet with one of `statuses` can be missing from a sheet.
+    """
+
+    statuses: tuple[str, ...] = ()
+    failed: tuple[Unanswered, ...] = ()
 
     def __contains__(self, status: object) -> bool:
         return status in self.statuses
@@ -31,12 +42,15 @@ class Snapshot:
     """The store's records: `frame` has the canonical columns, one row for each pet, sorted by id.
 
     `source` is the service's base URL, `taken_at` the moment (UTC) before the first query.
+    `reread` are the ids of pets that the queries gave more than once, and differently, and that
+    were read by their ids.
     """
 
     frame: pd.DataFrame
     coverage: Coverage
     source: str
     taken_at: datetime
+    reread: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -51,7 +51,7 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
 
 def _guard(plan: Plan) -> str:
     if not plan.verdict.ok:
-        return markup.alert(words.REFUSED, plan.verdict.refusals)
+        return markup.alert(words.REFUSED, map(str, plan.verdict.refusals))
     return element("p", markup.text(words.KEPT)) if plan.changes else ""
 
 

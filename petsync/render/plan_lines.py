@@ -149,7 +149,7 @@ def _guard(plan: Plan, width: int) -> Iterator[Text]:
     if not plan.verdict.ok:
         yield from lines.heading(words.REFUSED, width)
         for refusal in plan.verdict.refusals:
-            yield from lines.item("conflict", visible(refusal), width)
+            yield from lines.item("conflict", visible(str(refusal)), width)
     elif plan.changes:
         yield lines.BLANK
         yield Text(words.KEPT)

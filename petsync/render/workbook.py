@@ -76,7 +76,7 @@ def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
     yield "in agreement", plan.unchanged
     yield "ignored", plan.ignored
     yield "guard", words.KEPT if plan.verdict.ok else words.REFUSED
-    yield from (("", refusal) for refusal in plan.verdict.refusals)
+    yield from (("", str(refusal)) for refusal in plan.verdict.refusals)
     yield from (("note", note) for note in plan.notes)
     yield "fingerprint", plan.fingerprint
 

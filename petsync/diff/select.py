@@ -1,0 +1,120 @@
+"""Changes as a table, and the part of them that a person picks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pandas as pd
+
+from petsync.diff.change import Change, Delete, Update
+from petsync.diff.fields import cell
+from petsync.errors import PlanError
+from petsync.table.columns import COLUMNS, Column
+
+if TYPE_CHECKING:
+    from petsync.model import Pet
+
+__all__ = ["frame_of", "selected"]
+
+_NAMES = ["source", "kind", "id", "name", "column", "before", "after"]
+_KINDS = ("add", "update", "delete")
+_CATEGORY: frozenset[Column] = frozenset({"category", "category_id"})
+
+
+def frame_of(changes: Sequence[Change]) -> pd.DataFrame:
+    """The changes: source, kind, id, name, column, before, after; a row a changed field."""
+    # As objects first: beside a missing one, pandas would round an id to a float.
+    rows = [row for change in changes for row in _rows(change)]
+    frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
+    return frame.astype({"id": "Int64"}).infer_objects()
+
+
+def selected(
+    changes: Sequence[Change],
+    *,
+    ids: Iterable[int] | None,
+    actions: Iterable[str] | str | None,
+    fields: Iterable[str] | str | None,
+    query: str | None,
+) -> tuple[Change, ...]:
+    """The changes for which all that is given holds; updates with the fields that it holds for.
+
+    Raises PlanError for what cannot be selected by.
+    """
+    wanted = None if ids is None else frozenset(ids)
+    kinds = frozenset(_known(actions, _KINDS, "actions"))
+    columns = None if fields is None else frozenset(_known(fields, COLUMNS[1:], "fields"))
+    picked = None if query is None else _picked(changes, query)
+    parts = (
+        _part(change, columns, None if picked is None else picked.get(n))
+        for n, change in enumerate(changes)
+        if (wanted is None or change.pet_id in wanted)
+        and (actions is None or change.kind in kinds)
+        and (picked is None or n in picked)
+    )
+    return tuple(part for part in parts if part is not None)
+
+
+def _part(
+    change: Change, fields: frozenset[str] | None, picked: frozenset[str] | None
+) -> Change | None:
+    if not isinstance(change, Update):
+        return change if fields is None else None
+    asked = [_whole(each) for each in (fields, picked) if each is not None]
+    kept = tuple(column for column in change.fields if all(column in each for each in asked))
+    if kept == change.fields:
+        return change
+    if not kept:
+        return None
+    return msgspec.structs.replace(change, fields=kept, after=_with(change, kept))
+
+
+def _with(change: Update, fields: Iterable[Column]) -> Pet:
+    """The pet with these fields of the change alone."""
+    names = {"category" if field in _CATEGORY else field for field in fields}
+    new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
+    return msgspec.structs.replace(change.before, **new)
+
+
+def _whole(columns: frozenset[str]) -> frozenset[str]:
+    """The columns, with both of a category's where there is one."""
+    return columns | _CATEGORY if columns & _CATEGORY else columns
+
+
+def _picked(changes: Sequence[Change], query: str) -> dict[int, frozenset[str]]:
+    """The columns that the query picks, by the change's place."""
+    frame = frame_of(changes)
+    frame["place"] = [n for n, change in enumerate(changes) for _ in _rows(change)]
+    try:
+        kept = frame.query(query, engine="python")
+        pairs = list(zip(kept["place"].tolist(), kept["column"].tolist(), strict=True))
+    except Exception as error:  # noqa: BLE001 - pandas raises what the expression makes it raise
+        raise PlanError(
+            f"the query {query!r} cannot be answered: {error}",
+            hint=f"Its names are: {', '.join(_NAMES)}; such as \"kind == 'update'\".",
+        ) from None
+    picked: dict[int, frozenset[str]] = {}
+    for place, column in pairs:
+        picked[place] = picked.get(place, frozenset()) | {column}
+    return picked
+
+
+def _known(given: Iterable[str] | str | None, known: Sequence[str], name: str) -> tuple[str, ...]:
+    values = (given,) if isinstance(given, str) else tuple(given or ())
+    for value in values:
+        if value not in known:
+            raise PlanError(
+                f"{name}: {value!r} cannot be selected by", hint=f"These can: {', '.join(known)}."
+            )
+    return values
+
+
+def _rows(change: Change) -> Iterator[list[object]]:
+    pet = change.before if isinstance(change, Delete) else change.after
+    head = [change.source, change.kind, change.pet_id, pet.name]
+    if isinstance(change, Delete):
+        yield [*head, "", "", ""]
+    for column in () if isinstance(change, Delete) else change.fields:
+        yield [*head, column, cell(change.before, column), cell(change.after, column)]
