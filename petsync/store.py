@@ -27,6 +27,7 @@ from petsync.client import auth as auths
 from petsync.client import loader
 from petsync.client.api import Api, AsyncApi
 from petsync.client.auth import Credentials
+from petsync.client.lookup import Lookups, look_up
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
@@ -37,7 +38,6 @@ from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import InterruptedRunError, PlanError, SettingsError, SheetError
-from petsync.model import Pet
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
 from petsync.settings import Settings, read_toml, resolve
@@ -46,7 +46,6 @@ from petsync.table.sheet import Sheet
 
 __all__ = ["AsyncStore", "Store", "connect", "demo"]
 
-_LOOKUPS = 16
 _NO_GUARD = Guard()
 
 
@@ -67,8 +66,11 @@ class AsyncStore:
         return await loader.find_by_tags(self.api, tags)
 
     async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
-        """The store's records now: the union of the status queries, sorted by id."""
-        return await loader.snapshot(self.api, self._statuses(statuses))
+        """The store's records now: the union of the status queries, sorted by id. A status whose
+        query fails is in `coverage.failed`, and its pets are not there.
+        """
+        asked = (statuses,) if isinstance(statuses, str) else statuses
+        return await loader.snapshot(self.api, self._statuses(asked))
 
     async def plan(
         self,
@@ -80,6 +82,7 @@ class AsyncStore:
         two_way: bool = False,
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
     ) -> Plan:
         """What would bring the store to what the sheet says. Sends nothing that changes anything.
 
@@ -89,6 +92,8 @@ class AsyncStore:
         A sheet that was exported carries what the store said then: what nobody edited since says
         nothing. `two_way` compares with the store alone. Raises PlanError where what it carries
         cannot be used, and FindingsError where `strict` and the sheet has findings.
+
+        Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
         """
         limits = arguments.guard_of(guard)
         columns = arguments.match_columns(match_on)
@@ -104,7 +109,7 @@ class AsyncStore:
         return compare(
             now,
             read,
-            found=await self._look_up(ids),
+            found=await look_up(self.api, ids, on_progress=on_progress),
             created=_now(),
             options=PlanOptions(delete_missing=delete_missing, match_on=columns, two_way=two_way),
             guard=limits,
@@ -204,15 +209,6 @@ class AsyncStore:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-
-    async def _look_up(self, ids: Sequence[int]) -> dict[int, Pet | None]:
-        target, gate = ServiceTarget(self.api), asyncio.Semaphore(_LOOKUPS)
-
-        async def one(pet_id: int) -> tuple[int, Pet | None]:
-            async with gate:
-                return pet_id, await target.get(pet_id)
-
-        return dict(await asyncio.gather(*map(one, ids)))
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses

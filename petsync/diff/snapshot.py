@@ -9,6 +9,7 @@ import msgspec
 import pandas as pd
 
 from petsync._show import as_html, as_text
+from petsync.diff.fields import normal
 
 __all__ = ["Coverage", "Snapshot", "Unanswered"]
 
@@ -27,14 +28,17 @@ class Coverage(msgspec.Struct, frozen=True):
 
     The service cannot list everything: a pet whose status was not asked for, or whose query
     failed, may exist without being in the snapshot. So absence is proved by getPetById alone, and
-    only a pet with one of `statuses` can be missing from a sheet.
+    only a pet with one of `statuses`, those that were answered, can be missing from a sheet:
+    `pet.status in coverage`, compared as statuses are, trimmed and without regard to case.
     """
 
     statuses: tuple[str, ...] = ()
     failed: tuple[Unanswered, ...] = ()
 
     def __contains__(self, status: object) -> bool:
-        return status in self.statuses
+        if not isinstance(status, str):
+            return False
+        return _compared(status) in map(_compared, self.statuses)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,7 +47,7 @@ class Snapshot:
 
     `source` is the service's base URL, `taken_at` the moment (UTC) before the first query.
     `reread` are the ids of pets that the queries gave more than once, and differently, and that
-    were read by their ids.
+    were read by their ids. A pet that a query gave unasked is there, and outside `coverage`.
     """
 
     frame: pd.DataFrame
@@ -60,3 +64,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def _compared(status: str) -> str:
+    return normal(status).casefold()

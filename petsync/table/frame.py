@@ -29,6 +29,7 @@ __all__ = [
     "no_collection",
     "pets_from_frame",
     "texts",
+    "without_duplicates",
 ]
 
 EXTRA = "extra"
@@ -36,8 +37,9 @@ _CATEGORY_EXTRA = "(category)"
 _TEXT = pd.StringDtype(na_value=np.nan)
 
 
-def frame_from_json(body: bytes) -> pd.DataFrame:
-    """The table of a JSON list of pets; a pet that is there twice is one row, the last one.
+def frame_from_json(body: bytes, *, copies: bool = False) -> pd.DataFrame:
+    """The table of a JSON list of pets; a pet that is there twice is one row, the last one, or
+    with `copies` as many as there are.
 
     Raises ResponseError that names the first pet that cannot be read.
     """
@@ -45,7 +47,7 @@ def frame_from_json(body: bytes) -> pd.DataFrame:
         rows = json.decode_rows(body)
         frame = _frame(json.decode_pets(body) if rows is None else rows)
         del rows
-    return without_duplicates(frame)
+    return frame if copies else without_duplicates(frame)
 
 
 def frame_from_pets(pets: Iterable[Pet]) -> pd.DataFrame:
