@@ -22,6 +22,7 @@ from petsync.sandbox import answer, breakage, images, openapi, pets
 from petsync.sandbox.access import READ, WRITE, Need, refuse_foreign_pages
 from petsync.sandbox.behaviour import Behaviour
 from petsync.sandbox.consent import Consent
+from petsync.sandbox.drift import KEY
 from petsync.sandbox.faults import Hit
 from petsync.sandbox.oauth import AUTHORIZE, METADATA, REVOKE, TOKEN, OAuth
 from petsync.sandbox.refusal import RefusedError
@@ -81,7 +82,8 @@ class _Operation:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.service.requests[self.name] += 1
-        hit = self.service.faults.next(self.name)
+        hit = self.service.faults.next(self.name, scope["query_string"])
+        scope.setdefault("state", {})[KEY] = hit.drift
         if hit.wait:
             await asyncio.sleep(hit.wait)
         try:
@@ -97,6 +99,9 @@ class _Operation:
                 await breakage.do_and_drop(partial(self._answer, hit), scope, receive)
             case "torn":
                 await breakage.tear(partial(self._answer, hit), scope, receive, send)
+            case "html":
+                answered = partial(self._answer, hit)
+                await breakage.do_and_show_a_page(answered, scope, receive, send)
             case _:
                 await self._answer(hit, scope, receive, send)
 

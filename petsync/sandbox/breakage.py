@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["TRANSPORT", "do_and_drop", "drop", "tear"]
+__all__ = ["TRANSPORT", "do_and_drop", "do_and_show_a_page", "drop", "tear"]
 
 TRANSPORT = "petsync.transport"
 """Where the server leaves the connection's transport, in the scope's `state`."""
+
+_PAGE = HTMLResponse("<!doctype html><title>One moment</title><p>We will be back soon.")
 
 
 async def drop(scope: Scope, receive: Receive) -> None:
@@ -24,6 +27,16 @@ async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
 
     await app(scope, receive, swallow)
     await drop(scope, receive)
+
+
+async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Carry the request out, then answer as something in between would: 200, and a web page."""
+
+    async def swallow(_: Message) -> None:
+        return
+
+    await app(scope, receive, swallow)
+    await _PAGE(scope, receive, send)
 
 
 async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:

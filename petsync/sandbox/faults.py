@@ -1,4 +1,4 @@
-"""Faults on demand: slow, refused, dropped and torn answers, repeatable by a seed.
+"""Faults on demand: slow, refused, dropped, torn and false answers, repeatable by a seed.
 
 A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
 
@@ -7,9 +7,15 @@ A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`
     drop_before    the share whose connection ends before anything is done
     drop_after     the share whose connection ends after it was done, without an answer
     torn           the share that is done and answered with half a body
+    html           the share that is done and answered with 200 and a web page
+    twice          of each list, the share of pets that are in it twice
+    stale          of each list, the share of pets that are in it twice, under two names
+    moves          what somebody else does behind the first list by status: pets that get another
+                   status, and pets that go, such as 7:sold+9:
     retry_after    the seconds that a 429 says to wait (1)
     seed           what decides which requests are hit (0)
     only           operations that can be hit, such as addPet+updatePet (all)
+    status         statuses whose lists alone can be hit, such as sold+pending (all requests)
     first          only the first so many requests can be hit (all)
 """
 
@@ -17,11 +23,15 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from petsync.errors import SettingsError
+from petsync.sandbox.drift import NONE, Drift, Move
+from petsync.sandbox.parameters import array
+from petsync.sandbox.refusal import RefusedError
 
 __all__ = ["OPERATIONS", "Faults", "Hit", "Injector", "parse"]
 
@@ -35,11 +45,14 @@ OPERATIONS = (
     "updatePetWithForm",
     "uploadFile",
 )
+_BY_STATUS = "findPetsByStatus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """A specification, read. Shares are from 0 to 1 and at most 1 together."""
+    """A specification, read. Shares are from 0 to 1 and at most 1 together, those of whole answers
+    and those of pets in a list each by themselves.
+    """
 
     latency: float = 0.0
     too_many: float = 0.0
@@ -47,16 +60,30 @@ class Faults:
     drop_before: float = 0.0
     drop_after: float = 0.0
     torn: float = 0.0
+    html: float = 0.0
+    twice: float = 0.0
+    stale: float = 0.0
+    moves: tuple[Move, ...] = ()
     retry_after: int = 1
     seed: int = 0
     only: frozenset[str] = frozenset(OPERATIONS)
+    status: frozenset[str] | None = None
     first: int | None = None
+
+    def can_hit(self, operation: str, query: bytes) -> bool:
+        """Whether a request for the operation, with this query, is one of those to be hit."""
+        if operation not in self.only:
+            return False
+        if self.status is None:
+            return True
+        return operation == _BY_STATUS and not self.status.isdisjoint(_statuses(query))
 
     def hit(self, number: int) -> Hit:
         """What happens to the request of this number (from 1): always the same."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
         wait, draw = (int.from_bytes(half) / 2**64 for half in (digest[:8], digest[8:]))
-        return Hit(self.latency * (0.5 + wait), self._kind(draw))
+        drift = Drift(twice=self.twice, stale=self.stale, seed=self.seed)
+        return Hit(self.latency * (0.5 + wait), self._kind(draw), drift)
 
     def _kind(self, draw: float) -> str | None:
         for kind in _SHARES:
@@ -66,23 +93,26 @@ class Faults:
         return None
 
 
-_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn")
+_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html")
+_COPIES = ("twice", "stale")
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What happens to one request: seconds to wait, and the name of a share in Faults, if any."""
+    """What happens to one request: seconds to wait, the name of a share in Faults, if any, and
+    what is false in a list.
+    """
 
     wait: float = 0.0
     kind: str | None = None
+    drift: Drift = NONE
 
 
 class Injector:
     """Counts the requests that can be hit, and says what happens to each."""
 
     def __init__(self, faults: Faults | None = None) -> None:
-        self._faults = faults
-        self._seen = 0
+        self.set(faults)
 
     @property
     def retry_after(self) -> int:
@@ -92,16 +122,21 @@ class Injector:
     def set(self, faults: Faults | None) -> None:
         """Begin anew with other faults, or with none."""
         self._faults, self._seen = faults, 0
+        self._moves = () if faults is None else faults.moves
 
-    def next(self, operation: str) -> Hit:
+    def next(self, operation: str, query: bytes = b"") -> Hit:
         """What happens to the next request, which asks for `operation`."""
         faults = self._faults
-        if faults is None or operation not in faults.only:
+        if faults is None or not faults.can_hit(operation, query):
             return _NO_HIT
         self._seen += 1
         if faults.first is not None and self._seen > faults.first:
             return _NO_HIT
-        return faults.hit(self._seen)
+        hit = faults.hit(self._seen)
+        if operation == _BY_STATUS and hit.kind is None and self._moves:
+            hit = replace(hit, drift=replace(hit.drift, moves=self._moves))
+            self._moves = ()
+        return hit
 
 
 _NO_HIT = Hit()
@@ -119,9 +154,17 @@ def parse(spec: str) -> Faults:
             raise _refused(item, "it is given twice")
         given[name] = _read(item, name, text)
     faults = Faults(**given)
-    if sum(getattr(faults, share) for share in _SHARES) > 1:
-        raise _refused(spec, "the shares are more than 1 together")
+    for shares in (_SHARES, _COPIES):
+        if sum(getattr(faults, share) for share in shares) > 1:
+            raise _refused(spec, "the shares are more than 1 together")
     return faults
+
+
+def _statuses(query: bytes) -> list[str]:
+    try:
+        return array(query, "status", first_only=False)
+    except RefusedError:
+        return []
 
 
 def _read(item: str, name: str, text: str) -> Any:
@@ -160,12 +203,25 @@ def _operations(text: str) -> frozenset[str]:
     return names
 
 
+def _moves(text: str) -> tuple[Move, ...]:
+    return tuple(map(_move, text.split("+")))
+
+
+def _move(text: str) -> Move:
+    parts = re.fullmatch(r"(-?\d{1,19}):(.*)", text.strip(), re.ASCII)
+    if parts is None:
+        raise ValueError("a pet's id and its new status are needed, such as 7:sold")
+    return int(parts[1]), parts[2]
+
+
 _READERS: dict[str, Callable[[str], Any]] = {
     "latency": _seconds,
-    **dict.fromkeys(_SHARES, _share),
+    **dict.fromkeys((*_SHARES, *_COPIES), _share),
+    "moves": _moves,
     "retry_after": _count,
     "seed": _count,
     "only": _operations,
+    "status": lambda text: frozenset(text.split("+")),
     "first": _count,
 }
 _KNOWN = ", ".join(

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.sandbox import records
 from petsync.sandbox.answer import not_in_xml
+from petsync.sandbox.drift import Drift
 from petsync.sandbox.negotiate import JSON, XML
 from petsync.sandbox.records import BATCH, Selection
 from petsync.sandbox.storage import Storage
@@ -23,8 +24,15 @@ __all__ = ["pets"]
 Batches = Iterable[list[bytes]]
 
 
-def pets(storage: Storage, selection: Selection, media: Sequence[str], shape: xml.Shape) -> ASGIApp:
-    """The selected pets, in the first of `media` that can carry them all.
+def pets(
+    storage: Storage,
+    selection: Selection,
+    media: Sequence[str],
+    shape: xml.Shape,
+    drift: Drift,
+) -> ASGIApp:
+    """The selected pets, in the first of `media` that can carry them all, with the copies that
+    `drift` makes of some.
 
     JSON is put together from the stored text and never decoded; a long list is sent in pieces
     while it is read. Raises RefusedError (406) where XML alone is welcome and cannot carry a pet.
@@ -34,7 +42,7 @@ def pets(storage: Storage, selection: Selection, media: Sequence[str], shape: xm
         kind = _media(connection, selection, media)
         found = records.batches(connection, selection)
         first = next(found, [])
-        rest = chain([first] if first else [], found)
+        rest = map(drift.repeated, chain([first] if first else [], found))
         pieces = _json(rest) if kind == JSON else _xml(rest, shape)
         if len(first) < BATCH:
             return Response(b"".join(pieces), media_type=kind)

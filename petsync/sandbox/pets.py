@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from petsync.model import Pet
 from petsync.sandbox import answer, incoming, listing, parameters, records
 from petsync.sandbox.behaviour import Behaviour
+from petsync.sandbox.drift import drift_of
 from petsync.sandbox.negotiate import FORM, JSON, media_type
 from petsync.sandbox.refusal import RefusedError
 from petsync.sandbox.service import Service
@@ -75,7 +76,12 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     if behaviour.statuses is not None:
         for status in statuses:
             _check_status(status, behaviour)
-    return listing.pets(service.storage, records.by_status(statuses), media, behaviour.shape)
+    selection, drift = records.by_status(statuses), drift_of(request)
+    found = listing.pets(service.storage, selection, media, behaviour.shape, drift)
+    if drift.moves:
+        # Before it is sent, and not in it: a list shows one moment of the store.
+        await service.storage.write(drift.move)
+    return found
 
 
 async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
@@ -86,7 +92,7 @@ async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
     if behaviour.typed_errors and "" in tags:
         raise RefusedError(400, "a tag is empty")
     selection = records.by_tags(tags, once_per_tag=behaviour.once_per_tag)
-    return listing.pets(service.storage, selection, media, behaviour.shape)
+    return listing.pets(service.storage, selection, media, behaviour.shape, drift_of(request))
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:

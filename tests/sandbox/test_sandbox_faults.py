@@ -13,6 +13,7 @@ from petsync.errors import SettingsError
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import Faults, parse
+from petsync.wire import json, xml
 
 REX = {"id": 1, "name": "Rex", "photoUrls": []}
 
@@ -32,6 +33,10 @@ REX = {"id": 1, "name": "Rex", "photoUrls": []}
         ("only=addCat", "addCat"),
         ("seed=1,429=0.1,seed=2", "seed=2"),
         ("429=0.6,503=0.6", "together"),
+        ("twice=0.6,stale=0.6", "together"),
+        ("moves=7", "moves=7"),
+        ("moves=rex:sold", "moves=rex:sold"),
+        ("html=3", "html=3"),
     ],
 )
 def test_errors_name_the_item(spec, named):
@@ -46,9 +51,12 @@ def test_specification():
     """Every item is read; spaces and an empty specification are fine."""
     assert parse("") == Faults()
     assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.2,torn=0.3,"
-                 "retry_after=7,seed=8,first=9,only=addPet+getPetById") == Faults(
+                 "retry_after=7,seed=8,first=9,only=addPet+getPetById,html=0.3,twice=0.4,stale=0.5,"
+                 "status=sold+pending,moves=7:sold+-9:") == Faults(
         latency=0.05, too_many=0.02, unavailable=0.03, drop_before=0.1, drop_after=0.2, torn=0.3,
         retry_after=7, seed=8, first=9, only=frozenset({"addPet", "getPetById"}),
+        html=0.3, twice=0.4, stale=0.5, status=frozenset({"sold", "pending"}),
+        moves=((7, "sold"), (-9, "")),
     )  # fmt: skip
 
 
@@ -123,6 +131,72 @@ def test_broken_connections(broken, kind, is_done, words):
     with pytest.raises(httpx.RemoteProtocolError, match=words):
         httpx.post(f"{broken.url}/pet", json=REX)
     assert [pet.id for pet in broken.pets()] == ([1] if is_done else [])
+
+
+def test_a_page_in_the_answers_place(broken):
+    """The request is carried out, and what comes back is 200 and a web page."""
+    broken.reset()
+    broken.break_with("html=1")
+    answer = httpx.post(f"{broken.url}/pet", json=REX)
+    assert (answer.status_code, answer.headers["content-type"][:9]) == (200, "text/html")
+    assert answer.text.startswith("<!doctype html>")
+    assert [pet.id for pet in broken.pets()] == [1]
+
+
+def listed(broken, query: str, accept: str = "application/json") -> list[tuple[int | None, str]]:
+    """The ids and names of a list, as they come."""
+    answer = httpx.get(f"{broken.url}/pet/{query}", headers={"accept": accept})
+    assert answer.status_code == 200
+    found = json.decode_pets if accept.endswith("json") else xml.decode_pets
+    return [(pet.id, pet.name or "") for pet in found(answer.content)]
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/xml"])
+def test_pets_listed_twice(broken, accept):
+    """A share of every list comes twice: as it is, or under a name that getPetById does not give;
+    the same pets each time, in JSON and in XML, in long lists too.
+    """
+    broken.break_with(None)
+    broken.reset(Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 2501))
+    plain = listed(broken, "findByStatus?status=sold", accept)
+    broken.break_with("twice=0.1,stale=0.2,seed=4")
+    found = listed(broken, "findByStatus?status=sold", accept)
+    assert found == listed(broken, "findByStatus?status=sold", accept)
+    assert list(dict(reversed(found)).items()) == list(reversed(plain))
+    stale = [name for _, name in found if name.endswith(" (as it was)")]
+    assert 400 < len(stale) < 600
+    assert 180 < len(found) - len(plain) - len(stale) < 320
+    assert httpx.get(f"{broken.url}/pet/1").json()["name"] == "p1"
+
+
+def test_pets_on_the_move(broken):
+    """Behind the first list by status, which still has them, pets move to another status, or go."""
+    broken.reset(Pet(id=n, name="x", status="sold", photo_urls=("u",)) for n in (1, 2, 3))
+    broken.break_with("moves=1:pending+2:+9:sold")
+    httpx.get(f"{broken.url}/pet/1")
+    assert len(listed(broken, "findByStatus?status=sold")) == 3
+    assert {pet.id: pet.status for pet in broken.pets()} == {1: "pending", 3: "sold"}
+    broken.put(Pet(id=1, name="x", status="sold"))
+    assert len(listed(broken, "findByStatus?status=sold")) == 2
+    assert {pet.id: pet.status for pet in broken.pets()} == {1: "sold", 3: "sold"}
+
+
+def test_only_some_statuses(broken):
+    """`status` breaks the queries that ask for one of these, and no other request."""
+    broken.reset([Pet(id=1, name="x", status="sold")])
+    broken.break_with("503=1,status=sold+pending")
+    paths = [
+        "findByStatus?status=available",
+        "findByStatus?status=available,sold",
+        "findByStatus?status=available&status=pending",
+        "findByStatus?status=sol%64",
+        "findByStatus?status=%ff",
+        "findByStatus",
+        "findByTags?tags=sold",
+        "1",
+    ]
+    codes = [httpx.get(f"{broken.url}/pet/{path}").status_code for path in paths]
+    assert codes == [200, 503, 503, 503, 400, 400, 200, 200]
 
 
 def test_torn_long_list(broken):
