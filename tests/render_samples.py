@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import msgspec
 import pandas as pd
 
-from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
+from petsync.diff.change import Add, Blocked, Change, Clash, Conflict, Delete, Update
 from petsync.diff.guard import Refusal, Verdict
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report, Result
-from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
 from petsync.model import Category, Pet, Tag
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
 
@@ -63,11 +63,29 @@ CONFLICT = Conflict(
     problem="matches several pets: 3, 8",
     suggestion="Give the row its id.",
 )
+
+
+def clash(column: Column, base: str, sheet: str, store: str) -> Clash:
+    """A field that sheet and store both changed."""
+    return Clash(column=column, base=base, sheet=sheet, store=store)
+
+
+CLASHING = Conflict(
+    row=18,
+    source="Pets!B18",
+    pet_id=17,
+    rule="both-changed",
+    problem="and the store both changed pet 17 since the export: name, status",
+    suggestion="Write the store's value to keep it.",
+    clashes=(clash("name", "Bella", "Bela", "Bellina"), clash("status", "sold", "pending", "")),
+    winner="store",
+)
 OVER = Refusal(
     "delete",
     "2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)",
     "--max-delete 2",
 )
+SILENT = Unanswered("sold", "findPetsByStatus: the service answered 503")
 BLOCKED = Blocked(row=60, source="Pets!C60", problem="The store has no such status.")
 
 
@@ -127,7 +145,11 @@ def hostile_plan(name: str) -> Plan:
         store=name,
         source=name,
         created=name,
-        conflicts=(replace(CONFLICT, source=name, problem=name, suggestion=name),),
+        conflicts=(
+            replace(CONFLICT, source=name, problem=name, suggestion=name),
+            replace(CLASHING, source=name, clashes=(clash("name", name, name + "2", "Rex"),)),
+        ),
+        coverage=Coverage((name,), (Unanswered(name, name),)),
         blocked=(replace(BLOCKED, source=name, problem=name),),
         notes=(name,),
         verdict=Verdict((Refusal("delete", name, name),)),

@@ -12,6 +12,8 @@ from render_samples import (
     CATS,
     HOSTILE,
     MISSING,
+    OVER,
+    SILENT,
     UPDATE,
     finding,
     hostile_plan,
@@ -29,11 +31,20 @@ from rich.cells import cell_len
 
 import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
 from petsync.diff.change import Change
+from petsync.diff.guard import Verdict
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage
 from petsync.model import Pet, Tag
 from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
 
 PLAN = """\
-petsync plan
+Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
+agreement, 3 ignored.
+
+The guard refuses this plan: nothing will be sent
+  x 2 deletes are more than --max-delete 1 lets through (1 of 1,200 pets)
+    --max-delete 2 would let it pass.
+
   store     http://127.0.0.1:1/v2 (1,200 pets)
   sheet     edited.xlsx (878 rows)
   compared  with the store alone: every filled cell counts
@@ -56,7 +67,7 @@ Delete 2 pets
   - 100  Tom                                                    not in the sheet
       sold; Cats
 
-1 conflict: nothing is sent for these rows
+1 conflict: nothing is sent until a person decides
   ! Pets!A12 matches several pets: 3, 8. Give the row its id.
 
 1 row blocked by errors in the sheet
@@ -65,11 +76,9 @@ Delete 2 pets
 Notes
   * Pet 100 (Tom) would be deleted. Look twice.
 
-The guard refuses this plan: nothing will be sent
-  ! 2 deletes are more than --max-delete 1 lets through (1 of 1200 pets)
-
 Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in
-agreement, 3 ignored."""
+agreement, 3 ignored.
+The guard refuses this plan: nothing will be sent"""
 
 REPORT = """\
 petsync run 20261120-093100-4f2a
@@ -199,11 +208,22 @@ def test_a_snapshot_names_few_statuses() -> None:
         (plan_with(rows=5, unchanged=3, ignored=2), "In sync: 3 in agreement, 2 ignored."),
         (plan_with(rows=0), "Nothing to do: the sheet has no rows."),
         (plan_with(ADD), "Plan: 1 to add, 0 to change, 0 to delete; 0 in agreement."),
+        (
+            plan_with(rows=2, unchanged=2, coverage=Coverage(("sold",), (SILENT,))),
+            "In sync: all 2 rows agree with the store, as far as it answered.",
+        ),
     ],
 )
-def test_a_plan_ends_with_its_sum(plan: object, said: str) -> None:
-    """The last line is one sentence that says whether there is anything to do."""
-    assert plan_text(plan).splitlines()[-1] == said
+def test_a_plan_begins_with_its_sum(plan: Plan, said: str) -> None:
+    """The first line is one sentence that says whether there is anything to do."""
+    assert plan_text(plan).splitlines()[0] == said
+
+
+def test_a_long_plan_ends_with_its_sum_too() -> None:
+    """Where the first lines have left the screen the last ones say again what it comes to."""
+    lines = plan_text(replace(large_plan(20), verdict=Verdict((OVER,)))).splitlines()
+    assert lines[-2:] == [lines[0], "The guard refuses this plan: nothing will be sent"]
+    assert plan_text(large_plan(2)).count("Plan: ") == 1
 
 
 def test_a_plan_in_sync_says_nothing_of_the_guard() -> None:
@@ -217,9 +237,7 @@ def test_a_long_plan_is_cut() -> None:
     text = plan_text(large_plan(221), limit=20)
     assert text.count("Pets!B18") == 20
     assert "\n  ... and 201 more\n" in text
-    assert (
-        "All of them: `petsync plan -o plan.html` or .xlsx, or plan.to_frame() in Python." in text
-    )
+    assert "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html`" in text
     assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
 
 
@@ -280,9 +298,11 @@ def test_values_too_long_show_where_they_differ() -> None:
     """Of two long values that begin alike the part that differs is on the line."""
     before = replace(BELLA, name="A very long name indeed, " * 9 + "the first")
     after = replace(before, name="A very long name indeed, " * 9 + "the second")
-    (line,) = shown(replace(UPDATE, fields=("name",), before=before, after=after))
-    assert "the first -> ..." in line
-    assert line.endswith("the second")
+    old, new = shown(replace(UPDATE, fields=("name",), before=before, after=after))
+    assert old.startswith("name: ...")
+    assert old.endswith("the first")
+    assert new.startswith("-> ...")
+    assert new.endswith("the second")
 
 
 def test_tags_that_share_a_name_show_their_ids() -> None:

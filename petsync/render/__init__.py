@@ -1,4 +1,4 @@
-"""Plans, reports, sheets and snapshots as text, HTML, workbooks and JSON.
+"""Plans, reports, sheets and snapshots as text, HTML, Markdown, workbooks and JSON.
 
 Importing this package lets these values show themselves; what that takes is loaded when one does.
 """
@@ -6,9 +6,11 @@ Importing this package lets these values show themselves; what that takes is loa
 from __future__ import annotations
 
 from petsync._show import as_html, as_text
+from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.summary import Summary
 from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
 
@@ -48,6 +50,20 @@ def _snapshot_text(value: Snapshot) -> str:
     return snapshot_text(value)
 
 
+@as_text.register
+def _summary_text(value: Summary) -> str:
+    from petsync.render.text import summary_text
+
+    return summary_text(value)
+
+
+@as_text.register
+def _explanation_text(value: Explanation) -> str:
+    from petsync.render.text import explanations_text
+
+    return explanations_text([value])
+
+
 @as_html.register
 def _plan_html(value: Plan) -> str:
     from petsync.render.html import plan_html
@@ -81,3 +97,17 @@ def _snapshot_html(value: Snapshot) -> str:
     from petsync.render.html import snapshot_html
 
     return snapshot_html(value)
+
+
+@as_html.register
+def _summary_html(value: Summary) -> str:
+    from petsync.render.explain_html import summary_html
+
+    return summary_html(value)
+
+
+@as_html.register
+def _explanation_html(value: Explanation) -> str:
+    from petsync.render.explain_html import explanations_html
+
+    return explanations_html([value])

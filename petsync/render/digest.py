@@ -6,12 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from petsync.diff.change import Change
+from petsync.diff.change import Change, Conflict
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report, Result
 from petsync.table.sheet import Finding, Sheet
 
-__all__ = ["Listing", "changes_by_kind", "findings_by_rule", "first", "results_by_outcome"]
+__all__ = [
+    "Listing",
+    "changes_by_kind",
+    "conflicts_by_winner",
+    "findings_by_rule",
+    "first",
+    "results_by_outcome",
+]
 
 T = TypeVar("T")
 
@@ -38,6 +45,12 @@ def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Chang
     """The changes of each kind: `add`, `update`, `delete`, all three always there."""
     start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
     return _grouped(plan.changes, lambda change: change.kind, limit, start)
+
+
+def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
+    """The conflicts of each winner: nobody (""), `store`, `sheet`, all three always there."""
+    start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
+    return _grouped(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
 def results_by_outcome(report: Report, limit: int | None) -> Mapping[str, Listing[Result]]:

@@ -11,10 +11,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.cells import cell_len
 from rich.text import Text
 
+from petsync.render.marked import Piece
 from petsync.render.visible import shorten, visible, wrap
 from petsync.render.words import SYMBOL, Mark, number
 
-__all__ = ["BLANK", "STYLE", "facts", "heading", "item", "more", "paragraph", "spread"]
+__all__ = [
+    "BLANK",
+    "COME",
+    "GONE",
+    "STYLE",
+    "facts",
+    "flow",
+    "heading",
+    "item",
+    "more",
+    "paragraph",
+    "spread",
+    "styled",
+]
 
 BLANK = Text()
 STYLE: Mapping[Mark, str] = {
@@ -27,15 +41,17 @@ STYLE: Mapping[Mark, str] = {
     "warning": "yellow",
     "applied": "green",
 }
+GONE, COME = "red", "green"
+"""What was and will be no more, and what will be and was not."""
 _INDENT = "  "
 _LONGEST = 1_200
 """So many cells of one paragraph are shown: a name can be a whole book."""
 
 
-def heading(text: str, width: int) -> Iterator[Text]:
-    """A blank line, and the text in bold."""
+def heading(text: str, width: int, *, style: str = "bold") -> Iterator[Text]:
+    """A blank line, and the text, bold where nothing else is asked for."""
     yield BLANK
-    yield from paragraph(text, width, style="bold")
+    yield from paragraph(text, width, style=style)
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
@@ -49,6 +65,26 @@ def item(mark: Mark, text: str, width: int) -> Iterator[Text]:
     lead = f"{_INDENT}{SYMBOL[mark]} "
     for n, line in enumerate(wrap(shorten(text, _LONGEST), width - len(lead))):
         yield Text.assemble((lead if n == 0 else " " * len(lead), STYLE[mark]), line)
+
+
+def flow(label: str, items: Iterable[Text], width: int, *, indent: int) -> Iterator[Text]:
+    """The items behind the label, with a space between them, on as many lines as they need; each
+    item is no wider than a line.
+    """
+    line = Text(" " * indent + label)
+    is_first = True
+    for item in items:
+        if not is_first and line.cell_len + 1 + item.cell_len > width:
+            yield line
+            line, is_first = Text(" " * (indent + 2)), True
+        line = Text.assemble(line, "" if is_first else " ", item)
+        is_first = False
+    yield line
+
+
+def styled(pieces: Iterable[Piece], style: str) -> Text:
+    """The pieces of a text, those that are marked in the style."""
+    return Text.assemble(*((text, style if is_marked else "") for text, is_marked in pieces))
 
 
 def facts(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Text]:

@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.text import Text
 
+from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
+from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.report_lines import report_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines
 from petsync.table.sheet import Sheet
 
-__all__ = ["show_findings", "show_plan", "show_report", "show_snapshot", "terminal_svg"]
+__all__ = [
+    "show_explanations",
+    "show_findings",
+    "show_plan",
+    "show_report",
+    "show_snapshot",
+    "terminal_svg",
+]
 
 _NARROW, _WIDE = 60, 100
 
@@ -25,6 +34,11 @@ _NARROW, _WIDE = 60, 100
 def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
     """Print the plan with the first `limit` rows of each sort."""
     _show(plan_lines(plan, limit=limit, width=_width(console)), console)
+
+
+def show_explanations(explanations: Iterable[Explanation], console: Console) -> None:
+    """Print what becomes of each pet, and why, field by field."""
+    _show(explanation_lines(explanations, width=_width(console)), console)
 
 
 def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:

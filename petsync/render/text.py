@@ -6,21 +6,43 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
+from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.summary import Summary
+from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.report_lines import report_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines, table_lines
+from petsync.render.summary_lines import summary_lines
 from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
 
-__all__ = ["findings_text", "plan_text", "report_text", "snapshot_text", "table_text"]
+__all__ = [
+    "explanations_text",
+    "findings_text",
+    "plan_text",
+    "report_text",
+    "snapshot_text",
+    "summary_text",
+    "table_text",
+]
 
 
 def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
     """The plan with the first `limit` rows of each sort (all where it is None)."""
     return _joined(plan_lines(plan, limit=limit, width=width))
+
+
+def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
+    """What becomes of each pet, and why, field by field."""
+    return _joined(explanation_lines(explanations, width=width))
+
+
+def summary_text(summary: Summary, *, width: int = 80) -> str:
+    """A plan's numbers."""
+    return _joined(summary_lines(summary, width=width))
 
 
 def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:

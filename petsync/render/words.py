@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 from petsync.diff.change import Add, Change, Delete
+from petsync.diff.guard import Refusal
 from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Outcome, Report
 from petsync.model import Pet
@@ -21,9 +22,12 @@ __all__ = [
     "STOPPED",
     "SYMBOL",
     "TO_LOOK_AT",
+    "UNANSWERED",
     "WHERE_TO_SEE_ALL",
+    "WINNERS",
     "Kind",
     "Mark",
+    "Winner",
     "blocked_title",
     "conflicts_title",
     "count",
@@ -37,12 +41,18 @@ __all__ = [
     "report_facts",
     "report_summary",
     "results_title",
+    "scope_facts",
     "sentences",
     "source_of",
+    "unanswered",
+    "way_out",
 ]
 
 Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
 
+Winner = Literal["", "store", "sheet"]
+WINNERS: tuple[Winner, ...] = ("", "store", "sheet")
+"""The sorts of conflicts, what needs a person first: nobody has won, the store, the sheet."""
 Kind = Literal["add", "update", "delete"]
 KINDS: tuple[Kind, ...] = ("add", "update", "delete")
 SYMBOL: Mapping[Mark, str] = {
@@ -75,9 +85,20 @@ TO_LOOK_AT: tuple[Outcome, ...] = ("failed", "unknown", "conflict", "skipped")
 STOPPED = "Why it stopped"
 REFUSED = "The guard refuses this plan: nothing will be sent"
 KEPT = "Guard: the plan keeps every limit."
+UNANSWERED = "The store did not answer all that was asked: this plan is of what it answered"
 WHERE_TO_SEE_ALL = (
-    "All of them: `petsync plan -o plan.html` or .xlsx, or plan.to_frame() in Python."
+    "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in Python "
+    "plan.to_frame()."
 )
+_UNSEEN = (
+    "A pet of this status is in the plan only if a row names it, and none is deleted for being "
+    "in no row."
+)
+_CONFLICTS: Mapping[Winner, str] = {
+    "": "nothing is sent until a person decides",
+    "store": "the store's value stays, the row's other edits are sent",
+    "sheet": "the sheet's value is sent",
+}
 
 
 def number(value: int) -> str:
@@ -130,9 +151,32 @@ def source_of(change: Change) -> str:
     return change.source or ("not in the sheet" if missing else "")
 
 
-def conflicts_title(total: int) -> str:
-    """The heading of `total` conflicts."""
-    return f"{count(total, 'conflict')}: nothing is sent for these rows"
+def conflicts_title(total: int, winner: Winner = "") -> str:
+    """The heading of `total` conflicts that have this winner."""
+    return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
+
+
+def way_out(refusal: Refusal) -> str:
+    """What a person can do about a limit that a plan breaks."""
+    if refusal.override:
+        return f"{refusal.override} would let it pass."
+    return "No option lets it pass."
+
+
+def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What the store was asked in vain, with what went wrong, and what follows from that."""
+    for failed in plan.coverage.failed:
+        asked = visible(failed.asked)
+        if asked.lstrip("-").isdigit():
+            yield (
+                f"pet {asked}: {visible(failed.problem)}",
+                "Nothing is sent for a row that names it.",
+            )
+            continue
+        yield (
+            f"status {asked}: {visible(failed.problem)}",
+            _UNSEEN,
+        )
 
 
 def blocked_title(total: int) -> str:
@@ -156,6 +200,27 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "made", moment(plan.created)
 
 
+def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Of which pets the plan knows, and whether it is a part of one."""
+    if plan.coverage.statuses or plan.coverage.failed:
+        yield "covers", _covered(plan)
+    if plan.left_out:
+        rows = count(plan.left_out, "row")
+        yield "selected", f"a part: the changes of {rows} were left out, or some of them"
+
+
+def _covered(plan: Plan) -> str:
+    failed = {question.asked for question in plan.coverage.failed}
+    asked = [visible(status) for status in plan.coverage.statuses if status not in failed]
+    said = f"pets that are {_either(asked)}" if asked else "nothing"
+    return f"{said}; {count(len(failed), 'question')} without an answer" if failed else said
+
+
+def _either(items: Sequence[str]) -> str:
+    """`available`, `available, pending or sold`."""
+    return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
 def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     """What was brought into agreement, and when."""
     yield "store", visible(report.plan.store)
@@ -167,10 +232,14 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
     """One sentence; `counts` says how many changes of each kind there are."""
     if plan.in_sync:
         return _in_sync(plan)
+    still_open = len(plan.open_conflicts)
+    decided = len(plan.conflicts) - still_open
     rest = ", ".join(
         [
-            *([count(len(plan.conflicts), "conflict")] if plan.conflicts else []),
+            *([count(still_open, "conflict")] if still_open else []),
+            *([f"{count(decided, 'conflict')} that the sheet wins"] if decided else []),
             *([f"{count(len(plan.blocked), 'row')} blocked"] if plan.blocked else []),
+            *([f"{number(plan.left_out)} left out"] if plan.left_out else []),
             *_settled(plan),
         ]
     )
@@ -197,7 +266,8 @@ def _in_sync(plan: Plan) -> str:
     if plan.older or plan.gone:
         return f"Nothing to send: {', '.join(_settled(plan))}."
     rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
-    return f"In sync: {rows} with the store."
+    far = ", as far as it answered" if plan.coverage.failed else ""
+    return f"In sync: {rows} with the store{far}."
 
 
 def _settled(plan: Plan) -> list[str]:

@@ -1,0 +1,104 @@
+"""The changes of a plan as lines: pet by pet, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from petsync.diff.change import Change, Conflict
+from petsync.diff.plan import Plan
+from petsync.render import lines, words
+from petsync.render.detail import Detail, details, traits
+from petsync.render.digest import Listing
+from petsync.render.fit import fitted
+from petsync.render.marked import marked
+from petsync.render.visible import shorten
+
+__all__ = ["Clashing", "change_lines", "clashing"]
+
+_INDENT = 6
+_ARROW = " -> "
+_ITEMS = 12
+
+Clashing = Mapping[int | None, Conflict]
+"""The conflicts about single fields, by their rows."""
+
+
+def clashing(plan: Plan) -> Clashing:
+    """The conflicts of the plan that leave a row's other fields alone."""
+    return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
+
+
+def change_lines(
+    kind: words.Kind, listing: Listing[Change], conflicts: Clashing, width: int
+) -> Iterator[Text]:
+    """The changes of one kind that are shown, under a heading that counts all of them."""
+    if not listing.total:
+        return
+    yield from lines.heading(f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}", width)
+    numbers = _numbers(listing.shown)
+    for number, change in zip(numbers, listing.shown, strict=True):
+        yield from _change(number, change, width)
+        if change.kind == "update" and change.row in conflicts:
+            yield from _partly(conflicts[change.row], width)
+    yield from lines.more(listing.more)
+
+
+def _numbers(changes: Sequence[Change]) -> list[str]:
+    """The ids, aligned at the right."""
+    numbers = ["new" if c.pet_id is None else str(c.pet_id) for c in changes]
+    column = max(map(len, numbers), default=0)
+    return [number.rjust(column) for number in numbers]
+
+
+def _change(number: str, change: Change, width: int) -> Iterator[Text]:
+    pet = words.pet_of(change)
+    yield lines.spread(change.kind, number, words.name_of(pet), words.source_of(change), width)
+    if change.kind == "update":
+        for detail in details(change):
+            yield from _detail(detail, width)
+    elif said := traits(pet):
+        yield from lines.paragraph(said, width, indent=_INDENT)
+
+
+def _partly(conflict: Conflict, width: int) -> Iterator[Text]:
+    fields = ", ".join(clash.column for clash in conflict.clashes)
+    said = {"store": "in conflict, and not sent", "sheet": "in conflict, and sent"}
+    text = f"{said[conflict.winner]}: {fields}"
+    yield from lines.paragraph(text, width, indent=_INDENT, style=lines.STYLE["conflict"])
+
+
+def _detail(detail: Detail, width: int) -> Iterator[Text]:
+    label = f"{detail.column}: "
+    if detail.gone or detail.come:
+        yield from lines.flow(
+            label, _items(detail, width - _INDENT - len(label)), width, indent=_INDENT
+        )
+        return
+    start = " " * _INDENT + label
+    room = width - len(start)
+    if cell_len(detail.before) + len(_ARROW) + cell_len(detail.after) <= room:
+        old, new = _coloured(detail.before, detail.after)
+        yield Text.assemble(start, old, _ARROW, new)
+        return
+    old, new = _coloured(*fitted([detail.before, detail.after], room))
+    yield Text.assemble(start, old)
+    yield Text.assemble(" " * (len(start) - len(_ARROW) + 1), _ARROW[1:], new)
+
+
+def _coloured(before: str, after: str) -> tuple[Text, Text]:
+    old, new = marked(before, after)
+    return lines.styled(old, lines.GONE), lines.styled(new, lines.COME)
+
+
+def _items(detail: Detail, room: int) -> Iterator[Text]:
+    items = [
+        *((f"+{item}", lines.COME) for item in detail.come),
+        *((f"-{item}", lines.GONE) for item in detail.gone),
+    ]
+    for item, style in items[:_ITEMS]:
+        yield Text(shorten(item, room), style)
+    if len(items) > _ITEMS:
+        yield Text(f"and {words.number(len(items) - _ITEMS)} more")

@@ -1,0 +1,48 @@
+"""Explanations and a plan's numbers as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from petsync.diff.explain import Explanation, Reason
+from petsync.diff.summary import Summary
+from petsync.render import explain_words, markup, words
+from petsync.render.markup import cell, element
+from petsync.render.summary_lines import summary_rows
+
+__all__ = ["explanations_html", "summary_html"]
+
+_COLUMNS = ("Field", "Exported", "Sheet", "Store", "Then", "Why")
+
+
+def explanations_html(explanations: Iterable[Explanation]) -> str:
+    """The explanations, one below the other."""
+    return markup.fragment(part for each in explanations for part in _explanation(each))
+
+
+def summary_html(summary: Summary) -> str:
+    """The numbers, each with what it counts, and what they are made up of."""
+    rows = (
+        element("tr", markup.row_head(name) + cell(total, kind="ps-number") + cell(said))
+        for name, total, said in summary_rows(summary)
+    )
+    guard = words.KEPT if summary.ok else f"{words.REFUSED}."
+    table = markup.table(("What", "Number", "Of which"), rows, small=True)
+    return markup.fragment([element("p", markup.text(guard)), table])
+
+
+def _explanation(explanation: Explanation) -> Iterator[str]:
+    yield markup.summary(explain_words.headline(explanation))
+    said = explain_words.why(explanation.rule, explanation.said)
+    yield element("p", markup.text(said)) if said else ""
+    if explanation.fields:
+        yield markup.table(_COLUMNS, map(_reason, explanation.fields))
+
+
+def _reason(reason: Reason) -> str:
+    *texts, after = explain_words.sides(reason)
+    changed = explain_words.changes(reason)
+    then = element("td", element("strong", markup.bdi(after))) if changed else cell(after)
+    why = cell(explain_words.why(reason.rule, reason.said))
+    head = markup.row_head(reason.column)
+    return element("tr", "".join([head, *map(cell, texts), then, why]))

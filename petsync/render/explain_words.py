@@ -1,0 +1,61 @@
+"""What is said of why a plan does with a pet what it does, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from petsync.diff.explain import Explanation, Reason
+from petsync.render.visible import quoted, visible
+from petsync.render.words import Mark
+
+__all__ = ["FATE_MARK", "SIDES", "changes", "headline", "sides", "why"]
+
+SIDES = ("exported", "sheet", "store", "then")
+"""The titles of a field's values: in the base, the sheet, the store, and the store afterwards."""
+_NOTHING = "-"
+_FATE: Mapping[str, str] = {
+    "add": "it will be added",
+    "update": "it will be changed",
+    "delete": "it will be deleted",
+    "conflict": "it is in conflict",
+    "blocked": "nothing is sent, as its row is blocked",
+    "ignored": "nothing is sent, as its row is ignored",
+    "unchanged": "nothing changes",
+    "absent": "there is none",
+}
+FATE_MARK: Mapping[str, Mark] = {
+    "add": "add",
+    "update": "update",
+    "delete": "delete",
+    "conflict": "conflict",
+    "blocked": "blocked",
+}
+"""The sign of a fate; of one that changes nothing, it is that of a note."""
+
+
+def headline(explanation: Explanation) -> str:
+    """Which pet, its row, and what becomes of it: `Pet 17, Bella (Pets!B18): nothing changes.`."""
+    pet = "A new pet" if explanation.pet_id is None else f"Pet {explanation.pet_id}"
+    name = f", {visible(explanation.name)}" if explanation.name else ""
+    where = f" ({visible(explanation.source)})" if explanation.source else ""
+    return f"{pet}{name}{where}: {_FATE[explanation.fate]}."
+
+
+def why(rule: str, said: str) -> str:
+    """The sentence, and the rule's code: `The sheet changed it, the store did not. [edited]`."""
+    return " ".join(part for part in (visible(said), f"[{visible(rule)}]" if rule else "") if part)
+
+
+def sides(reason: Reason) -> tuple[str, str, str, str]:
+    """The field's values under `SIDES`, visible; `-` where there is none."""
+    base, sheet, store = map(_side, (reason.base, reason.sheet, reason.store))
+    return base, sheet, store, _side(reason.after)
+
+
+def changes(reason: Reason) -> bool:
+    """Whether the store would have another value then."""
+    return (reason.store or "") != (reason.after or "")
+
+
+def _side(text: str | None) -> str:
+    return _NOTHING if text is None else quoted(text.replace("\n", " | "))

@@ -1,0 +1,48 @@
+"""A plan's numbers as a few aligned lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from petsync.diff.summary import Summary
+from petsync.render import lines, words
+from petsync.render.visible import visible
+
+__all__ = ["summary_lines", "summary_rows"]
+
+
+def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
+    """The numbers, each with what it counts, and what they are made up of."""
+    rows = list(summary_rows(summary))
+    names = max(cell_len(name) for name, _, _ in rows)
+    column = max(len(total) for _, total, _ in rows)
+    yield Text("petsync plan, in numbers", "bold")
+    for name, total, said in rows:
+        start = f"  {name:<{names}}  {total:>{column}}"
+        style = "dim" if total == "0" else ""
+        room = width - len(start) - 2
+        for n, line in enumerate(lines.paragraph(said, room) if said else [Text()]):
+            yield Text.assemble((start if n == 0 else " " * len(start), style), "  ", line)
+    yield lines.BLANK
+    yield Text(words.KEPT if summary.ok else f"{words.REFUSED}.", "" if summary.ok else "bold red")
+
+
+def summary_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
+    """What is counted, how often, and what of that there is to say; all visible text."""
+    number = words.number
+    fields = ", ".join(f"{visible(name)} {number(n)}" for name, n in summary.fields.items())
+    yield "to add", number(summary.adds), ""
+    yield "to change", number(summary.updates), fields
+    yield "to delete", number(summary.deletes), ""
+    decided = summary.conflicts - summary.open_conflicts
+    won = f"{number(decided)} that the sheet wins" if decided else ""
+    yield "conflicts", number(summary.conflicts), won
+    yield "blocked", number(summary.blocked), "by errors in the sheet" if summary.blocked else ""
+    yield "in agreement", number(summary.unchanged), ""
+    yield "ignored", number(summary.ignored), ""
+    yield "left out", number(summary.left_out), "by a selection" if summary.left_out else ""
+    yield "rows", number(summary.rows), "of the sheet"
+    yield "pets", number(summary.pets), "in the store"
