@@ -25,11 +25,14 @@ URL = "http://127.0.0.1:1/v2"
 NO_LIMITS = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
 
 
-def snapshot_of(pets: Iterable[Pet], *, url: str = URL) -> Snapshot:
-    """A snapshot of these pets, sorted by id."""
+def snapshot_of(
+    pets: Iterable[Pet], *, url: str = URL, coverage: Coverage | None = None
+) -> Snapshot:
+    """A snapshot of these pets, sorted by id; their statuses are covered, if not said otherwise."""
     frame = frame_from_pets(sorted(pets, key=lambda pet: pet.id or 0))
     taken = datetime(2026, 11, 20, tzinfo=UTC)
-    return Snapshot(frame=frame, coverage=Coverage(STANDARD.statuses), source=url, taken_at=taken)
+    covered = coverage or Coverage((*STANDARD.statuses, *frame["status"].dropna().unique()))
+    return Snapshot(frame=frame, coverage=covered, source=url, taken_at=taken)
 
 
 def sheet_of(pets: Iterable[Pet], *, action: str = "merge", **more: Any) -> Sheet:
@@ -90,18 +93,25 @@ def plan_of(
     delete_missing: bool = False,
     match_on: tuple[Any, ...] = (),
     two_way: bool = False,
+    on_conflict: Any = "store",
     guard: Guard = NO_LIMITS,
+    coverage: Coverage | None = None,
     **more: Any,
 ) -> Plan:
     """The plan for a store of these pets; `elsewhere` are pets that only getPetById knows."""
-    snapshot = snapshot_of(pets)
+    snapshot = snapshot_of(pets, coverage=coverage)
     found = {i: (elsewhere or {}).get(i) for i in unproved(sheet.frame, snapshot.frame)}
     return compare(
         snapshot,
         sheet,
         found=found,
         created="2026-11-20T00:00:00+00:00",
-        options=PlanOptions(delete_missing=delete_missing, match_on=match_on, two_way=two_way),
+        options=PlanOptions(
+            delete_missing=delete_missing,
+            match_on=match_on,
+            two_way=two_way,
+            on_conflict=on_conflict,
+        ),
         guard=guard,
         **more,
     )

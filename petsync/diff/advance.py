@@ -11,14 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Delete
 from petsync.diff.report import Report
 from petsync.diff.rows import Row, said_rows
-from petsync.diff.since import Since
-from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet
 from petsync.table.base import Base
 from petsync.table.columns import Column
@@ -75,9 +74,19 @@ def _edited(sheet: Sheet, report: Report, base: Base) -> Iterator[Row]:
     stuck = {result.row for result in report.results if result.outcome != "applied"}
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
-    edited = Since(base, Vocabulary(base.frame)).edited(rows)
+    edited = _edited_since(rows, base)
     rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
     yield from said_rows(rows, align.positions(rows["id"], base.frame))
+
+
+def _edited_since(rows: pd.DataFrame, base: Base) -> align.Mask:
+    """Which rows say anything that the base does not; rows that it lacks do."""
+    places = align.positions(rows["id"], base.frame)
+    result = places < 0
+    at = np.flatnonzero(~result)
+    masks = align.differences(rows, at, base.frame, places[at])
+    result[at] = np.logical_or.reduce(list(masks.values()))
+    return result
 
 
 def _identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:

@@ -1,34 +1,42 @@
-"""Which pet of the snapshot each row of a sheet is about, and which pairs may differ at all.
+"""Which pet of the snapshot each row of a sheet is about, and in which units the two may differ.
 
-Both are whole-column operations: at a million rows only the rows that are left over are looked
-at one by one.
+Both are whole-column operations: at a million rows only the cells that are not plainly equal are
+looked at one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from petsync.diff.fields import normal
-from petsync.model import Tag
+from petsync.diff.fields import folded, normal
+from petsync.diff.tags import same_tags
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.table.columns import Column
 
-__all__ = ["may_differ", "positions", "unproved"]
+__all__ = ["Mask", "Positions", "differences", "positions", "unproved"]
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
 
+_BLOCK = 4_096
+"""So many lists are compared at once: their items are still in the processor's cache then."""
+
 
 def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
     """For each id its row in `pets`, -1 where it is missing or not there."""
-    known = pd.Index(pets["id"].to_numpy(dtype=np.int64))
+    known = pets["id"].to_numpy(dtype=np.int64)
     given = ids.notna().to_numpy()
+    if given.all():
+        return _found(ids.to_numpy(dtype=np.int64), known)
     found = np.full(len(ids), -1, dtype=np.intp)
-    found[given] = known.get_indexer(ids[given].to_numpy(dtype=np.int64))
+    found[given] = _found(ids[given].to_numpy(dtype=np.int64), known)
     return found
 
 
@@ -41,63 +49,109 @@ def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     return [int(identity) for identity in absent.unique()]
 
 
-def may_differ(rows: pd.DataFrame, pets: pd.DataFrame) -> Mask:
-    """Which rows say anything that the pet at the same place does not; a few say so wrongly."""
-    different = np.zeros(len(rows), dtype=bool)
-    for column, compare in _COMPARE.items():
-        if column in rows:
-            different |= compare(rows[column], pets[column])
-    return different
-
-
-def _texts(said: pd.Series[Any], old: pd.Series[Any]) -> Mask:
-    left, right = said.to_numpy(dtype=object), old.to_numpy(dtype=object)
-    unequal = np.flatnonzero(said.notna().to_numpy() & (left != right))
-    result = np.zeros(len(left), dtype=bool)
-    for n in unequal:
-        result[n] = normal(left[n]) != normal(right[n] if isinstance(right[n], str) else "")
+def differences(
+    rows: pd.DataFrame, at: Positions, pets: pd.DataFrame, places: Positions
+) -> dict[Unit, Mask]:
+    """For each unit, which of the rows `at` say something else than the pets at the `places`
+    beside them. Exact but for a category, of which name and id may contradict each other.
+    """
+    result: dict[Unit, Mask] = {}
+    for unit in UNITS:
+        masks = [
+            _COMPARE[column](_taken(rows, column, at), pets[column], places)
+            for column in COLUMNS_OF[unit]
+            if column in rows
+        ]
+        result[unit] = np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
     return result
 
 
-def _numbers(said: pd.Series[Any], old: pd.Series[Any]) -> Mask:
-    equal = (said == old.set_axis(said.index)).fillna(False).to_numpy(dtype=bool)
-    unequal: Mask = said.notna().to_numpy() & ~equal
+def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
+    if not len(known) or not _rises(known) or not _rises(ids):
+        return pd.Index(known).get_indexer(pd.Index(ids))
+    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    return np.where(known[places] == ids, places, -1)
+
+
+def _rises(ids: npt.NDArray[np.int64]) -> bool:
+    return bool((ids[1:] > ids[:-1]).all())
+
+
+def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> pd.Series[Any]:
+    """The column at these rows; no copy where they follow each other."""
+    if len(at) and at[-1] - at[0] + 1 == len(at):
+        return rows[column].iloc[at[0] : at[-1] + 1]
+    return rows[column].iloc[at]
+
+
+def _texts(
+    meaning: Callable[[str | None], str],
+) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
+    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+        left, right = _arrow(said), _arrow(old).take(pa.array(places))
+        unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
+        mask = _bools(pc.and_(pc.is_valid(left), unequal))
+        where = np.flatnonzero(mask)
+        pairs = zip(
+            left.take(pa.array(where)).to_pylist(),
+            right.take(pa.array(where)).to_pylist(),
+            strict=True,
+        )
+        mask[where] = [meaning(one) != meaning(other) for one, other in pairs]
+        return mask
+
+    return compare
+
+
+def _numbers(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+    given, there = said.notna().to_numpy(), old.notna().to_numpy()[places]
+    left = said.to_numpy(dtype=np.int64, na_value=0)
+    right = old.to_numpy(dtype=np.int64, na_value=0)[places]
+    unequal: Mask = given & (~there | (left != right))
     return unequal
 
 
-def _tags(said: pd.Series[Any], old: pd.Series[Any]) -> Mask:
-    return _pairs(said, old, _other_tags)
+def _lists(
+    same: Callable[[Any, Any], bool],
+) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
+    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+        left, right = said.to_numpy(dtype=object), old.to_numpy(dtype=object)
+        result = np.zeros(len(left), dtype=bool)
+        for start, mine, theirs in _blocks(left, right, places):
+            for n in np.flatnonzero(mine != theirs):
+                one = mine[n]
+                result[start + n] = isinstance(one, list) and not same(one, theirs[n])
+        return result
+
+    return compare
 
 
-def _photos(said: pd.Series[Any], old: pd.Series[Any]) -> Mask:
-    return _pairs(said, old, lambda left, right: left != right)
+def _blocks(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], places: Positions
+) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    for start in range(0, len(left), _BLOCK):
+        end = start + _BLOCK
+        yield start, left[start:end], right[places[start:end]]
 
 
-def _pairs(said: pd.Series[Any], old: pd.Series[Any], other: Callable[[Any, Any], bool]) -> Mask:
-    pairs = zip(said.tolist(), old.tolist(), strict=True)
-    return np.fromiter(
-        (isinstance(left, list) and other(left, right) for left, right in pairs),
-        dtype=bool,
-        count=len(said),
-    )
+def _same_photos(said: Sequence[str], old: Sequence[str]) -> bool:
+    return list(dict.fromkeys(said)) == list(dict.fromkeys(old))
 
 
-def _other_tags(said: Sequence[Tag], old: Sequence[Tag]) -> bool:
-    if said == old:
-        return False
-    if len(said) != len(old):
-        return True
-    return any(
-        left.name != right.name or (left.id is not None and left.id != right.id)
-        for left, right in zip(said, old, strict=True)
-    )
+def _arrow(texts: pd.Series[Any]) -> Any:
+    array = pa.array(texts, from_pandas=True)
+    return array.cast(pa.large_string()) if array.type != pa.large_string() else array
 
 
-_COMPARE: dict[Column, Callable[[pd.Series[Any], pd.Series[Any]], Mask]] = {
-    "name": _texts,
-    "status": _texts,
-    "category": _texts,
+def _bools(mask: Any) -> Mask:
+    return np.array(mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask)
+
+
+_COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]] = {
+    "name": _texts(normal),
+    "status": _texts(folded),
+    "category": _texts(normal),
     "category_id": _numbers,
-    "tags": _tags,
-    "photo_urls": _photos,
+    "tags": _lists(same_tags),
+    "photo_urls": _lists(_same_photos),
 }

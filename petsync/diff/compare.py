@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from petsync.diff import align
 from petsync.diff.change import Blocked, Change
-from petsync.diff.decide import Decisions
-from petsync.diff.guard import Guard
+from petsync.diff.decide import Decisions, Found
+from petsync.diff.guard import Guard, Verdict
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.sentinel import Sentinels
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
-from petsync.model import Pet
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
@@ -32,7 +32,7 @@ def compare(
     snapshot: Snapshot,
     sheet: Sheet,
     *,
-    found: Mapping[int, Pet | None],
+    found: Found,
     created: str,
     options: PlanOptions = _DEFAULT_OPTIONS,
     guard: Guard = _DEFAULT_GUARD,
@@ -49,13 +49,10 @@ def compare(
     base = base_of(sheet, snapshot.source, two_way=options.two_way)
     decisions = Decisions(snapshot, sheet, found, options, profile, base)
     decided = decisions.changes()
-    deletes, moved, notes = missing(
-        snapshot, decisions.named, decisions.uncertain, decided, options, base
-    )
-    changes: list[Change] = sorted([*decided, *deletes], key=_order)
-    kinds = Counter(change.kind for change in changes)
-    rows = len(sheet.frame) + len(sheet.blocked)
-    return Plan(
+    gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
+    changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
+    watched = Sentinels.of(guard.sentinels, snapshot, base)
+    plan = Plan(
         created=created,
         store=snapshot.source,
         profile=profile.name,
@@ -66,24 +63,21 @@ def compare(
         options=options,
         guard=guard,
         changes=tuple(changes),
-        conflicts=(*decisions.conflicts, *moved),
+        conflicts=(*decisions.conflicts, *gone.conflicts),
         blocked=_blocked(sheet),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
         older=tuple(sorted(decisions.remarks.older)),
         gone=tuple(sorted(decisions.remarks.gone)),
-        ignored=decisions.ignored,
-        rows=rows,
+        ignored=decisions.sides.ignored,
+        rows=len(sheet.frame) + len(sheet.blocked),
         pets=len(snapshot),
-        notes=(*_silent(sheet, base), *_warned(sheet), *decisions.notes(), *notes),
-        verdict=guard.judge(
-            pets=len(snapshot),
-            rows=rows,
-            adds=kinds["add"],
-            updates=kinds["update"],
-            deletes=kinds["delete"],
-        ),
+        notes=(*_silent(sheet, base), *_warned(sheet), *decisions.notes(), *gone.notes),
+        coverage=snapshot.coverage,
+        sentinels=watched.pets,
+        verdict=Verdict(watched.refusals(changes)),
     )
+    return plan.judged()
 
 
 def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:

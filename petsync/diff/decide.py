@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from petsync.diff import align
-from petsync.diff.change import Add, Change, Conflict, Delete, Update
-from petsync.diff.fields import content, differing, normal
-from petsync.diff.match import Candidates
-from petsync.diff.merge import contradiction, merged, nameless
+from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
+from petsync.diff.contrast import both_sides
+from petsync.diff.fields import content, differing, normal, stated
+from petsync.diff.judge import Judge, Judgement
+from petsync.diff.match import Candidates, names_among
+from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
-from petsync.diff.remarks import Remarks
-from petsync.diff.rows import Row, said_rows
-from petsync.diff.since import Since
-from petsync.diff.snapshot import Snapshot
+from petsync.diff.remarks import Remarks, is_converted
+from petsync.diff.rows import Row
+from petsync.diff.sides import Sides
+from petsync.diff.snapshot import Snapshot, Unanswered
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.profile import ServiceProfile
@@ -29,109 +27,106 @@ from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Decisions"]
+__all__ = ["Decisions", "Found"]
 
-_NEW = Pet()
+Found = Mapping[int, Pet | Unanswered | None]
+"""What getPetById says of ids that the snapshot lacks: the pet, None for a 404, or no answer."""
+
+
+class _Held(Exception):  # noqa: N818 - a decision on its way up, no error
+    """The row is held whole: a conflict."""
+
+    def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
+        super().__init__(problem)
+        self.rule, self.problem, self.suggestion = rule, problem, suggestion
+        self.pet_id = pet_id
 
 
 class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
-    After `changes()`: `conflicts`, `unchanged` and `ignored` (numbers of rows), `named` (the
-    places in the snapshot of the pets that rows mean), `uncertain` (the addresses of rows that may
-    mean any pet: blocked, ignored or in conflict, and without an id), `remarks` and `notes()`.
+    After `changes()`: `conflicts`, `unchanged` (a number of rows), `sides.named` (which pets rows
+    mean), `uncertain` (the addresses of rows that may mean any pet: blocked, ignored or in
+    conflict, and without an id), `remarks` and `notes()`.
     """
 
     def __init__(
         self,
         snapshot: Snapshot,
         sheet: Sheet,
-        found: Mapping[int, Pet | None],
+        found: Found,
         options: PlanOptions,
         profile: ServiceProfile,
         base: Base | None = None,
     ) -> None:
-        self._pets, self._sheet, self._found = snapshot.frame, sheet, found
-        self._options, self._profile = options, profile
-        self._vocabulary = Vocabulary(snapshot.frame)
-        self._since = Since(base, self._vocabulary)
-        frame = sheet.frame
-        places = align.positions(frame["id"], self._pets) if "id" in frame else _nowhere(frame)
-        active = (frame["action"] != "ignore").to_numpy(dtype=bool)
-        self._rows, self._places = frame[active], places[active]
-        self.named = {int(place) for place in places if place >= 0} | self._blocked_places()
-        self.ignored = int((~active).sum())
-        self.uncertain = [*_untrusted(sheet), *self._ignored_without_id(active)]
-        self.unchanged = 0
+        self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
+        self.vocabulary = Vocabulary(snapshot.frame)
+        self.judge = Judge(self.vocabulary, sheet_wins=options.on_conflict == "sheet")
+        self.sides = Sides(sheet, snapshot.frame, base)
+        self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
+        self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
-        self.remarks = Remarks()
+        self.remarks = Remarks(older=list(self.sides.older))
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
-        return [change for row in self._left_over() if (change := self._decide(row)) is not None]
+        changes = []
+        for row in self.sides.rows():
+            try:
+                change = self._decide(row)
+            except _Held as held:
+                self._hold(row, held)
+            else:
+                changes.append(change)
+        return [change for change in changes if change is not None]
 
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""
-        known = self._pets["category"].dropna().unique()
+        known = self.sides.pets["category"].dropna().unique()
         yield from self.remarks.notes(self._sheet.address, known)
 
-    def _blocked_places(self) -> set[int]:
-        ids = pd.Series(sorted(self._sheet.blocked_ids), dtype="Int64")
-        return {int(place) for place in align.positions(ids, self._pets) if place >= 0}
-
-    def _ignored_without_id(self, active: align.Mask) -> list[str]:
+    def _ignored_without_id(self) -> list[str]:
         frame = self._sheet.frame
         lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
-        return [self._sheet.address(row) for row in frame.index[~active & lacking].tolist()]
-
-    def _left_over(self) -> Iterator[Row]:
-        """The rows that may be anything but in agreement with their pet."""
-        placed = self._places >= 0
-        compared = placed & self._rows["action"].isin(("merge", "update", "add")).to_numpy()
-        rows, pets = self._rows[compared], self._pets.iloc[self._places[compared]]
-        left = np.ones(len(self._rows), dtype=bool)
-        differ = align.may_differ(rows, pets)
-        edited = self._since.edited(rows[differ])
-        self._note_older(rows[differ][~edited], self._places[compared][differ][~edited])
-        differ[differ] = edited
-        left[compared] = differ
-        self.unchanged += int((~left).sum())
-        return said_rows(self._rows[left], self._places[left])
-
-    def _note_older(self, rows: pd.DataFrame, places: align.Positions) -> None:
-        self.remarks.older += [
-            row.number
-            for row in said_rows(rows, places)
-            if self._lacks(row, self._pet_at(row.place))
-        ]
+        ignored = frame.index[~self.sides.active & lacking].tolist()
+        return [self._sheet.address(row) for row in ignored]
 
     def _decide(self, row: Row) -> Change | None:
+        """The row's change; raises _Held where a person has to decide."""
         if row.pet_id is not None:
-            pet = self._pet_at(row.place) if row.place >= 0 else self._found.get(row.pet_id)
-            return self._on(row, pet)
+            return self._on(row, self._pet_of(row, row.pet_id))
         if row.action == "add":
             return self._add(row)
         matches = self._candidates.agreeing(row.said) if self._options.match_on else []
         if len(matches) > 1:
             ids = ", ".join(str(pet.id) for _, pet in matches[:5])
-            return self._conflict(row, f"matches several pets: {ids}", "Give the row its id.")
+            problem = f"matches several pets: {ids}"
+            raise _Held("matches-several", problem, "Give the row its id.")
         if matches:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
 
+    def _pet_of(self, row: Row, pet_id: int) -> Pet | None:
+        if row.place >= 0:
+            return self.sides.pet(row.place)
+        pet = self._found.get(pet_id)
+        if isinstance(pet, Unanswered):
+            problem = f"names pet {pet_id}, which could not be looked up: {pet.problem}"
+            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+        return pet
+
     def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
-        if place in self.named:
+        if self.sides.named[place]:
             problem = f"matches pet {pet.id}, which another row means already"
-            return self._conflict(row, problem, "Give each row its id.", pet.id)
+            raise _Held("claimed-twice", problem, "Give each row its id.", pet.id)
         self._recognise(row, place, pet)
         return self._on(row, pet)
 
     def _without_match(self, row: Row) -> Change | None:
         if row.action in ("update", "delete"):
-            return self._conflict(
-                row, f"is to {row.action} a pet, but has no id", "Give the row the pet's id."
-            )
-        taken = self._candidates.take_identical(row.said, self._vocabulary)
+            problem = f"is to {row.action} a pet, but has no id"
+            raise _Held("no-id", problem, "Give the row the pet's id.")
+        taken = self._candidates.take_identical(row.said, self.vocabulary)
         if taken is None:
             return self._add(row)
         place, pet = taken
@@ -140,13 +135,13 @@ class Decisions:
         return self._agrees()
 
     def _recognise(self, row: Row, place: int, pet: Pet) -> None:
-        self.named.add(place)
+        self.sides.named[place] = True
         if pet.id is not None:
             self.remarks.recognised[row.number] = pet.id
 
     def _on(self, row: Row, pet: Pet | None) -> Change | None:
         """The change of a row whose pet is known, or known not to be there."""
-        old = self._since.pet(row.pet_id if pet is None else pet.id)
+        old = self.sides.exported(row.pet_id if pet is None else pet.id)
         if pet is None:
             return self._on_nothing(row, old)
         if row.action == "delete":
@@ -158,13 +153,14 @@ class Decisions:
             return self._agrees()
         if row.action == "update":
             problem = f"is to update pet {row.pet_id}, which the store does not have"
-            return self._conflict(row, problem, "Correct the id, or write `add`.", row.pet_id)
+            hint = "Correct the id, or write `add`."
+            raise _Held("no-such-pet", problem, hint, row.pet_id)
         if row.action == "add" or old is None:
             return self._add(row)
-        if self._since.edits(old, row.said):
+        if self.judge.edits(row.said, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
             hint = "Write `add` in the action column to add it again, or take the row out."
-            return self._conflict(row, problem, hint, row.pet_id)
+            raise _Held("gone-edited", problem, hint, row.pet_id)
         self.remarks.gone.append(row.number)
         return self._agrees()
 
@@ -174,87 +170,98 @@ class Decisions:
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
                 "the export"
             )
-            return self._conflict(row, problem, "Export afresh, and decide again.", pet.id)
+            raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
         return Delete(row=row.number, source=self._source(row), before=pet)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
-        whole = row
-        if old is not None:
-            row = replace(row, said=self._edits(row.said, old, pet))
-        after = merged(pet, row.said, self._vocabulary)
-        fields = differing(pet, after)
-        self._mind(row)
-        if not fields:
-            if row is not whole and self._lacks(whole, pet):
+        judged = self.judge.judge(row.said, pet, old, row.units)
+        edits = self.judge.edits(row.said, old) if "category" in row.units else row.said
+        if "category" in row.units and contradiction(edits, self.vocabulary):
+            self.remarks.by_name.append(row.number)
+        if not judged.fields and not judged.clashes:
+            if any(rule == "not-edited" for _, rule in judged.rules):
                 self.remarks.older.append(row.number)
             return self._agrees()
-        if old is not None and (clashes := self._since.clashes(old, pet, after, row.said)):
-            return self._clash(whole, pet, clashes)
-        if nameless(pet.category, row.said, self._vocabulary):
-            return self._nameless(row, pet.id)
-        if row.action == "add":
-            problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(fields)}"
-            return self._conflict(
-                row, problem, "Write `update`, or leave the action blank.", pet.id
-            )
-        if not normal(after.status) and "status" in fields:
-            problem = "would have no status, and no query of the service could find it"
-            return self._conflict(row, problem, self._a_status(), pet.id)
-        self._mind_category(row, fields)
-        if old is not None and _is_converted(old.name, row.said.get("name")):
+        self._check(row, pet, judged, edits)
+        if judged.clashes:
+            self._clash(row, pet, judged.clashes)
+        if not judged.fields:
+            return None
+        self._mind_category(row, judged.fields)
+        if old is not None and "name" in judged.fields and is_converted(old.name, row.said["name"]):
             self.remarks.converted[row.number] = (str(old.name), row.said["name"])
-        source = self._source(row, next((c for c in fields if c in row.said), fields[0]))
-        return Update(row=row.number, source=source, fields=fields, before=pet, after=after)
+        return Update(
+            row=row.number,
+            source=self._source(row, next(c for c in judged.fields if c in row.said)),
+            fields=judged.fields,
+            before=pet,
+            after=judged.after,
+        )
 
-    def _lacks(self, row: Row, pet: Pet) -> tuple[Column, ...]:
-        return differing(pet, merged(pet, row.said, self._vocabulary))
+    def _check(self, row: Row, pet: Pet, judged: Judgement, edits: Said) -> None:
+        """Raise _Held where the row asks for what cannot be meant."""
+        if "category" in row.units and nameless(pet.category, edits, self.vocabulary):
+            raise self._nameless(row, pet.id)
+        if row.action == "add":
+            differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
+            problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
+            raise _Held("exists", problem, "Write `update`, or leave the action blank.", pet.id)
+        if "status" in judged.fields and not normal(judged.after.status):
+            problem = "would have no status, and no query of the service could find it"
+            raise _Held("no-status", problem, self._a_status(), pet.id)
 
-    def _edits(self, said: Mapping[Column, Any], old: Pet, pet: Pet) -> dict[Column, Any]:
-        edits = self._since.edits(old, said)
-        if "tags" in edits:
-            edits["tags"] = self._since.merge_tags(old, pet, edits["tags"])
-        return edits
-
-    def _clash(self, row: Row, pet: Pet, clashes: list[str]) -> Change | None:
-        problem = f"and the store both changed pet {pet.id} since the export: {'; '.join(clashes)}"
-        hint = "Write the store's value to keep it, or export afresh and change it there."
-        return self._conflict(row, problem, hint, pet.id)
+    def _clash(self, row: Row, pet: Pet, clashes: tuple[Clash, ...]) -> None:
+        both = "; ".join(map(both_sides, clashes))
+        problem = f"and the store both changed pet {pet.id} since the export: {both}"
+        hint = (
+            "The sheet's value is sent."
+            if self.judge.sheet_wins
+            else "The store's value stays. Write it into the sheet to agree, or let the sheet win "
+            "(--on-conflict sheet)."
+        )
+        self.conflicts.append(
+            Conflict(
+                row=row.number,
+                source=self._source(row, _column(clashes[0].column, row.said)),
+                pet_id=pet.id,
+                rule="both-changed",
+                problem=problem,
+                suggestion=hint,
+                clashes=clashes,
+                winner=self._options.on_conflict,
+            )
+        )
 
     def _add(self, row: Row) -> Change | None:
-        after = merged(Pet(id=row.pet_id), row.said, self._vocabulary)
+        after = merged(Pet(id=row.pet_id), row.said, self.vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
-            return self._conflict(
-                row, "would be a new pet without a name", "Give it a name, or the id of its pet."
-            )
+            hint = "Give it a name, or the id of its pet."
+            raise _Held("no-name", "would be a new pet without a name", hint)
         if not normal(after.status):
-            return self._conflict(
-                row,
-                "would be a new pet without a status, which no query of the service could find",
-                self._a_status(),
+            problem = (
+                "would be a new pet without a status, which no query of the service could find"
             )
-        if nameless(None, row.said, self._vocabulary):
-            return self._nameless(row)
-        self._mind(row)
-        fields = differing(_NEW, after)
+            raise _Held("no-status", problem, self._a_status())
+        if nameless(None, row.said, self.vocabulary):
+            raise self._nameless(row)
+        if contradiction(row.said, self.vocabulary):
+            self.remarks.by_name.append(row.number)
+        fields = stated(after)
         self._mind_category(row, fields)
         alike = 0 if row.pet_id is not None else self._alike[content(after)]
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
 
-    def _nameless(self, row: Row, pet_id: int | None = None) -> Change | None:
+    def _nameless(self, row: Row, pet_id: int | None = None) -> _Held:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
-        return self._conflict(row, problem, "Write the category's name as well.", pet_id)
+        return _Held("no-category-name", problem, "Write the category's name as well.", pet_id)
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
 
-    def _mind(self, row: Row) -> None:
-        if contradiction(row.said, self._vocabulary):
-            self.remarks.by_name.append(row.number)
-
     def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
         name = row.said.get("category")
-        is_new = "category" in fields and name and self._vocabulary.category_named(name) is None
+        is_new = "category" in fields and name and self.vocabulary.category_named(name) is None
         if is_new and normal(name):
             self.remarks.categories.setdefault(str(name), []).append(row.number)
 
@@ -262,56 +269,46 @@ class Decisions:
         self.unchanged += 1
         return None
 
-    def _conflict(
-        self, row: Row, problem: str, suggestion: str, pet_id: int | None = None
-    ) -> Change | None:
+    def _hold(self, row: Row, held: _Held) -> None:
         if row.pet_id is None:
             self.uncertain.append(self._source(row))
         self.conflicts.append(
             Conflict(
                 row=row.number,
                 source=self._source(row),
-                pet_id=pet_id,
-                problem=problem,
-                suggestion=suggestion,
+                pet_id=held.pet_id,
+                rule=held.rule,
+                problem=held.problem,
+                suggestion=held.suggestion,
             )
         )
-        return None
 
     def _source(self, row: Row, column: Column = "id") -> str:
         return self._sheet.address(row.number, column)
 
-    def _pet_at(self, place: int) -> Pet:
-        return pets_from_frame(self._pets.iloc[[place]])[0]
-
     @cached_property
     def _alike(self) -> Counter[Hashable]:
         """How many pets of the snapshot say the same, for each name that a row without id has."""
-        wanted = self._pets["name"].map(normal).isin(self._free_names).to_numpy(dtype=bool)
-        return Counter(content(pet) for pet in pets_from_frame(self._pets[wanted]))
+        pets = self.sides.pets
+        wanted = names_among(pets["name"], self._free_names)
+        return Counter(content(pet) for pet in pets_from_frame(pets[wanted]))
 
     @cached_property
     def _free_names(self) -> set[str]:
-        rows = self._rows
+        rows = self._sheet.frame[self.sides.active]
         free = rows[rows["id"].isna()] if "id" in rows else rows
         return set(free["name"].dropna().map(normal)) if "name" in rows else set()
 
     @cached_property
     def _candidates(self) -> Candidates:
-        places = range(len(self._pets))
-        free = [p for p in places if self._options.match_on or p not in self.named]
-        return Candidates(self._pets, free, self._free_names, self._options.match_on)
+        on = self._options.match_on
+        free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
+        return Candidates(self.sides.pets, free, self._free_names, on)
 
 
-def _is_converted(old: str | None, new: str | None) -> bool:
-    """Whether the new name is what a spreadsheet program makes of the old one: 7 of 007, TRUE of
-    True.
-    """
-    if not old or not new or old == new:
-        return False
-    if new in ("TRUE", "FALSE"):
-        return old.casefold() == new.casefold()
-    return old.isdecimal() and old.lstrip("0") == new
+def _column(column: Column, said: Said) -> Column:
+    """The column of a clash that the row says something in."""
+    return "category_id" if column == "category" and column not in said else column
 
 
 def _untrusted(sheet: Sheet) -> list[str]:
@@ -325,7 +322,3 @@ def _untrusted(sheet: Sheet) -> list[str]:
     ]
     rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}
     return findings + [sheet.address(row) for row in sheet.unidentified if row not in rows]
-
-
-def _nowhere(frame: pd.DataFrame) -> align.Positions:
-    return np.full(len(frame), -1, dtype=np.intp)

@@ -9,12 +9,19 @@ from petsync.model import Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS, Column
 
-__all__ = ["cell", "content", "differing", "key", "normal", "same", "tag_key"]
+__all__ = ["cell", "content", "differing", "folded", "key", "normal", "same", "stated", "tag_key"]
 
 
 def normal(text: str | None) -> str:
     """Text as it is compared: in NFC, without outer white space; missing text is empty."""
-    return unicodedata.normalize("NFC", text).strip() if text else ""
+    if not text:
+        return ""
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
+
+
+def folded(text: str | None) -> str:
+    """A status as it is compared: normal, without regard to case."""
+    return normal(text).casefold()
 
 
 def cell(pet: Pet | None, column: Column) -> str:
@@ -25,6 +32,11 @@ def cell(pet: Pet | None, column: Column) -> str:
 def differing(before: Pet, after: Pet) -> tuple[Column, ...]:
     """The columns in which two pets differ, in the table's order; `id` is no field."""
     return tuple(c for c in COLUMNS if c != "id" and not same(before, after, c))
+
+
+def stated(pet: Pet) -> tuple[Column, ...]:
+    """The columns in which the pet has anything, in the table's order; `id` is no field."""
+    return differing(_NOTHING, pet)
 
 
 def same(one: Pet, other: Pet, column: Column) -> bool:
@@ -50,6 +62,9 @@ def tag_key(tag: Tag) -> tuple[int | None, str]:
     return tag.id, normal(tag.name)
 
 
+_NOTHING = Pet()
+
+
 def _says(tag: Tag) -> bool:
     return tag.id is not None or bool(tag.name)
 
@@ -65,7 +80,7 @@ def _category(pet: Pet) -> str | None:
 _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "id": lambda pet: pet.id,
     "name": lambda pet: normal(pet.name),
-    "status": lambda pet: normal(pet.status).casefold(),
+    "status": lambda pet: folded(pet.status),
     "category": lambda pet: normal(_category(pet)),
     "category_id": _category_id,
     "tags": lambda pet: frozenset(map(tag_key, filter(_says, pet.tags))),

@@ -8,38 +8,38 @@ so a sheet that was applied once does not add its pets a second time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from petsync.diff.align import Mask
 from petsync.diff.fields import differing, key, normal
-from petsync.diff.merge import merged
+from petsync.diff.merge import Said, merged
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet
 from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 
-__all__ = ["Candidates", "key_of"]
+__all__ = ["Candidates", "key_of", "names_among"]
 
-Said = Mapping[Column, Any]
+_TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
 
 
 class Candidates:
     """The pets that no row claims by id, found by their name (or by the columns of `match_on`)."""
 
     def __init__(
-        self, pets: pd.DataFrame, free: Iterable[int], names: set[str], on: Sequence[Column]
+        self, pets: pd.DataFrame, free: Mask, names: Collection[str], on: Sequence[Column]
     ) -> None:
         self._on = tuple(on) or ("name",)
         self._places: dict[tuple[object, ...], list[tuple[int, Pet]]] = defaultdict(list)
-        places = list(free)
-        unclaimed = pets.iloc[places]
-        if "name" in self._on:
-            wanted = unclaimed["name"].map(normal).isin(names).to_numpy(dtype=bool)
-            unclaimed = unclaimed[wanted]
-            places = [place for place, is_wanted in zip(places, wanted, strict=True) if is_wanted]
-        for place, pet in zip(places, pets_from_frame(unclaimed), strict=True):
+        wanted = free & names_among(pets["name"], names) if "name" in self._on else free
+        places = np.flatnonzero(wanted)
+        for place, pet in zip(places.tolist(), pets_from_frame(pets.iloc[places]), strict=True):
             self._places[_pet_key(pet, self._on)].append((place, pet))
 
     def agreeing(self, said: Said) -> list[tuple[int, Pet]]:
@@ -54,6 +54,17 @@ class Candidates:
             if not differing(pet, merged(pet, said, vocabulary)):
                 return places.pop(n)
         return None
+
+
+def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
+    """Which of the names are, as they are compared, among those that are wanted."""
+    array = pa.array(names, from_pandas=True)
+    mask: Mask = np.array(pc.is_in(array, value_set=pa.array(sorted(wanted), array.type)))
+    # A name that is not plain may be one of them after all.
+    plain = pc.and_(pc.string_is_ascii(array), pc.equal(pc.ascii_trim(array, _TRIMMED), array))
+    odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
+    mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
+    return mask
 
 
 def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:

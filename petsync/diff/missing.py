@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict, Delete
 from petsync.diff.fields import differing, normal
 from petsync.diff.plan import PlanOptions
@@ -14,56 +18,78 @@ from petsync.table.base import Base
 from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 
-__all__ = ["missing"]
+__all__ = ["Missing", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What becomes of the pets that no row names."""
+
+    deletes: list[Delete]
+    conflicts: list[Conflict]
+    notes: list[str]
 
 
 def missing(
     snapshot: Snapshot,
-    named: Collection[int],
+    named: align.Mask,
     uncertain: Sequence[str],
     changes: Sequence[Change],
     options: PlanOptions,
     base: Base | None = None,
-) -> tuple[list[Delete], list[Conflict], list[str]]:
-    """The deletes of the pets at the places that are not `named`, the pets among them that changed
-    since the sheet was exported, which are conflicts, and notes.
+) -> Missing:
+    """The deletes of the pets that are not `named`, the pets among them that changed since the
+    sheet was exported, which are conflicts, and notes.
 
-    A row that is `uncertain` may mean any of them, so then none is deleted. A pet that was not
-    exported was never in the sheet, so it is not missing from it.
+    A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
+    status is outside what the snapshot covers. A pet that was not exported was never in the
+    sheet, so it is not missing from it.
     """
-    places = [place for place in range(len(snapshot)) if place not in named]
-    if not options.delete_missing and base is None:
-        return [], [], _left_alone(len(places))
-    pets = pets_from_frame(snapshot.frame.iloc[places])
-    gone, conflicts, notes = _since_export(pets, base)
+    places = np.flatnonzero(~named)
+    if base is None and not options.delete_missing:
+        return Missing([], [], _left_alone(len(places)))
+    places, old, new = _exported(snapshot, places, base)
+    never = _never_exported(new)
     if not options.delete_missing:
-        return [], [], [*_left_alone(len(gone)), *notes, *_lost_ids(pets, base, changes)]
+        lost = _lost_ids(pets_from_frame(snapshot.frame.iloc[places]), base, changes)
+        return Missing([], [], [*_left_alone(len(places)), *never, *lost])
     if uncertain:
         note = (
             f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
             "rows, or give them their ids, first."
         )
-        return [], [], [note]
-    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
-    return deletes, conflicts, [*notes, *_renames(deletes, changes)]
+        return Missing([], [], [note])
+    covered = snapshot.frame["status"].iloc[places].isin(_covered(snapshot)).to_numpy(dtype=bool)
+    pets = pets_from_frame(snapshot.frame.iloc[places[covered]])
+    before = pets if base is None else pets_from_frame(base.frame.iloc[old[covered]])
+    moved = [differing(was, now) for was, now in zip(before, pets, strict=True)]
+    pairs = list(zip(pets, moved, strict=True))
+    deletes = [
+        Delete(row=None, source="", before=pet, why="missing")
+        for pet, fields in pairs
+        if not fields
+    ]
+    conflicts = [_moved(pet, fields) for pet, fields in pairs if fields]
+    notes = [*never, *_uncovered(int((~covered).sum())), *_renames(deletes, changes)]
+    return Missing(deletes, conflicts, notes)
 
 
-def _since_export(
-    pets: Sequence[Pet], base: Base | None
-) -> tuple[list[Pet], list[Conflict], list[str]]:
-    """Of pets that no row names: those that are as exported, those that are not, and a note on
-    those that were never in the sheet.
+def _exported(
+    snapshot: Snapshot, places: align.Positions, base: Base | None
+) -> tuple[align.Positions, align.Positions, int]:
+    """Of the places, those of pets that were exported; these pets' places in the base; and how
+    many were not.
     """
     if base is None:
-        return list(pets), [], []
-    old = {pet.id: pet for pet in pets_from_frame(base.frame)}
-    moved = {pet.id: differing(old[pet.id], pet) for pet in pets if pet.id in old}
-    conflicts = [_moved(pet, moved[pet.id]) for pet in pets if moved.get(pet.id)]
-    new = sum(pet.id not in old for pet in pets)
-    these = "1 pet of the store was" if new == 1 else f"{new:,} pets of the store were"
-    note = f"{these} not in the export, so nothing happens to {'it' if new == 1 else 'them'}."
-    gone = [pet for pet in pets if pet.id in moved and not moved[pet.id]]
-    return gone, conflicts, [note] if new else []
+        return places, places, 0
+    old = align.positions(snapshot.frame["id"].iloc[places], base.frame)
+    there = old >= 0
+    return places[there], old[there], int((~there).sum())
+
+
+def _covered(snapshot: Snapshot) -> list[str]:
+    """The statuses, as the pets have them, for which the snapshot is complete."""
+    return [s for s in snapshot.frame["status"].dropna().unique() if s in snapshot.coverage]
 
 
 def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
@@ -71,6 +97,7 @@ def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
         row=None,
         source="",
         pet_id=pet.id,
+        rule="removed-changed",
         problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
         "the sheet was exported",
         suggestion="Export afresh, and take its row out there if it is still to go.",
@@ -81,14 +108,30 @@ def _left_alone(count: int) -> list[str]:
     if not count:
         return []
     pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
-    return [f"{pets} in no row: nothing happens to them (--delete-missing would delete them)."]
+    them = "it" if count == 1 else "them"
+    return [f"{pets} in no row: nothing happens to {them} (--delete-missing would delete {them})."]
+
+
+def _never_exported(count: int) -> list[str]:
+    if not count:
+        return []
+    these = "1 pet of the store was" if count == 1 else f"{count:,} pets of the store were"
+    return [f"{these} not in the export, so nothing happens to {'it' if count == 1 else 'them'}."]
+
+
+def _uncovered(count: int) -> list[str]:
+    if not count:
+        return []
+    one = count == 1
+    pets = "1 pet of the store is" if one else f"{count:,} pets of the store are"
+    status, them = ("its status", "it") if one else ("their statuses", "them")
+    why = f"no query that succeeded asks for {status}, so nothing is proved of {them}"
+    return [f"{pets} in no row and not deleted: {why}."]
 
 
 def _lost_ids(pets: Sequence[Pet], base: Base | None, changes: Sequence[Change]) -> Iterator[str]:
     """An exported pet that is in no row, and one just like it that is to be added."""
-    exported = set() if base is None else {int(pet_id) for pet_id in base.frame["id"]}
-    missed = [pet for pet in pets if pet.id in exported]
-    for pet, add in _alike(missed, changes):
+    for pet, add in _alike(pets if base is not None else (), changes):
         yield (
             f"{add.source} ({add.after.name}) would be added, and pet {pet.id} ({pet.name}), which "
             "is like it, is in no row any more. If they are one pet, give the row its id."

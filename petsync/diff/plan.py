@@ -13,7 +13,7 @@ import pandas as pd
 from petsync._show import Where, as_file, as_html, as_text, of_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
-from petsync.diff.select import frame_of, selected
+from petsync.diff.selection import frame_of, selected
 from petsync.diff.snapshot import Coverage
 from petsync.diff.summary import Summary, summary_of
 from petsync.errors import GuardError, PlanError

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Remarks", "some"]
+__all__ = ["Remarks", "is_converted", "some"]
 
 _SHOWN = 5
 
@@ -68,6 +68,17 @@ class Remarks:
         meant = f" Write {folded[near[0]]!r} if that is meant." if near else ""
         where = _at(self.categories[name], address, "category")
         return f"{where}: the store has no category {name!r} yet; it is made.{meant}"
+
+
+def is_converted(old: str | None, new: str | None) -> bool:
+    """Whether the new name is what a spreadsheet program makes of the old one: 7 of 007, TRUE of
+    True.
+    """
+    if not old or not new or old == new:
+        return False
+    if new in ("TRUE", "FALSE"):
+        return old.casefold() == new.casefold()
+    return old.isdecimal() and old.lstrip("0") == new
 
 
 def some(items: Sequence[str]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from petsync.diff.fields import normal
 from petsync.model import Category, Tag
@@ -50,7 +52,7 @@ class Vocabulary:
 
     @cached_property
     def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
-        return _by_use(tag for tags in self.frame["tags"] for tag in tags)
+        return _by_use(Counter(tag for tags in self.frame["tags"] for tag in tags))
 
     @cached_property
     def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:
@@ -61,22 +63,30 @@ class Vocabulary:
         return frozenset((normal(c.name), c.id) for c in self._used_categories)
 
     @cached_property
-    def _used_categories(self) -> list[Category]:
-        numbers, names = self.frame["category_id"], self.frame["category"]
-        pairs = zip(numbers.tolist(), names.tolist(), strict=True)
-        given = (numbers.notna() | names.notna()).tolist()
-        return [
-            Category(None if number is pd.NA else number, name if isinstance(name, str) else None)
-            for (number, name), is_given in zip(pairs, given, strict=True)
-            if is_given
-        ]
+    def _used_categories(self) -> Counter[Category]:
+        """The categories, each as often as a pet has it."""
+        numbers = self.frame["category_id"]
+        table = pa.table(
+            {
+                "number": pa.array(numbers.to_numpy(np.int64, na_value=0), mask=numbers.isna()),
+                "name": pa.array(self.frame["category"], from_pandas=True),
+            }
+        )
+        counts = table.group_by(["number", "name"]).aggregate([([], "count_all")])
+        rows = zip(*(column.to_pylist() for column in counts.columns), strict=True)
+        return Counter(
+            {
+                Category(number, name): count
+                for number, name, count in rows
+                if number is not None or name is not None
+            }
+        )
 
 
-def _by_use(things: Iterable[T]) -> tuple[dict[str, T], dict[int, T]]:
+def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
     """The things by name and by id, the most used one of each."""
     named: dict[str, T] = {}
     numbered: dict[int, T] = {}
-    counts = Counter(things)
     for thing in sorted(counts, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or "")):
         if thing.name:
             named.setdefault(normal(thing.name), thing)
