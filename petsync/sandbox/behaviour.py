@@ -29,7 +29,7 @@ class Behaviour:
     statuses: frozenset[str] | None = STATUSES
     """The values a status may have; None for any text."""
     strict_pets: bool = True
-    """name and photoUrls are required, ids are integers and not text."""
+    """name and photoUrls are required, ids are integers and not text, a status is a known one."""
     bad_id: int = 400
     """The status for a path whose pet id is no int64."""
     bad_type: int = 400
@@ -76,8 +76,12 @@ LIVE = Behaviour(
 BEHAVIOURS = {"standard": STANDARD, "live": LIVE}
 
 
-def behaviour_named(name: str) -> Behaviour:
-    """The behaviour of a profile. Raises SettingsError for an unknown name."""
+def behaviour_named(name: str | Behaviour) -> Behaviour:
+    """The behaviour of a profile, or the one that is given. Raises SettingsError for an unknown
+    name.
+    """
+    if isinstance(name, Behaviour):
+        return name
     if name in BEHAVIOURS:
         return BEHAVIOURS[name]
     raise SettingsError(

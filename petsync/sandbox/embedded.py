@@ -17,6 +17,7 @@ from typing import Self, TypeVar
 from petsync.model import Pet
 from petsync.sandbox import records
 from petsync.sandbox.access import SCOPES
+from petsync.sandbox.behaviour import Behaviour
 from petsync.sandbox.clients import Credentials
 from petsync.sandbox.faults import parse
 from petsync.sandbox.server import Options, Running
@@ -29,17 +30,17 @@ T = TypeVar("T")
 class Sandbox:
     """A running pet store, as a context manager (or with `start` and `stop`).
 
-    `profile` is `standard` or `live`; `auth=False` asks for no token; `db` is a file to keep the
-    store in, otherwise it is gone at the end; `pets` and the JSON file `seed` fill an empty store;
-    `faults` is a specification as of `petsync serve --faults`; `token_lifetime` is in seconds.
-    `client_id`, `client_secret` and `api_key` are made up where they are not given;
+    `profile` is `standard`, `live` or a Behaviour; `auth=False` asks for no token; `db` is a file
+    to keep the store in, otherwise it is gone at the end; `pets` and the JSON file `seed` fill an
+    empty store; `faults` is a specification as of `petsync serve --faults`; `token_lifetime` is in
+    seconds. `client_id`, `client_secret` and `api_key` are made up where they are not given;
     `redirect_uris` are taken besides those on loopback. Raises SettingsError at `start`.
     """
 
     def __init__(
         self,
         *,
-        profile: str = "standard",
+        profile: str | Behaviour = "standard",
         auth: bool = True,
         db: str | Path | None = None,
         seed: str | Path | None = None,
@@ -82,7 +83,7 @@ class Sandbox:
 
     def __repr__(self) -> str:
         state = "stopped" if self._running is None else self.url
-        return f"<Sandbox {self._options.profile} {state}>"
+        return f"<Sandbox {self.profile} {state}>"
 
     def start(self) -> Self:
         """The sandbox itself, answering."""
@@ -117,7 +118,8 @@ class Sandbox:
     @property
     def profile(self) -> str:
         """The name of the profile that it imitates."""
-        return self._options.profile
+        profile = self._options.profile
+        return profile.name if isinstance(profile, Behaviour) else profile
 
     @property
     def client_id(self) -> str:

@@ -59,14 +59,14 @@ async def pet(request: Request, behaviour: Behaviour) -> Pet:
 
 def _from_json(content: bytes, behaviour: Behaviour) -> Pet:
     if behaviour.strict_pets:
-        strict.check_json(content)
+        strict.check_json(content, behaviour.statuses)
     return json.decode_pet(content)
 
 
 def _from_xml(content: bytes, behaviour: Behaviour) -> Pet:
     found = xml.decode_pet(content)
     if behaviour.strict_pets:
-        strict.check_xml(content)
+        strict.check_xml(content, behaviour.statuses)
     return found
 
 

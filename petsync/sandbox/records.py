@@ -19,6 +19,7 @@ __all__ = [
     "by_status",
     "by_tags",
     "everything",
+    "fill",
     "find",
     "is_xml",
     "next_id",
@@ -107,6 +108,19 @@ def save(connection: sqlite3.Connection, pet: Pet) -> bytes:
     tags = [(pet.id, tag.name) for tag in pet.tags if tag.name is not None]
     connection.executemany("INSERT INTO tag (pet_id, name) VALUES (?, ?)", tags)
     return body
+
+
+def fill(connection: sqlite3.Connection, pets: Sequence[Pet]) -> None:
+    """Put pets with ids of their own into an empty store: several times as fast as one by one."""
+    bodies = ((pet, json.encode_pet(pet)) for pet in pets)
+    connection.executemany(
+        "INSERT INTO pet (id, status, xml, body) VALUES (?, ?, ?, ?)",
+        ((pet.id, pet.status, is_xml(pet, body), body) for pet, body in bodies),
+    )
+    connection.executemany(
+        "INSERT INTO tag (pet_id, name) VALUES (?, ?)",
+        ((pet.id, tag.name) for pet in pets for tag in pet.tags if tag.name is not None),
+    )
 
 
 def put(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:

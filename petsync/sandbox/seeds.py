@@ -33,8 +33,10 @@ def fill(storage: Storage, pets: Sequence[Pet]) -> None:
 
     def job(connection: sqlite3.Connection) -> None:
         if connection.execute("SELECT 1 FROM pet LIMIT 1").fetchone() is None:
-            for pet in sorted(pets, key=lambda pet: pet.id is None):
-                records.put(connection, pet, reuse=False)
+            records.fill(connection, [pet for pet in pets if pet.id is not None])
+            for pet in pets:
+                if pet.id is None:
+                    records.put(connection, pet, reuse=False)
 
     storage.load(job)
 

@@ -19,7 +19,7 @@ from petsync.model import Pet
 from petsync.sandbox import address, seeds
 from petsync.sandbox.access import Guard
 from petsync.sandbox.app import application
-from petsync.sandbox.behaviour import behaviour_named
+from petsync.sandbox.behaviour import Behaviour, behaviour_named
 from petsync.sandbox.breakage import TRANSPORT
 from petsync.sandbox.clients import Credentials
 from petsync.sandbox.faults import Injector, parse
@@ -36,7 +36,7 @@ class Options:
 
     host: str = "127.0.0.1"
     port: int = 0
-    profile: str = "standard"
+    profile: str | Behaviour = "standard"
     auth: bool = True
     seed: Path | None = None
     pets: tuple[Pet, ...] = ()

@@ -78,7 +78,7 @@ def _info(running: Running, options: Options, db: Path | None) -> ServedInfo:
     return ServedInfo(
         url=service.url,
         openapi_url=f"{service.origin}/openapi.json",
-        profile=options.profile,
+        profile=service.behaviour.name,
         auth=options.auth,
         db=db,
         pets=count,

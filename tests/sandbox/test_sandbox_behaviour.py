@@ -1,0 +1,47 @@
+"""The sandbox behaves as it is told: by a behaviour of one's own, not only by a profile's name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from petsync import InvalidInputError, Pet, Store, Tag, connect
+from petsync.sandbox import Sandbox
+from petsync.sandbox.behaviour import STANDARD, Behaviour
+
+
+def _store(box: Sandbox) -> Store:
+    return connect(box.url, environ={}, auth=None)
+
+
+def test_a_behaviour_of_its_own() -> None:
+    """Statuses and the refusal of unknown ids are what the behaviour says, and so is its name."""
+    statuses = frozenset({"available", "reserved"})
+    mine = replace(STANDARD, name="mine", statuses=statuses, put_creates=True)
+    with Sandbox(profile=mine, auth=False) as box, _store(box) as store:
+        assert box.profile == "mine"
+        store.api.update_pet(Pet(id=7, name="Rex", status="reserved"))
+        assert [pet.id for pet in store.api.find_pets_by_status(["reserved"])] == [7]
+        with pytest.raises(InvalidInputError, match="'sold' is no status"):
+            store.api.update_pet(Pet(id=7, name="Rex", status="sold"))
+
+
+def test_any_status_and_yet_strict() -> None:
+    """Without a list of statuses every text is one, while a pet without a name is still refused."""
+    with Sandbox(profile=Behaviour(statuses=None), auth=False) as box, _store(box) as store:
+        store.api.add_pet(Pet(id=7, name="Rex", status="on holiday"))
+        assert box.pets()[0].status == "on holiday"
+        with pytest.raises(InvalidInputError):
+            store.api.add_pet(Pet(id=8, status="sold"))
+
+
+def test_seeds_with_and_without_ids() -> None:
+    """A seed's pets keep their ids, in any order, and the others get ids above them; each is found
+    by its status and its tags.
+    """
+    pets = [Pet(id=9, status="sold", tags=(Tag(1, "calm"),)), Pet(name="New"), Pet(id=2)]
+    with Sandbox(pets=pets, auth=False) as box, _store(box) as store:
+        assert {pet.id: pet.name for pet in box.pets()} == {2: None, 9: None, 10: "New"}
+        assert [pet.id for pet in store.api.find_pets_by_status(["sold"])] == [9]
+        assert [pet.id for pet in store.api.find_pets_by_tags(["calm"])] == [9]
