@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from petsync.cli import gaps, progress
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
@@ -77,8 +78,10 @@ def command(
     form = _form(context, form, outputs)
     for path in outputs:
         _check_output(path, sheet, asked_form)
-    with context.connect() as store, context.busy("Comparing the sheet with the store"):
-        plan, _ = of_sheet(store, sheet, asked)
+    text = "Comparing the sheet with the store"
+    with context.connect() as store, progress.looked_up(context.err, text) as step:
+        plan, _ = of_sheet(store, sheet, asked, step)
+    gaps.warn(context, plan.coverage)
     kinds = [save(plan, path, form) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
         _print(context, plan, form)
@@ -142,7 +145,6 @@ def _print(context: Context, plan: Plan, form: str) -> None:
 
 
 def _html(plan: Plan) -> bytes:
-    from petsync.render.html import plan_html
-    from petsync.render.page import page
+    from petsync.render.html import plan_page
 
-    return page(plan_html(plan, limit=None), f"Plan for {plan.source}").encode()
+    return plan_page(plan).encode()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TypeVar
 
 from petsync.render.digest import Listing
+from petsync.render.inline import style
 from petsync.render.visible import shorten, visible
 from petsync.render.words import SYMBOL, Mark, number
 
 __all__ = [
+    "FRAGMENT_STYLE",
     "alert",
     "bdi",
+    "capital",
     "cell",
     "element",
     "facts",
@@ -20,6 +24,7 @@ __all__ = [
     "folding",
     "fragment",
     "listing",
+    "prose",
     "row",
     "row_head",
     "summary",
@@ -28,70 +33,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+FRAGMENT_STYLE = "fragment.css"
 _LONGEST = 2_000
 """So many cells of one text are shown: a page is for reading."""
 _MARK_TITLE = '<span class="ps-hidden">Sort</span>'
-
-# `.petsync.petsync` outweighs JupyterLab, which aligns every cell of an output to the right.
-_STYLE = """<style>
-.petsync {
-  --ps-line: var(--jp-border-color1, color-mix(in srgb, currentColor 25%, transparent));
-  --ps-soft: color-mix(in srgb, currentColor 5%, transparent);
-  --ps-add: var(--jp-success-color1, #2e8540);
-  --ps-update: var(--jp-warn-color1, #c77700);
-  --ps-delete: var(--jp-error-color1, #c9362c);
-  --ps-conflict: #9a5fd0;
-  --ps-note: var(--jp-info-color1, #1976a8);
-  color: var(--jp-content-font-color1, inherit);
-  font-family: var(--jp-content-font-family, system-ui, sans-serif);
-  font-size: var(--jp-content-font-size1, 14px);
-  line-height: 1.45;
-  max-width: 76rem;
-}
-.petsync p { margin: .3em 0; }
-.petsync .ps-sum { font-size: 1.15em; font-weight: 600; }
-.petsync .ps-facts { opacity: .8; }
-.petsync .ps-facts span { margin-right: 1.4em; }
-.petsync .ps-alert { border-left: 4px solid var(--ps-delete); padding: .3em .8em;
-  background: color-mix(in srgb, var(--ps-delete) 9%, transparent); }
-.petsync details { margin: .5em 0; }
-.petsync summary { cursor: pointer; font-weight: 600; padding: .25em 0; }
-.petsync table { border-collapse: collapse; table-layout: auto; width: 100%;
-  margin: .2em 0 .6em; font-size: inherit; }
-.petsync table.ps-small { width: auto; }
-.petsync.petsync th, .petsync.petsync td { text-align: left; vertical-align: top; }
-.petsync th, .petsync td { padding: .3em .7em;
-  border-bottom: 1px solid var(--ps-line); overflow-wrap: anywhere; white-space: normal; }
-.petsync thead th { font-size: .85em; opacity: .75; font-weight: 600; white-space: nowrap; }
-.petsync tbody tr:nth-child(even) { background: var(--ps-soft); }
-.petsync tbody th { font-weight: 600; min-width: 7em; }
-.petsync tbody th.ps-number { min-width: 0; }
-.petsync .ps-mark { font-family: var(--jp-code-font-family, monospace); font-weight: 700;
-  width: 1em; border-left: 4px solid var(--ps-note); }
-.petsync.petsync .ps-number { text-align: right; }
-.petsync .ps-number { width: 1%; white-space: nowrap;
-  font-variant-numeric: tabular-nums; }
-.petsync .ps-small .ps-number { width: auto; }
-.petsync .ps-where { width: 1%; white-space: nowrap; opacity: .8; }
-.petsync .ps-place { min-width: 9em; opacity: .8; }
-.petsync .ps-value { min-width: 7em; }
-.petsync .ps-aside { font-weight: 400; opacity: .7; margin-left: .5em; }
-.petsync details[open] > summary > .ps-aside { display: none; }
-.petsync tr.ps-add .ps-mark, .petsync tr.ps-applied .ps-mark { border-left-color: var(--ps-add); }
-.petsync tr.ps-update .ps-mark, .petsync tr.ps-warning .ps-mark {
-  border-left-color: var(--ps-update); }
-.petsync tr.ps-delete .ps-mark, .petsync tr.ps-blocked .ps-mark {
-  border-left-color: var(--ps-delete); }
-.petsync tr.ps-conflict .ps-mark { border-left-color: var(--ps-conflict); }
-.petsync del, .petsync ins { padding: 0 .25em; border-radius: 3px; margin-right: .2em; }
-.petsync del { background: color-mix(in srgb, var(--ps-delete) 16%, transparent); }
-.petsync ins { background: color-mix(in srgb, var(--ps-add) 20%, transparent);
-  text-decoration: none; }
-.petsync .ps-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
-  clip-path: inset(50%); }
-.petsync .ps-field { opacity: .8; }
-</style>
-"""
 
 
 def text(value: str) -> str:
@@ -99,9 +44,23 @@ def text(value: str) -> str:
     return escape(shorten(visible(value), _LONGEST))
 
 
+def prose(value: str) -> str:
+    """Text in which what stands between backticks is to be typed."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(value))
+
+
+def capital(value: str) -> str:
+    """The text as a sentence begins."""
+    return value[:1].upper() + value[1:]
+
+
 def element(tag: str, inner: str, **attributes: str) -> str:
-    """`<tag>` around HTML; a trailing `_` of an attribute's name is dropped."""
-    said = "".join(f' {name.rstrip("_")}="{escape(v)}"' for name, v in attributes.items() if v)
+    """`<tag>` around HTML; of an attribute's name a trailing `_` is dropped, others are `-`."""
+    said = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(v)}"'
+        for name, v in attributes.items()
+        if v
+    )
     return f"<{tag}{said}>{inner}</{tag}>"
 
 
@@ -146,12 +105,10 @@ def summary(sentence: str) -> str:
     return element("p", text(sentence), class_="ps-sum")
 
 
-def alert(title: str, sentences: Iterable[str]) -> str:
-    """What must not be overlooked: a title and sentences, all text."""
-    lines = "".join(element("p", text(sentence)) for sentence in sentences)
-    return element(
-        "div", f"{element('strong', text(title))}{lines}", class_="ps-alert", role="note"
-    )
+def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:
+    """What must not be overlooked: a title (text) and lines (HTML)."""
+    inner = element("strong", text(title)) + "".join(element("p", line) for line in lines)
+    return element("div", inner, class_=f"ps-alert {kind}".rstrip(), role="note")
 
 
 def listing(
@@ -191,4 +148,4 @@ def fold_over(limit: int | None) -> int:
 def fragment(parts: Iterable[str]) -> str:
     """The parts as one element that brings its own style along."""
     inner = "\n".join(part for part in parts if part)
-    return f'{_STYLE}<div class="petsync">\n{inner}\n</div>'
+    return f'{style(FRAGMENT_STYLE)}\n<div class="petsync">\n{inner}\n</div>'

@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from petsync.render.markup import text
+from collections.abc import Sequence
 
-__all__ = ["page"]
+from petsync.render.inline import script, source_hash, style
+from petsync.render.markup import FRAGMENT_STYLE, text
 
-_HEAD = """<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
-style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">"""
+__all__ = ["document", "page"]
 
-_STYLE = """<style>
-:root {
-  color-scheme: light dark;
-  --page: #ffffff;
-  --jp-content-font-color1: #1c2126;
-  --jp-border-color1: #d5dae0;
-  --jp-success-color1: #1f7a37;
-  --jp-warn-color1: #b36a00;
-  --jp-error-color1: #bd2c22;
-  --jp-info-color1: #15699b;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --page: #14181c;
-    --jp-content-font-color1: #e3e7eb;
-    --jp-border-color1: #3a424b;
-    --jp-success-color1: #4cc16b;
-    --jp-warn-color1: #e8a33d;
-    --jp-error-color1: #f2786d;
-    --jp-info-color1: #5fb4e5;
-  }
-}
-body { margin: 0; background: var(--page); color: var(--jp-content-font-color1);
-  font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 76rem; margin: 0 auto; padding: 1.5rem 1.25rem 3rem; }
-h1 { font-size: 1.35rem; margin: 0 0 .5rem; }
-@media print { main { padding: 0; } details > summary { break-after: avoid; } }
-</style>"""
+_STYLE = "page.css"
 
 
 def page(fragment: str, title: str) -> str:
@@ -48,8 +17,43 @@ def page(fragment: str, title: str) -> str:
 
     It has no scripts, loads nothing, and its content security policy forbids both.
     """
+    return document(f"<main>\n<h1>{text(title)}</h1>\n{fragment}\n</main>", title)
+
+
+def document(
+    body: str, title: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()
+) -> str:
+    """A whole HTML document of a body (HTML) under a title (text), with styles and scripts of its
+    own, by their names in the `assets` folder.
+
+    It loads nothing; its content security policy allows these and a fragment's style by their
+    hashes, and nothing else, and forbids scripts to make markup of text.
+    """
+    own = "\n".join(map(style, (_STYLE, *styles)))
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{_HEAD}\n<title>{text(title)}</title>\n'
-        f"{_STYLE}\n</head>\n<body>\n<main>\n<h1>{text(title)}</h1>\n{fragment}\n</main>\n"
-        "</body>\n</html>\n"
+        f'<!doctype html>\n<html lang="en">\n<head>\n{_meta(_policy(styles, scripts))}\n'
+        f"<title>{text(title)}</title>\n{own}\n</head>\n<body>\n{body}\n"
+        f"{''.join(map(script, scripts))}</body>\n</html>\n"
     )
+
+
+def _meta(policy: str) -> str:
+    return f"""<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">"""
+
+
+def _policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    known = dict.fromkeys((_STYLE, FRAGMENT_STYLE, *styles))
+    rules = [
+        "default-src 'none'",
+        f"style-src {' '.join(map(source_hash, known))}",
+        *([f"script-src {' '.join(map(source_hash, scripts))}"] if scripts else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    return "; ".join(rules)

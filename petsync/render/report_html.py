@@ -22,7 +22,7 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
     yield markup.summary(words.report_summary(report))
     yield markup.facts([("run", report.run_id), *words.report_facts(report)])
     if report.stopped:
-        yield markup.alert(words.STOPPED, report.stopped.splitlines())
+        yield markup.alert(words.STOPPED, map(markup.text, report.stopped.splitlines()))
     yield _totals(report)
     groups = results_by_outcome(report, limit)
     for outcome in words.TO_LOOK_AT:

@@ -1,0 +1,443 @@
+"use strict";
+// Filters, sorts and pages a plan's rows. Text from outside only ever becomes a text node.
+(() => {
+  const one = (id) => document.getElementById(id);
+  const all = (query) => [...document.querySelectorAll(query)];
+  const { kinds, units, rows } = JSON.parse(one("data").textContent);
+  const KIND = 0, ID = 1, NAME = 2, WHERE = 3, FIELDS = 4, SAID = 5, CURE = 6, WINNER = 7;
+  const CLASHES = 4;
+  const names = kinds.map(([name]) => name);
+  const count = (n) => n.toLocaleString("en");
+
+  // ---- a row, as petsync/render/plan_cells.py writes it
+
+  const make = (tag, kind, attributes, ...children) => {
+    const made = document.createElement(tag);
+    if (kind) made.className = kind;
+    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
+  const quiet = (kind, text) => make("span", kind, { "aria-hidden": "true" }, text);
+  const hidden = (text) => make("span", "ps-hidden", {}, text);
+  const bdi = (text) => make("bdi", "", {}, text);
+  const empty = () => make("span", "ps-empty", {}, "(empty)");
+  const list = (items) => make("ul", "ps-items", {}, ...items);
+
+  // What stands between backticks is to be typed.
+  const prose = (text) => text.split(/`([^`]+)`/).map((part, n) =>
+    n % 2 ? make("code", "", {}, part) : part).filter((part) => part !== "");
+
+  const rowOf = (row) => {
+    const [kind, symbol, title] = kinds[row[KIND]];
+    const badge = make("span", "ps-badge", {}, quiet("ps-sign", symbol), title);
+    const cell = (kind, ...inner) => make("td", kind, { role: "cell" }, ...inner);
+    return make("tr", `ps-${kind}`, { role: "row" },
+      cell("ps-kind", badge),
+      cell("ps-id", bdi(row[ID])),
+      make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME])),
+      cell("ps-what", ...what(row)),
+      cell("ps-where", bdi(row[WHERE])));
+  };
+
+  const what = (row) => {
+    const clashes = row[FIELDS].filter((field) => field.length === CLASHES);
+    const fields = row[FIELDS].filter((field) => field.length !== CLASHES);
+    const parts = [];
+    if (row[SAID]) parts.push(make("p", "", {}, ...prose(row[SAID])));
+    if (clashes.length) parts.push(clashTable(clashes, row[WINNER]));
+    if (row[CURE]) parts.push(make("p", "ps-cure", {}, ...prose(row[CURE])));
+    if (fields.length) parts.push(make("dl", "ps-fields", {}, ...fields.map(fieldOf)));
+    return parts;
+  };
+
+  const fieldOf = ([unit, ...values]) => make("div", "", {},
+    make("dt", "", {}, units[unit]), make("dd", "", {}, ...saidOf(values)));
+
+  const saidOf = (values) => {
+    if (values.length === 1) {
+      const [value] = values;
+      return [typeof value === "string" ? bdi(value) : list(itemsOf("span", "", "", value))];
+    }
+    const [before, after] = values;
+    if (typeof before === "string") return changeOf(before, after);
+    const come = itemsOf("ins", "+", "added", before);
+    return [list([...come, ...itemsOf("del", "-", "removed", after)])];
+  };
+
+  const itemsOf = (tag, sign, word, items) => items.map((item) => {
+    if (typeof item === "number") {
+      return make("li", "", {}, `and ${count(item)} more ${word}`.trimEnd());
+    }
+    const signs = sign ? [quiet("ps-sign", sign), hidden(`${word} `)] : [];
+    return make("li", "", {}, make(tag, "ps-item", {}, ...signs, bdi(item)));
+  });
+
+  const changeOf = (before, after) => {
+    const [old, come] = marked(before, after);
+    return [
+      make("span", "ps-old", {}, hidden("from "), valueOf("del", old)),
+      quiet("", " \u2192 "),
+      make("span", "ps-new", {}, hidden("to "), valueOf("ins", come)),
+    ];
+  };
+
+  const valueOf = (tag, pieces) => pieces.length === 0 ? empty() : make("bdi", "", {},
+    ...pieces.map(([text, isMarked]) => isMarked ? make(tag, "", {}, text) : text));
+
+  const SIDES = ["As exported", "Sheet", "Store"];
+  const WINS = { store: "stays", sheet: "is sent" };
+  const clashTable = (clashes, winner) => {
+    const wins = SIDES.map((side) => side.toLowerCase() === winner);
+    const heads = SIDES.map((side, n) => make("th", "", { scope: "col" }, side,
+      ...(wins[n] ? [" ", make("span", "ps-tag", {}, WINS[winner])] : [])));
+    const body = clashes.map(([unit, ...values]) => make("tr", "", {},
+      make("th", "", { scope: "row" }, units[unit]),
+      ...values.map((value, n) =>
+        make("td", wins[n] ? "ps-wins" : "", {}, value ? bdi(value) : empty()))));
+    return make("table", "ps-clash", {},
+      make("thead", "", {}, make("tr", "", {}, make("th", "", { scope: "col" }, "Field"), ...heads)),
+      make("tbody", "", {}, ...body));
+  };
+
+  // ---- what differs in two texts, as petsync/render/marked.py finds it
+
+  const MOST_STEPS = 40000;
+  const segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
+  const signsOf = (text) => Array.from(segmenter.segment(text), (part) => part.segment);
+  const isWord = (sign) => /^[\p{L}\p{N}_]/u.test(sign);
+
+  const wordsOf = (text) => {
+    const words = [];
+    let inWord = false;
+    for (const sign of signsOf(text)) {
+      const goesOn = isWord(sign);
+      if (goesOn && inWord) words[words.length - 1] += sign;
+      else words.push(sign);
+      inWord = goesOn;
+    }
+    return words;
+  };
+
+  const alike = (one, other, most = Math.min(one.length, other.length)) => {
+    let n = 0;
+    while (n < most && one[n] === other[n]) n += 1;
+    return n;
+  };
+  const ends = (one, other) => {
+    const head = alike(one, other);
+    const tail = alike(one.slice(head).reverse(), other.slice(head).reverse());
+    return [head, tail];
+  };
+
+  const common = (old, come) => {
+    const best = Array.from({ length: old.length + 1 }, () => new Uint32Array(come.length + 1));
+    for (let i = old.length - 1; i >= 0; i -= 1) {
+      for (let j = come.length - 1; j >= 0; j -= 1) {
+        best[i][j] = old[i] === come[j]
+          ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+      }
+    }
+    const found = [];
+    for (let i = 0, j = 0; i < old.length && j < come.length;) {
+      if (old[i] === come[j]) found.push([i++, j++]);
+      else if (best[i + 1][j] >= best[i][j + 1]) i += 1;
+      else j += 1;
+    }
+    return found;
+  };
+
+  const keptOf = (old, come) => {
+    const [head, tail] = ends(old, come);
+    const [one, other] = [old, come].map((words) => words.slice(head, words.length - tail));
+    const kept = Array.from({ length: head }, (_, n) => [n, n]);
+    if (one.length * other.length <= MOST_STEPS) {
+      for (const [i, j] of common(one, other)) kept.push([head + i, head + j]);
+    }
+    for (let n = tail; n > 0; n -= 1) kept.push([old.length - n, come.length - n]);
+    return kept;
+  };
+
+  const inside = (gone, come) => {
+    const [old, now] = [signsOf(gone), signsOf(come)];
+    let [head, tail] = ends(old, now);
+    if ((head + tail) * 2 < Math.max(old.length, now.length)) head = tail = 0;
+    return [old, now].map((signs) => [
+      [signs.slice(0, head).join(""), false],
+      [signs.slice(head, signs.length - tail).join(""), true],
+      [signs.slice(signs.length - tail).join(""), false],
+    ]);
+  };
+
+  const joined = (pieces) => {
+    const whole = [];
+    for (const [text, isMarked] of pieces) {
+      const last = whole[whole.length - 1];
+      if (!text) continue;
+      if (last && last[1] === isMarked) last[0] += text;
+      else whole.push([text, isMarked]);
+    }
+    return whole;
+  };
+
+  const marked = (before, after) => {
+    const [old, come] = [wordsOf(before), wordsOf(after)];
+    const [left, right] = [[], []];
+    let [i, j] = [0, 0];
+    for (const [n, m] of [...keptOf(old, come), [old.length, come.length]]) {
+      const [gone, now] = inside(old.slice(i, n).join(""), come.slice(j, m).join(""));
+      left.push(...gone, [old[n] || "", false]);
+      right.push(...now, [come[m] || "", false]);
+      [i, j] = [n + 1, m + 1];
+    }
+    return [joined(left), joined(right)];
+  };
+
+  // ---- which rows, in which order
+
+  const state = { kinds: new Set(), field: "", text: "", sort: "", down: false, page: 1, size: 50 };
+
+  // A change of a field, for plan.select as for this page, is an update's; and a clash is about one.
+  const update = names.indexOf("update");
+  const masks = Uint8Array.from(rows, (row) => {
+    let mask = 0;
+    for (const field of row[FIELDS]) {
+      if (row[KIND] === update || field.length === CLASHES) mask |= 1 << field[0];
+    }
+    return mask;
+  });
+
+  const folded = (text) => (/^[\x00-\x7f]*$/.test(text)
+    ? text : text.normalize("NFKD").replace(/\p{M}+/gu, "")).toLowerCase();
+  let haystacks = null;
+  const searched = () => {
+    haystacks = haystacks || rows.map((row) => folded(row.slice(1).flat(3).join("\n")));
+    return haystacks;
+  };
+
+  let found = { text: "", hits: null };
+  const hits = () => {
+    if (found.text !== state.text) {
+      const words = folded(state.text).split(/\s+/).filter(Boolean);
+      found = { text: state.text, hits: null };
+      if (words.length) {
+        found.hits = Uint8Array.from(searched(), (hay) => words.every((word) => hay.includes(word)));
+      }
+    }
+    return found.hits;
+  };
+
+  const collator = new Intl.Collator("en", { numeric: true });
+  const rowNumber = (row) => {
+    const where = row[WHERE];
+    const digits = /\d+/.exec(where.slice(where.lastIndexOf("!") + 1));
+    return digits ? Number(digits[0]) : Infinity;
+  };
+  const idKey = (row) => /^-?\d+$/.test(row[ID]) ? BigInt(row[ID]) : null;
+  const byKey = (keyOf) => {
+    const keys = rows.map(keyOf);
+    return (a, b) => {
+      const [one, other] = [keys[a], keys[b]];
+      if (one === other) return a - b;
+      if (one === null || other === null) return one === null ? 1 : -1;
+      return one < other ? -1 : 1;
+    };
+  };
+  const comparisons = {
+    kind: () => (a, b) => a - b,
+    id: () => byKey(idKey),
+    name: () => (a, b) => collator.compare(rows[a][NAME], rows[b][NAME]) || a - b,
+    where: () => byKey(rowNumber),
+  };
+  const orders = new Map();
+  const ordered = (sort) => {
+    if (!orders.has(sort)) {
+      const order = Uint32Array.from(rows.keys());
+      orders.set(sort, sort ? order.sort(comparisons[sort]()) : order);
+    }
+    return orders.get(sort);
+  };
+
+  const filtered = () => {
+    const order = ordered(state.sort);
+    const wanted = names.map((name) => state.kinds.size === 0 || state.kinds.has(name));
+    const field = state.field ? 1 << units.indexOf(state.field) : 0;
+    const text = hits();
+    const shown = [];
+    const perKind = names.map(() => 0);
+    const perUnit = units.map(() => 0);
+    for (let n = 0; n < order.length; n += 1) {
+      const at = state.down ? order[order.length - 1 - n] : order[n];
+      if (text && !text[at]) continue;
+      const kind = rows[at][KIND];
+      const fits = !field || (masks[at] & field) !== 0;
+      if (fits) perKind[kind] += 1;
+      if (!wanted[kind]) continue;
+      for (let bits = masks[at], unit = 0; bits; bits >>= 1, unit += 1) perUnit[unit] += bits & 1;
+      if (fits) shown.push(at);
+    }
+    return { shown, perKind, perUnit };
+  };
+
+  // ---- the page
+
+  const body = document.querySelector("#table > tbody");
+  const boxes = all("input[name=kind]");
+  const heads = all("#table > thead th");
+  let shown = [];
+
+  const pages = () => Math.max(1, Math.ceil(shown.length / state.size));
+
+  const show = () => {
+    const result = filtered();
+    shown = result.shown;
+    state.page = Math.min(Math.max(1, state.page), pages());
+    boxes.forEach((box, n) => {
+      box.checked = state.kinds.has(box.value);
+      const chip = box.parentElement;
+      chip.querySelector(".ps-count").textContent = count(result.perKind[n]);
+      chip.classList.toggle("ps-none", result.perKind[n] === 0);
+    });
+    [...one("field").options].forEach((option, n) => {
+      if (n) option.textContent = `${units[n - 1]} (${count(result.perUnit[n - 1])})`;
+    });
+    one("field").value = state.field;
+    if (one("text").value.trim() !== state.text) one("text").value = state.text;
+    one("reset").hidden = !(state.kinds.size || state.field || state.text);
+    for (const head of heads) showOrder(head);
+    showPage();
+  };
+
+  const showOrder = (head) => {
+    const isSorted = state.sort !== "" && head.dataset.sort === state.sort;
+    if (isSorted) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  };
+
+  const showPage = () => {
+    const start = (state.page - 1) * state.size;
+    const stop = Math.min(start + state.size, shown.length);
+    body.replaceChildren(...shown.slice(start, stop).map((at) => rowOf(rows[at])));
+    one("table").hidden = shown.length === 0;
+    const some = shown.length === rows.length ? "" : `, filtered from ${count(rows.length)}`;
+    one("status").textContent = shown.length === 0
+      ? `No row fits; there are ${count(rows.length)} in all.`
+      : `Showing ${count(start + 1)}\u2013${count(stop)} of ${count(shown.length)}${some}`;
+    const isFirst = state.page === 1;
+    const isLast = state.page === pages();
+    for (const button of all("[data-step]")) {
+      const isOff = ["first", "previous"].includes(button.dataset.step) ? isFirst : isLast;
+      button.setAttribute("aria-disabled", String(isOff));
+    }
+    for (const box of all(".ps-page-number")) {
+      box.value = state.page;
+      box.max = pages();
+    }
+    for (const text of all(".ps-page-count")) text.textContent = `of ${count(pages())}`;
+    for (const select of all(".ps-size")) select.value = state.size;
+    remember();
+  };
+
+  // The address keeps what is shown, so that "back" and a reload lead to the same rows.
+  const remember = () => {
+    const said = new URLSearchParams();
+    if (state.kinds.size) said.set("kind", [...state.kinds].join(","));
+    for (const key of ["field", "text", "sort"]) if (state[key]) said.set(key, state[key]);
+    if (state.sort && state.down) said.set("down", "1");
+    if (state.page > 1) said.set("page", state.page);
+    if (state.size !== 50) said.set("size", state.size);
+    const hash = said.toString().replaceAll("%2C", ",");
+    if (hash === location.hash.slice(1)) return;
+    try {
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    } catch (error) {
+      // Inside another page's frame the address may not be ours to write.
+    }
+  };
+
+  const recall = () => {
+    const said = new URLSearchParams(location.hash.slice(1));
+    const known = (value, values) => values.includes(value) ? value : "";
+    const sizes = [...one("size-above").options].map((option) => Number(option.value));
+    const size = Number(said.get("size"));
+    state.kinds = new Set((said.get("kind") || "").split(",").filter((kind) => names.includes(kind)));
+    state.field = known(said.get("field"), units);
+    state.text = said.get("text") || "";
+    state.sort = known(said.get("sort"), Object.keys(comparisons));
+    state.down = said.has("down");
+    state.page = Number.parseInt(said.get("page"), 10) || 1;
+    state.size = sizes.includes(size) ? size : 50;
+  };
+
+  const change = (changes) => {
+    Object.assign(state, { page: 1 }, changes);
+    show();
+  };
+
+  const turn = (page) => {
+    if (page < 1 || page > pages() || page === state.page) return;
+    state.page = page;
+    showPage();
+    const top = one("status").parentElement;
+    if (top.getBoundingClientRect().top < 0) top.scrollIntoView();
+  };
+
+  const listen = () => {
+    one("tools").addEventListener("submit", (event) => event.preventDefault());
+    for (const box of boxes) {
+      box.addEventListener("change", () => {
+        change({ kinds: new Set(boxes.filter((each) => each.checked).map((each) => each.value)) });
+      });
+    }
+    one("field").addEventListener("change", (event) => change({ field: event.target.value }));
+    let waiting = 0;
+    one("text").addEventListener("input", (event) => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => change({ text: event.target.value.trim() }), 150);
+    });
+    one("reset").addEventListener("click", () => {
+      change({ kinds: new Set(), field: "", text: "" });
+      one("text").focus();
+    });
+    for (const head of heads) if (head.dataset.sort) makeSortable(head);
+    for (const button of all("[data-step]")) {
+      const steps = {
+        first: () => 1, previous: () => state.page - 1, next: () => state.page + 1, last: pages,
+      };
+      button.addEventListener("click", () => turn(steps[button.dataset.step]()));
+    }
+    for (const box of all(".ps-page-number")) {
+      box.addEventListener("change", () => {
+        turn(Math.min(Math.max(1, Math.trunc(box.valueAsNumber) || 1), pages()));
+        box.value = state.page;
+      });
+    }
+    for (const select of all(".ps-size")) {
+      select.addEventListener("change", () => change({ size: Number(select.value) }));
+    }
+    addEventListener("hashchange", () => {
+      if (location.hash === "#rows") return;
+      recall();
+      show();
+      one("rows").scrollIntoView();
+      one("rows").focus({ preventScroll: true });
+    });
+  };
+
+  // Once upwards, once downwards, then as the plan has them.
+  const makeSortable = (head) => {
+    const button = make("button", "", { type: "button" }, head.textContent);
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const sort = head.dataset.sort;
+      if (state.sort !== sort) change({ sort, down: false });
+      else change(state.down ? { sort: "", down: false } : { down: true });
+    });
+  };
+
+  recall();
+  listen();
+  one("tools").hidden = false;
+  for (const bar of all(".ps-bar")) bar.hidden = false;
+  show();
+})();
