@@ -108,8 +108,9 @@ def command(
     _check_outputs(source, results, page)
     try:
         with context.connect() as store:
-            with context.busy("Reading the plan" if is_plan else "Comparing the sheet"):
-                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked)
+            text = "Reading the plan" if is_plan else "Comparing the sheet"
+            with progress.looked_up(context.err, text) as step:
+                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
             plan, sheet = read
             _check_fit(plan, sheet, results, page)
             if write_back:

@@ -15,6 +15,7 @@ from petsync.settings import MAPPED, column_named
 from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
+    from petsync.client.lookup import Lookups
     from petsync.diff.guard import Guard
     from petsync.diff.plan import Plan
     from petsync.store import Store
@@ -146,7 +147,12 @@ def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
     return function
 
 
-def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
+def of_sheet(
+    store: Store,
+    path: Path,
+    asked: Asked,
+    on_progress: Callable[[Lookups], None] | None = None,
+) -> tuple[Plan, Sheet]:
     """The plan that brings the store to what the sheet says, and the sheet as it was read."""
     guard = asked.guard
     snapshot = store.snapshot()
@@ -162,6 +168,7 @@ def of_sheet(store: Store, path: Path, asked: Asked) -> tuple[Plan, Sheet]:
         two_way=asked.two_way,
         guard=guard,
         snapshot=snapshot,
+        on_progress=on_progress,
     )
     return plan, sheet
 

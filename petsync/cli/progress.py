@@ -1,20 +1,32 @@
-"""How far a run is: a bar on a terminal, else a line now and then."""
+"""How far a run is, or the look-ups before it: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as Bar
 
     from petsync.apply.engine import Progress
+    from petsync.client.lookup import Lookups
 
-__all__ = ["shown"]
+__all__ = ["looked_up", "shown"]
 
 _EVERY = 5.0
+_MANY = 300
+"""So many look-ups take a moment that a person notices."""
+
+
+class _Step(Protocol):
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def total(self) -> int: ...
 
 
 @contextmanager
@@ -23,19 +35,9 @@ def shown(console: Console, total: int) -> Iterator[Callable[[Progress], None]]:
     raises: a terminal that went away must not end a run.
     """
     if not console.is_terminal:
-        yield _lines(console)
+        yield _lines(console, "changes")
         return
-    from rich import progress as bars
-
-    columns = (
-        bars.TextColumn("Applying"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn("changes"),
-        bars.TimeElapsedColumn(),
-        bars.TextColumn("{task.fields[trouble]}"),
-    )
-    bar = bars.Progress(*columns, console=console)
+    bar = _bar(console, "Applying", "changes")
     bar.start()
     try:
         task = bar.add_task("", total=total, trouble="")
@@ -54,14 +56,61 @@ def shown(console: Console, total: int) -> Iterator[Callable[[Progress], None]]:
             bar.stop()
 
 
-def _lines(console: Console) -> Callable[[Progress], None]:
+@contextmanager
+def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]]:
+    """Meanwhile a terminal shows `text`, and a bar while many pets are looked up by their ids;
+    what to call with each step of that. It never raises.
+    """
+    if not console.is_terminal:
+        yield _lines(console, "pets looked up")
+        return
+    busy = console.status(f"{text} …")
+    bar = _bar(console, "Looking up", "pets by id", transient=True)
+    task = bar.add_task("", total=None, trouble="")
+
+    def step(lookups: Lookups) -> None:
+        if lookups.total < _MANY:
+            return
+        with suppress(OSError, ValueError):
+            busy.stop()
+            bar.start()
+            bar.update(task, completed=lookups.done, total=lookups.total)
+            if lookups.done == lookups.total:
+                bar.stop()
+                busy.start()
+
+    busy.start()
+    try:
+        yield step
+    finally:
+        with suppress(OSError, ValueError):
+            bar.stop()
+            busy.stop()
+
+
+def _bar(console: Console, doing: str, what: str, *, transient: bool = False) -> Bar:
+    # rich's bars are loaded where there is a terminal.
+    from rich import progress as bars
+
+    columns = (
+        bars.TextColumn(doing),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn(what),
+        bars.TimeElapsedColumn(),
+        bars.TextColumn("{task.fields[trouble]}"),
+    )
+    return bars.Progress(*columns, console=console, transient=transient)
+
+
+def _lines(console: Console, what: str) -> Callable[[_Step], None]:
     last = time.monotonic()
 
-    def step(progress: Progress) -> None:
+    def step(progress: _Step) -> None:
         nonlocal last
         if time.monotonic() - last >= _EVERY:
             last = time.monotonic()
             with suppress(OSError, ValueError):
-                console.print(f"{progress.done:,} of {progress.total:,} changes")
+                console.print(f"{progress.done:,} of {progress.total:,} {what}")
 
     return step

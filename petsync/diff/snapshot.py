@@ -10,6 +10,7 @@ import pandas as pd
 
 from petsync._show import as_html, as_text
 from petsync.diff.fields import normal
+from petsync.errors import SheetError
 
 __all__ = ["Coverage", "Snapshot", "Unanswered"]
 
@@ -58,6 +59,19 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def require_whole(self) -> None:
+        """Raise SheetError where a query failed: a sheet made of the rest would lack pets."""
+        if not self.coverage.failed:
+            return
+        asked = ", ".join(query.asked for query in self.coverage.failed)
+        answered = ", ".join(self.coverage.statuses)
+        raise SheetError(
+            f"the pets of the status {asked} would be missing from the sheet: "
+            f"{self.coverage.failed[0].problem}",
+            hint="Try again when the store answers, or export by their names the statuses that it "
+            f"does list: {answered} (--status, or snapshot(statuses=[…])).",
+        )
 
     def __repr__(self) -> str:
         return as_text(self)

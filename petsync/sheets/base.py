@@ -30,7 +30,8 @@ Given = Base | Snapshot | Literal[False] | None
 
 
 def base_of(snapshot: Snapshot) -> Base:
-    """The snapshot as a base."""
+    """The snapshot as a base. Raises SheetError where a query of it failed."""
+    snapshot.require_whole()
     return Base(
         frame=snapshot.frame,
         store=snapshot.source,
@@ -42,8 +43,11 @@ def base_of(snapshot: Snapshot) -> Base:
 def carried(data: Any, given: Given) -> Base | None:
     """The base that a file of `data` gets: the given one, else a snapshot itself, else a sheet's.
 
-    Raises TypeError where `given` is something else.
+    Raises TypeError where `given` is something else, and SheetError for data that is a snapshot of
+    which a query failed.
     """
+    if isinstance(data, Snapshot):
+        data.require_whole()
     if given is False:
         return None
     chosen = data if given is None else given
