@@ -45,8 +45,8 @@ def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterat
         for line in part:
             told += 1
             yield line
-    many = [each.more for each in (*changes.values(), blocked)]
-    if any((*many, *(each.more for each in conflicts.values()), notes.more)):
+    more = [each.more for each in changes.values()] + [each.more for each in conflicts.values()]
+    if any((*more, blocked.more, notes.more)):
         yield lines.BLANK
         yield from lines.paragraph(words.WHERE_TO_SEE_ALL, width, style="dim")
     if told > _SCREEN:

@@ -1,0 +1,182 @@
+"""A plan as Markdown, for a pull request or a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from petsync.diff.change import Blocked, Change, Conflict
+from petsync.diff.plan import Plan
+from petsync.render import words
+from petsync.render.detail import Detail, details, traits
+from petsync.render.digest import changes_by_kind, conflicts_by_winner, first
+from petsync.render.fit import fitted
+from petsync.render.mdtext import code, prose, table
+from petsync.render.visible import quoted
+
+__all__ = ["plan_markdown"]
+
+LONGEST = 60_000
+"""So many characters at most: a comment on GitHub holds 65,536."""
+_FOLD_OVER = 10
+_NAME, _VALUE, _WHERE = 60, 100, 40
+_ITEMS = 8
+_ALERTS = 10
+_FOOT = 300
+Row = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section: `rows` are those of each of `total` things."""
+
+    title: str
+    columns: Row
+    rows: Iterator[Sequence[Row]]
+    total: int
+
+
+def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
+    """The plan with the first `limit` rows of each sort (as many as fit where it is None), always
+    below 60,000 characters; how many are left out is said.
+    """
+    head = "\n".join(_head(plan))
+    room = LONGEST - len(head) - _FOOT
+    parts = [part for part in _parts(plan, limit) if part.total]
+    blocks, left_out = [head], 0
+    for n, part in enumerate(parts):
+        block, shown = _section(part, room // (len(parts) - n))
+        room -= len(block) + 2
+        left_out += part.total - shown
+        blocks.append(block)
+    if left_out:
+        blocks.append(f"{words.number(left_out)} more are not shown. {words.WHERE_TO_SEE_ALL}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    counts = {kind: listing.total for kind, listing in changes_by_kind(plan, 0).items()}
+    yield f"## {words.plan_summary(plan, counts)}"
+    if not plan.verdict.ok:
+        refusals = ((each.problem, words.way_out(each)) for each in plan.verdict.refusals)
+        yield from _alert(f"{words.REFUSED}.", refusals)
+    elif plan.changes:
+        yield from ("", words.KEPT)
+    if plan.coverage.failed:
+        yield from _alert(f"{words.UNANSWERED}.", words.unanswered(plan))
+    yield ""
+    facts = [*words.plan_facts(plan), *words.scope_facts(plan), ("fingerprint", plan.fingerprint)]
+    yield from table(("", ""), ((name, prose(value)) for name, value in facts))
+
+
+def _alert(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    listing = first(list(rows), _ALERTS)
+    yield from ("", f"> **{title}**", ">")
+    for problem, then in listing.shown:
+        said = words.sentences(problem, then)
+        yield f"> - {prose(said, in_table=False)}"
+    if listing.more:
+        yield f"> - and {words.number(listing.more)} more"
+
+
+def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
+    changes, conflicts = changes_by_kind(plan, limit), conflicts_by_winner(plan, limit)
+    for kind in words.KINDS:
+        listing = changes[kind]
+        title = f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}"
+        update = kind == "update"
+        columns = ("id", "pet", "field", "before", "after", "where") if update else _WHOLE
+        rows = map(_update if update else _whole, listing.shown)
+        yield _Part(title, columns, rows, listing.total)
+    for winner in words.WINNERS:
+        held = conflicts[winner]
+        title = words.conflicts_title(held.total, winner)
+        yield _Part(title, _CLASH if winner else _OPEN, map(_conflict, held.shown), held.total)
+    blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
+    title = words.blocked_title(blocked.total)
+    yield _Part(title, ("where", "problem"), map(_blocked, blocked.shown), blocked.total)
+    yield _Part("Notes", ("note",), ([(prose(note),)] for note in notes.shown), notes.total)
+
+
+_WHOLE = ("id", "pet", "what", "where")
+_OPEN = ("where", "pet", "problem")
+_CLASH = ("where", "pet", "field", "exported", "sheet", "store")
+
+
+def _section(part: _Part, room: int) -> tuple[str, int]:
+    """The section in so many characters, and how many things of it are shown."""
+    start = list(table(part.columns, ()))
+    rows, shown = [], 0
+    room -= sum(map(len, start)) + len(part.title) + _FOOT
+    for group in part.rows:
+        lines = list(table(part.columns, group))[2:]
+        room -= sum(len(line) + 1 for line in lines)
+        if room < 0:
+            break
+        rows += lines
+        shown += 1
+    more = part.total - shown
+    tail = ["", f"... and {words.number(more)} more"] if more else []
+    body = "\n".join([*start, *rows, *tail])
+    if len(rows) <= _FOLD_OVER:
+        return f"### {part.title}\n\n{body}", shown
+    return f"<details>\n<summary>{part.title}</summary>\n\n{body}\n\n</details>", shown
+
+
+def _update(change: Change) -> Sequence[Row]:
+    lead = [_id(change.pet_id), _name(change)]
+    where = code(words.source_of(change), _WHERE)
+    rows = [_field(detail) for detail in details(change)]
+    return [
+        (*(lead if n == 0 else ["", ""]), *row, where if n == 0 else "")
+        for n, row in enumerate(rows)
+    ]
+
+
+def _field(detail: Detail) -> Row:
+    if detail.gone or detail.come:
+        return detail.column, _items("-", detail.gone), _items("+", detail.come)
+    before, after = fitted([detail.before, detail.after], _VALUE)
+    return detail.column, code(before), code(after)
+
+
+def _items(sign: str, items: Sequence[str]) -> str:
+    shown = [code(f"{sign}{item}", _NAME) for item in items[:_ITEMS]]
+    more = len(items) - len(shown)
+    return " ".join([*shown, *([f"and {words.number(more)} more"] if more else [])])
+
+
+def _whole(change: Change) -> Sequence[Row]:
+    what = code(traits(words.pet_of(change)), 2 * _VALUE)
+    where = words.source_of(change)
+    place = code(where, _WHERE) if change.source else where
+    return [(_id(change.pet_id), _name(change), what, place)]
+
+
+def _conflict(conflict: Conflict) -> Sequence[Row]:
+    where, pet = code(conflict.source, _WHERE), _id(conflict.pet_id, "")
+    if not conflict.clashes:
+        said = words.sentences(conflict.problem, conflict.suggestion)
+        return [(where, pet, prose(said))]
+    rows: list[Row] = []
+    for clash in conflict.clashes:
+        texts = [quoted(_one_line(text)) for text in (clash.base, clash.sheet, clash.store)]
+        lead = ("", "") if rows else (where, pet)
+        rows.append((*lead, clash.column, *map(code, fitted(texts, _VALUE))))
+    return rows
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "; ")
+
+
+def _blocked(row: Blocked) -> Sequence[Row]:
+    return [(code(row.source, _WHERE), prose(row.problem))]
+
+
+def _name(change: Change) -> str:
+    return code(words.name_of(words.pet_of(change)), _NAME)
+
+
+def _id(number: int | None, missing: str = "new") -> str:
+    return missing if number is None else code(str(number))
