@@ -1,0 +1,396 @@
+"""The merge once more, slowly and plainly: what a plan must be, by loops over single pets.
+
+Written from the documentation alone; it shares the values (Pet, Tag, Category) with petsync, and
+none of the code that compares or merges.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from petsync.model import Category, Pet, Tag
+
+UNITS = ("name", "status", "category", "tags", "photo_urls")
+CLASH = object()
+Line = Mapping[str, Any]
+"""A row: what it says by column; a column that is not there, or None, says nothing."""
+
+
+def plain(text: str | None) -> str:
+    """Text as it is compared."""
+    return unicodedata.normalize("NFC", text or "").strip()
+
+
+def once(items: Iterable[Any]) -> list[Any]:
+    """The items in their order, each one time."""
+    result: list[Any] = []
+    for item in items:
+        if item not in result:
+            result.append(item)
+    return result
+
+
+def compared(unit: str, pet: Pet) -> Any:
+    """What two pets must share to agree in a unit."""
+    if unit == "name":
+        return plain(pet.name)
+    if unit == "status":
+        return plain(pet.status).casefold()
+    if unit == "category":
+        return (plain(pet.category.name), pet.category.id) if pet.category else ("", None)
+    if unit == "tags":
+        return {(tag.id, plain(tag.name)) for tag in pet.tags}
+    return once(pet.photo_urls)
+
+
+def agree(one: Pet, other: Pet) -> bool:
+    """Whether two pets say the same in all units."""
+    return all(compared(unit, one) == compared(unit, other) for unit in UNITS)
+
+
+class UnknownCategoryError(Exception):
+    """A category of which only an id is given, and the store does not know it."""
+
+
+@dataclass
+class Words:
+    """The tags and categories that the listed pets use."""
+
+    pets: Sequence[Pet]
+
+    def _most_used(self, things: Iterable[Any]) -> Any:
+        things = list(things)
+        best = None
+        for thing in once(things):
+            rank = (-things.count(thing), thing.id is None, thing.id or 0, thing.name or "")
+            if best is None or rank < best[0]:
+                best = (rank, thing)
+        return best[1] if best else None
+
+    def tag(self, said: Tag, pet: Pet) -> Tag:
+        """The tag that is meant: the pet's, else the store's, else what is said."""
+        if said.id is not None and said.name:
+            return said
+        every = [tag for other in self.pets for tag in other.tags]
+        for known in (list(pet.tags), every):
+            if said.id is None:
+                like = [tag for tag in known if tag.name and plain(tag.name) == plain(said.name)]
+            else:
+                like = [tag for tag in known if tag.id == said.id and tag.name]
+            if like:
+                return self._most_used(like)
+        return said
+
+    def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
+        """The category that is meant by a name, a number or both."""
+        used = [other.category for other in self.pets if other.category]
+        if name is not None and not plain(name):
+            return None
+        named = [c for c in used if name and plain(c.name) == plain(name)]
+        numbered = [c for c in used if number is not None and c.id == number and c.name]
+        if name is None:
+            own = pet.category
+            if own and own.id == number and own.name:
+                return own
+            if not numbered:
+                raise UnknownCategoryError
+            return self._most_used(numbered)
+        if number is not None and any(c.id == number for c in named):
+            return Category(number, name)
+        if number is not None and not named and not numbered:
+            return Category(number, name)
+        own = pet.category
+        if number is None and own and plain(own.name) == plain(name):
+            return own
+        return self._most_used(named) if named else Category(None, name)
+
+
+def merged_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
+    """The store's without what the sheet took away, and with what it added."""
+    in_base = [words.tag(tag, base) for tag in sheet]
+    kept_or_new = [(tag.id, plain(tag.name)) for tag in in_base]
+    taken = [tag for tag in base.tags if (tag.id, plain(tag.name)) not in kept_or_new]
+    added = [
+        tag
+        for tag, meant in zip(sheet, in_base, strict=True)
+        if (meant.id, plain(meant.name)) not in compared("tags", base)
+    ]
+    gone = {(tag.id, plain(tag.name)) for tag in taken}
+    result = [tag for tag in store.tags if (tag.id, plain(tag.name)) not in gone]
+    for tag in added:
+        meant = words.tag(tag, store)
+        if (meant.id, plain(meant.name)) not in {(t.id, plain(t.name)) for t in result}:
+            result.append(meant)
+    return tuple(result)
+
+
+def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
+    """The photo URLs of both sides, or CLASH."""
+    keep = [url for url in base if url in sheet and url in store]
+    in_sheet = [url for url in sheet if url in keep]
+    in_store = [url for url in store if url in keep]
+    if in_sheet in (keep, in_store):
+        first, other = store, sheet
+    elif in_store == keep:
+        first, other = sheet, store
+    else:
+        return CLASH
+    result = [url for url in first if url not in base or url in other]
+    for place, url in enumerate(other):
+        if url in base or url in result:
+            continue
+        behind = 0
+        for before in other[:place]:
+            if before in result:
+                behind = result.index(before) + 1
+        while behind < len(result) and result[behind] in first and result[behind] not in base:
+            behind += 1
+        result.insert(behind, url)
+    return result
+
+
+@dataclass
+class Expected:
+    """What a plan must be. `conflicts`: row, pet, the rules that may be named, the units in
+    clash; `older`, `gone`: rows; `uncertain`: a row without an id may mean any missing pet.
+    """
+
+    adds: dict[int, Pet] = field(default_factory=dict)
+    updates: dict[int, Pet] = field(default_factory=dict)
+    deletes: set[tuple[int, str]] = field(default_factory=set)
+    conflicts: set[tuple[int | None, int | None, frozenset[str], frozenset[str]]] = field(
+        default_factory=set
+    )
+    unchanged: int = 0
+    ignored: int = 0
+    older: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    uncertain: bool = False
+    recognised: dict[int, int] = field(default_factory=dict)
+
+    def conflict(self, row: int | None, number: int | None, *rules: str, units: Any = ()) -> None:
+        """Note a row of which a person has to decide."""
+        self.conflicts.add((row, number, frozenset(rules), frozenset(units)))
+
+
+@dataclass
+class Reference:
+    """A store, what was exported of it, and how a sheet is compared with both.
+
+    `listed` are the pets of the snapshot, `elsewhere` those that only getPetById knows; `base` is
+    None for a comparison with the store alone.
+    """
+
+    listed: Mapping[int, Pet]
+    base: Mapping[int, Pet] | None = None
+    elsewhere: Mapping[int, Pet] = field(default_factory=dict)
+    covered: Sequence[str] = ("available", "pending", "sold")
+    on_conflict: str = "store"
+    delete_missing: bool = False
+    blocked_ids: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.words = Words(list(self.listed.values()))
+        self.exported = self.base or {}
+
+    def plan(self, lines: Mapping[int, Line]) -> Expected:
+        """What is expected of a sheet of these lines, by their row numbers."""
+        self.expected = Expected()
+        named = {line["id"] for line in lines.values() if line.get("id") is not None}
+        self.free = {n: pet for n, pet in sorted(self.listed.items()) if n not in named}
+        for number in self.blocked_ids:
+            self.free.pop(number, None)
+        for row, line in lines.items():
+            self.line(row, line)
+        if self.delete_missing:
+            self.missing()
+        return self.expected
+
+    def line(self, row: int, line: Line) -> None:
+        """Decide one row."""
+        number, action = line.get("id"), line.get("action", "merge")
+        if action == "ignore":
+            self.expected.ignored += 1
+            self.expected.uncertain |= number is None
+        elif number is None:
+            self.without_id(row, line, action)
+        else:
+            pet = self.listed.get(number) or self.elsewhere.get(number)
+            self.with_id(row, line, action, pet, self.exported.get(number))
+
+    def without_id(self, row: int, line: Line, action: str) -> None:
+        """A row without an id is a pet that says just that already, or a new one."""
+        if action in ("update", "delete"):
+            self.expected.uncertain = True
+            self.expected.conflict(row, None, "no-id")
+            return
+        for number, pet in self.free.items() if action == "merge" and line.get("name") else ():
+            if plain(pet.name) == plain(line["name"]) and self.says_no_more(line, pet):
+                del self.free[number]
+                self.expected.recognised[row] = number
+                self.expected.unchanged += 1
+                return
+        self.new(row, line)
+
+    def with_id(self, row: int, line: Line, action: str, pet: Pet | None, old: Pet | None) -> None:
+        """A row that names its pet, which the store has or not, and had at the export or not."""
+        number = line["id"]
+        if action == "delete":
+            if pet is None:
+                self.expected.unchanged += 1
+            elif old and not agree(old, pet):
+                self.expected.conflict(row, number, "delete-changed")
+            else:
+                self.expected.deletes.add((number, "asked"))
+        elif action == "add" and pet is not None:
+            if self.says_no_more(line, pet):
+                self.expected.unchanged += 1
+            else:
+                self.expected.conflict(row, number, "exists")
+        elif pet is not None:
+            self.there(row, line, pet, old)
+        elif action == "add":
+            self.new(row, line)
+        else:
+            self.not_there(row, line, action, old)
+
+    def not_there(self, row: int, line: Line, action: str, old: Pet | None) -> None:
+        """A row whose pet the store has not, or not any more."""
+        number = line["id"]
+        if old is not None and any(self.is_edited(unit, line, old) for unit in UNITS):
+            self.expected.conflict(row, number, "gone-edited", "no-such-pet")
+        elif action == "update":
+            self.expected.conflict(row, number, "no-such-pet")
+        elif old is not None:
+            self.expected.unchanged += 1
+            self.expected.gone.add(row)
+        else:
+            self.new(row, line)
+
+    def there(self, row: int, line: Line, pet: Pet, old: Pet | None) -> None:
+        """Merge a row into its pet, unit by unit."""
+        after, clashes, is_older = pet, set(), False
+        try:
+            for unit in UNITS:
+                value = self.merged(unit, line, pet, old)
+                if value is CLASH:
+                    clashes.add(unit)
+                    value = self.wanted(unit, line, pet, old)
+                    value = getattr(pet, unit) if self.on_conflict == "store" else value
+                after = replace(after, **{unit: value})
+                if old and self.says(unit, line) and not self.is_edited(unit, line, old):
+                    is_older |= compared(unit, old) != compared(unit, pet)
+        except UnknownCategoryError:
+            self.expected.conflict(row, pet.id, "no-category-name")
+            return
+        if plain(pet.status) and not plain(after.status):
+            self.expected.conflict(row, pet.id, "no-status")
+            return
+        if clashes:
+            self.expected.conflict(row, pet.id, "both-changed", units=clashes)
+        if not agree(pet, after):
+            self.expected.updates[row] = after
+        elif not clashes:
+            self.expected.unchanged += 1
+            self.expected.older |= {row} if is_older else set()
+
+    def merged(self, unit: str, line: Line, pet: Pet, old: Pet | None) -> Any:
+        """What the store then has in a unit, by the table; CLASH where both changed it apart."""
+        own = getattr(pet, unit)
+        if not self.says(unit, line):
+            return own
+        if old is not None and not self.is_edited(unit, line, old):
+            return own
+        wanted = self.wanted(unit, line, pet, old)
+        if compared(unit, replace(pet, **{unit: wanted})) == compared(unit, pet):
+            return own
+        if old is None or compared(unit, old) == compared(unit, pet):
+            return wanted
+        if unit == "tags":
+            return merged_tags(old, once(line["tags"]), pet, self.words)
+        if unit == "photo_urls":
+            three = old.photo_urls, line["photo_urls"], pet.photo_urls
+            return merged_urls(*map(once, three))
+        return CLASH
+
+    def says(self, unit: str, line: Line) -> bool:
+        """Whether a row says anything of a unit."""
+        columns = ("category", "category_id") if unit == "category" else (unit,)
+        return any(line.get(column) is not None for column in columns)
+
+    def is_edited(self, unit: str, line: Line, old: Pet) -> bool:
+        """Whether a row says something else than was exported."""
+        if unit == "category":
+            return any(self.edited_category(line, old))
+        if not self.says(unit, line):
+            return False
+        wanted = self.wanted(unit, line, old, None)
+        return compared(unit, replace(old, **{unit: wanted})) != compared(unit, old)
+
+    def edited_category(self, line: Line, old: Pet) -> tuple[bool, bool]:
+        """Which of a category's two cells was edited."""
+        name, number = line.get("category"), line.get("category_id")
+        was = compared("category", old)
+        return (
+            name is not None and plain(name) != was[0],
+            number is not None and number != was[1],
+        )
+
+    def wanted(self, unit: str, line: Line, pet: Pet, old: Pet | None) -> Any:
+        """What a row says of a unit, completed by its pet and the store."""
+        if unit == "category":
+            name, number = line.get("category"), line.get("category_id")
+            if old is not None:
+                edited = self.edited_category(line, old)
+                name, number = name if edited[0] else None, number if edited[1] else None
+            return self.words.category(name, number, pet)
+        if unit == "tags":
+            return tuple(once(self.words.tag(tag, pet) for tag in line["tags"]))
+        return tuple(once(line[unit])) if unit == "photo_urls" else line[unit]
+
+    def says_no_more(self, line: Line, pet: Pet) -> bool:
+        """Whether a pet is all that a row says already."""
+        try:
+            return all(
+                compared(unit, replace(pet, **{unit: self.merged(unit, line, pet, None)}))
+                == compared(unit, pet)
+                for unit in UNITS
+            )
+        except UnknownCategoryError:
+            return False
+
+    def new(self, row: int, line: Line) -> None:
+        """A pet that is to be added, if the row says enough of it."""
+        rules = []
+        pet = Pet(id=line.get("id"))
+        for unit in UNITS:
+            try:
+                if self.says(unit, line):
+                    pet = replace(pet, **{unit: self.wanted(unit, line, pet, None)})
+            except UnknownCategoryError:
+                rules.append("no-category-name")
+        rules += [] if plain(pet.name) else ["no-name"]
+        rules += [] if plain(pet.status) else ["no-status"]
+        if rules:
+            self.expected.uncertain |= pet.id is None
+            self.expected.conflict(row, pet.id, *rules)
+        else:
+            self.expected.adds[row] = pet
+
+    def missing(self) -> None:
+        """The pets that no row names, as far as that is proved."""
+        for number, pet in self.free.items():
+            old = self.exported.get(number)
+            if pet.status not in self.covered or (self.base is not None and old is None):
+                continue
+            if self.expected.uncertain:
+                continue
+            if old is not None and not agree(old, pet):
+                self.expected.conflict(None, number, "removed-changed")
+            else:
+                self.expected.deletes.add((number, "missing"))

@@ -1,0 +1,290 @@
+"""What holds of every plan, whatever export, sheet and store say."""
+
+from __future__ import annotations
+
+from dataclasses import replace as but
+from typing import Any
+
+import pytest
+from hypothesis import Phase, assume, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from reference import UNITS, agree, compared
+from triples import Triple, row_of, triples
+
+from petsync.diff.plan import Plan
+from petsync.model import Pet, Tag
+
+SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+thorough = settings(max_examples=250, phases=SHORT)
+brief = settings(max_examples=100, phases=SHORT)
+
+
+def said_of(pet: Pet | None) -> Any:
+    """All that counts of a pet."""
+    if pet is None:
+        return None
+    counted = {unit: compared(unit, pet) for unit in UNITS}
+    return {"id": pet.id, **counted, "tags": sorted(counted["tags"], key=str)}
+
+
+def effect(plan: Plan) -> Any:
+    """What a plan does and says, whatever the order of its rows."""
+    changes = [
+        (change.row, change.kind, said_of(change.before), said_of(change.after), change.fields)
+        for change in plan.changes
+    ]
+    conflicts = [
+        (each.row, each.pet_id, each.rule, sorted(clash.column for clash in each.clashes))
+        for each in plan.conflicts
+    ]
+    counts = plan.unchanged, plan.ignored, plan.rows, plan.older, plan.gone
+    return sorted(changes, key=str), sorted(conflicts, key=str), counts
+
+
+def everything(triple: Triple) -> dict[int, Pet]:
+    """All pets of a triple's store, by their ids."""
+    return {**triple.listed, **triple.elsewhere}
+
+
+@thorough
+@given(triples())
+def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
+    """Every change, conflict and count is what a plain loop over the documentation says."""
+    plan, expected = triple.plan(), triple.expected()
+    adds = {add.row: said_of(add.after) for add in plan.adds}
+    assert adds == {row: said_of(pet) for row, pet in expected.adds.items()}
+    updates = {update.row: said_of(update.after) for update in plan.updates}
+    assert updates == {row: said_of(pet) for row, pet in expected.updates.items()}
+    assert {(delete.before.id, delete.why) for delete in plan.deletes} == expected.deletes
+    conflicts = {(each.row, each.pet_id): each for each in plan.conflicts}
+    assert len(conflicts) == len(plan.conflicts)
+    wanted = {(row, number): (rules, units) for row, number, rules, units in expected.conflicts}
+    assert conflicts.keys() == wanted.keys()
+    for place, (rules, clashes) in wanted.items():
+        assert conflicts[place].rule in rules
+        assert {clash.column for clash in conflicts[place].clashes} == clashes
+        winner = triple.on_conflict if clashes else ""
+        assert conflicts[place].winner == winner
+    assert (plan.unchanged, plan.ignored) == (expected.unchanged, expected.ignored)
+    assert set(plan.older) == expected.older
+    assert set(plan.gone) == expected.gone
+    assert set(plan.recognised) == set(expected.recognised)
+
+
+@thorough
+@given(triples())
+def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
+    """Once a plan was carried out, the same sheet asks for nothing more: conflicts stay."""
+    # An add without an id is always one more pet, and `add` says so.
+    numbered = {
+        row: line
+        for row, line in triple.lines.items()
+        if line.get("id") is not None or line["action"] != "add"
+    }
+    triple = but(triple, lines=numbered)
+    plan = triple.plan()
+    # A category's number that the store did not know may be one that another row brought.
+    assume(all(conflict.rule != "no-category-name" for conflict in plan.conflicts))
+    after = triple.after(plan)
+    again = after.plan()
+    assert again.changes == ()
+    assert again.pets == len(after.listed)
+
+
+@thorough
+@given(triples())
+def test_a_plan_changes_what_it_says_and_nothing_else(triple: Triple) -> None:
+    """An update's fields are just those in which the pet differs; what is not among them stays to
+    the letter; each pet is changed once.
+    """
+    plan = triple.plan()
+    numbers = [change.pet_id for change in plan.changes if change.pet_id is not None]
+    assert len(numbers) == len(set(numbers))
+    store = everything(triple)
+    for update in plan.updates:
+        assert update.before == store[update.before.id or 0]
+        of_category = {"category": "category", "category_id": "category"}
+        touched = {of_category.get(column, column) for column in update.fields}
+        assert touched == {
+            unit for unit in UNITS if compared(unit, update.before) != compared(unit, update.after)
+        }
+        for unit in {*UNITS, "extra", "id"} - touched:
+            assert getattr(update.after, unit) == getattr(update.before, unit)
+    for delete in plan.deletes:
+        assert delete.before == store[delete.before.id or 0]
+
+
+@thorough
+@given(triples())
+def test_no_pet_is_deleted_that_is_not_proved_missing(triple: Triple) -> None:
+    """Only pets whose status was asked for and answered, which no row names, and which the export
+    had just so; and none at all unless it is asked for.
+    """
+    plan = triple.plan(delete_missing=True)
+    named = {line.get("id") for line in triple.lines.values()}
+    asked = {line.get("id") for line in triple.lines.values() if line["action"] == "delete"}
+    for delete in plan.deletes:
+        number = delete.before.id or 0
+        if delete.why == "asked":
+            assert number in asked
+            continue
+        assert number in triple.listed
+        assert number not in named
+        assert triple.listed[number].status in triple.covered
+        assert triple.base is None or agree(triple.base[number], triple.listed[number])
+    assert {d.before.id for d in triple.plan(delete_missing=False).deletes} <= asked
+
+
+@brief
+@given(triples())
+def test_blank_cells_and_missing_columns_change_nothing(triple: Triple) -> None:
+    """A row that says nothing of a unit leaves it as it is, with every kind of silence."""
+    silences = (
+        lambda line: {**dict.fromkeys(line), "id": line["id"], "action": "merge"},
+        lambda line: {"id": line["id"], "action": "merge"},
+    )
+    there = {
+        row: line for row, line in triple.lines.items() if line.get("id") in everything(triple)
+    }
+    for silence in silences:
+        silent = {row: silence(line) for row, line in there.items()}
+        plan = triple.plan(lines=silent, delete_missing=False)
+        assert (plan.changes, plan.conflicts) == ((), ())
+        assert plan.unchanged == len(silent)
+
+
+@brief
+@given(triples(), st.sampled_from([*UNITS]))
+def test_a_silent_unit_is_no_change_s_field(triple: Triple, unit: str) -> None:
+    """Leaving one unit's column out changes all that is planned for that unit, and only that."""
+    columns = ("category", "category_id") if unit == "category" else (unit,)
+    without = {
+        row: {name: line[name] for name in line if name not in columns}
+        for row, line in triple.lines.items()
+        if line.get("id") in everything(triple) and line["action"] == "merge"
+    }
+    whole = triple.plan(lines={row: triple.lines[row] for row in without})
+    part = triple.plan(lines=without)
+    updates = {update.row: update for update in whole.updates}
+    held = {conflict.row for conflict in whole.conflicts if not conflict.clashes}
+    for update in part.updates:
+        assert not set(update.fields) & set(columns)
+        if update.row not in held:
+            rest = [name for name in updates[update.row].fields if name not in columns]
+            assert list(update.fields) == rest
+
+
+@brief
+@given(triples(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(triple: Triple, chance: Any) -> None:
+    """Sorted otherwise, a sheet plans to the same changes, conflicts and counts."""
+    rows = list(triple.lines.items())
+    chance.shuffle(rows)
+    assert effect(triple.plan(lines=dict(rows))) == effect(triple.plan())
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_rows_without_an_id_find_their_pets_in_any_order(is_turned: bool) -> None:
+    """A row that says less does not take the only pet that another row can mean."""
+    old = Pet(id=1, name="Rex", status="sold", tags=(Tag(2, "old"),))
+    rows = [
+        {"name": "Rex", "status": "sold"},
+        {"name": "Rex", "status": "sold", "tags": list(old.tags)},
+    ]
+    lines = dict(enumerate(reversed(rows) if is_turned else rows, 2))
+    listed = {1: old, 2: replace(old, id=2, tags=())}
+    plan = Triple(base=None, lines=lines, listed=listed).plan()
+    assert plan.changes == ()
+    assert plan.unchanged == 2
+
+
+@brief
+@given(triples(based=True))
+def test_what_nobody_edited_changes_nothing(triple: Triple) -> None:
+    """The export as it was is no reason to do anything, whatever became of the store."""
+    assert triple.base is not None
+    untouched = {row: row_of(pet) for row, pet in enumerate(triple.base.values(), 2)}
+    plan = triple.plan(lines=untouched, delete_missing=True)
+    assert (plan.changes, plan.conflicts) == ((), ())
+    assert plan.unchanged == len(untouched)
+
+
+@brief
+@given(triples(based=True))
+def test_a_store_that_nobody_changed_needs_no_base(triple: Triple) -> None:
+    """Two ways and three ways are then one, but for halves of categories that were left over."""
+    assert triple.base is not None
+    lines = {
+        row: line
+        for row, line in triple.lines.items()
+        if line["action"] == "merge" and line.get("category_id") is None
+    }
+    still = but(triple, lines=lines, listed=triple.base, elsewhere={})
+    three, two = still.plan(), still.plan(base=None)
+    assert effect(three)[0] == effect(two)[0]
+    assert not any(conflict.clashes for conflict in three.conflicts)
+
+
+@brief
+@given(triples(based=True))
+def test_conflicts_are_listed_whoever_wins(triple: Triple) -> None:
+    """The winner decides whose value is taken in the fields that clash, and nothing else."""
+    store, sheet = triple.plan(on_conflict="store"), triple.plan(on_conflict="sheet")
+    winners = {
+        "store": {c.winner for c in store.conflicts if c.clashes},
+        "sheet": {c.winner for c in sheet.conflicts if c.clashes},
+    }
+    assert all(found <= {name} for name, found in winners.items())
+    held = {conflict.row for conflict in sheet.conflicts if not conflict.clashes}
+    listed = {c.row: c.clashes for c in store.conflicts if c.row not in held}
+    assert listed == {c.row: c.clashes for c in sheet.conflicts if c.row not in held}
+    fields = {update.row: set(update.fields) for update in store.updates}
+    for update in sheet.updates:
+        clashing = {c.column for c in dict(listed).get(update.row, ())}
+        more = set(update.fields) - fields.get(update.row, set())
+        assert more <= clashing | ({"category_id"} if "category" in clashing else set())
+        assert fields.get(update.row, set()) <= set(update.fields)
+
+
+@brief
+@given(triples(based=True))
+def test_where_the_sheet_wins_it_is_in_sync_afterwards(triple: Triple) -> None:
+    """With rows that are nothing but edits, nothing is left to send or to decide."""
+    lines = {
+        row: line
+        for row, line in triple.lines.items()
+        if line["action"] == "merge" and line.get("id") in everything(triple)
+    }
+    triple = but(triple, lines=lines, on_conflict="sheet", delete_missing=False)
+    plan = triple.plan()
+    assume(not plan.open_conflicts)
+    again = triple.after(plan).plan()
+    assert again.in_sync
+    assert again.conflicts == ()
+
+
+@brief
+@given(triples())
+def test_every_row_is_one_thing(triple: Triple) -> None:
+    """Each row is changed, in conflict, ignored or unchanged; a row in a clash alone may be
+    changed too.
+    """
+    plan = triple.plan()
+    changed = [change.row for change in plan.changes if change.row is not None]
+    clashing = {conflict.row for conflict in plan.conflicts if conflict.clashes}
+    held = [c.row for c in plan.conflicts if not c.clashes and c.row is not None]
+    assert not set(changed) & set(held)
+    rows = {*changed, *clashing, *held}
+    assert plan.rows == len(triple.lines) == len(rows) + plan.unchanged + plan.ignored
+
+
+@brief
+@given(triples())
+def test_a_plan_is_a_value(triple: Triple) -> None:
+    """The same input gives an equal plan with the same fingerprint, and a file gives it back."""
+    one, other = triple.plan(), triple.plan()
+    assert one == other
+    read = Plan.from_json(one.to_json())
+    assert read == one
+    assert read.fingerprint == one.fingerprint == other.fingerprint

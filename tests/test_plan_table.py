@@ -1,0 +1,564 @@
+"""The table by which export, sheet and store are merged: every row of it, for every unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from shop import base_of, plan_of, sheet_saying
+from triples import row_of
+
+from petsync.diff.change import Clash, Conflict, Update
+from petsync.diff.plan import Plan
+from petsync.model import Category, Pet, Tag
+
+SHY, OLD, CALM = Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm")
+DOGS, CATS, BIRDS = Category(1, "Dogs"), Category(2, "Cats"), Category(3, "Birds")
+REX = Pet(
+    id=1,
+    name="Rex",
+    status="available",
+    category=DOGS,
+    tags=(SHY,),
+    photo_urls=("a", "b", "c"),
+    extra={"chip": 7},
+)
+OTHERS = [
+    Pet(id=50 + n, name=f"other {n}", status="sold", category=category, tags=(SHY, OLD, CALM))
+    for n, category in enumerate((DOGS, CATS, BIRDS))
+]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit with what the sheet makes of it, what the store does, and how a clash is shown."""
+
+    name: Any
+    columns: tuple[str, ...]
+    by_sheet: Any
+    by_store: Any
+    clash: Clash | None
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    def of_sheet(self, pet: Pet = REX) -> Pet:
+        """The pet as the sheet's editor made it."""
+        return replace(pet, **{self.name: self.by_sheet})
+
+    def of_store(self, pet: Pet = REX) -> Pet:
+        """The pet as somebody else made it."""
+        return replace(pet, **{self.name: self.by_store})
+
+
+UNITS = [
+    Unit(
+        "name", ("name",), "Max", "Bello",
+        Clash(column="name", base="Rex", sheet="Max", store="Bello"),
+    ),
+    Unit(
+        "status", ("status",), "sold", "pending",
+        Clash(column="status", base="available", sheet="sold", store="pending"),
+    ),
+    Unit(
+        "category", ("category", "category_id"), CATS, BIRDS,
+        Clash(column="category", base="Dogs (1)", sheet="Cats (2)", store="Birds (3)"),
+    ),
+    Unit("tags", ("tags",), (OLD,), (CALM,), None),
+    Unit(
+        "photo_urls", ("photo_urls",), ("b", "a", "c"), ("c", "b", "a"),
+        Clash(column="photo_urls", base="a\nb\nc", sheet="b\na\nc", store="c\nb\na"),
+    ),
+]  # fmt: skip
+every_unit = pytest.mark.parametrize("unit", UNITS, ids=str)
+clashing_units = pytest.mark.parametrize("unit", [u for u in UNITS if u.clash], ids=str)
+both_winners = pytest.mark.parametrize("winner", ["store", "sheet"])
+
+
+def plan(row: Pet | dict[str, Any] | None, store: Pet | None, **options: Any) -> Plan:
+    """The plan for one row, exported as REX, beside pets that nobody touches."""
+    line = row_of(row) if isinstance(row, Pet) else row
+    lines = [line] if line is not None else []
+    base = options.pop("base", [REX, *OTHERS])
+    sheet = sheet_saying(*lines, *map(row_of, OTHERS), base=None if base is None else base_of(base))
+    return plan_of([*([store] if store else []), *OTHERS], sheet, **options)
+
+
+def changes_nothing(made: Plan, *, unchanged: int = 1) -> bool:
+    """Whether a plan leaves the store as it is, and nobody has to decide."""
+    assert (made.changes, made.conflicts) == ((), ())
+    return made.in_sync and made.unchanged == unchanged + len(OTHERS)
+
+
+def update(made: Plan) -> Update:
+    """The one change of a plan, which is an update."""
+    (change,) = made.changes
+    assert isinstance(change, Update)
+    return change
+
+
+def conflict(made: Plan) -> Conflict:
+    """The one conflict of a plan."""
+    (one,) = made.conflicts
+    return one
+
+
+class TestSame:
+    """Base to sheet: same. Base to store: any. Result: nothing."""
+
+    @both_winners
+    def test_and_the_store_is_the_same(self, winner: str) -> None:
+        """A row that nobody edited, on a pet that nobody changed."""
+        assert changes_nothing(plan(REX, REX, on_conflict=winner))
+
+    @both_winners
+    @every_unit
+    def test_and_the_store_changed(self, unit: Unit, winner: str) -> None:
+        """What others changed stays, whoever is to win; the row counts as older."""
+        made = plan(REX, unit.of_store(), on_conflict=winner)
+        assert changes_nothing(made)
+        assert made.older == (2,)
+
+    @both_winners
+    def test_and_the_pet_is_gone(self, winner: str) -> None:
+        """It does not come back."""
+        made = plan(REX, None, on_conflict=winner, delete_missing=True)
+        assert changes_nothing(made)
+        assert made.gone == (2,)
+
+    @every_unit
+    def test_where_a_cell_is_blank_the_store_s_value_stays(self, unit: Unit) -> None:
+        """A blank cell says nothing, in one or in all columns of the unit."""
+        for columns in {unit.columns[:1], unit.columns[1:], unit.columns}:
+            line = row_of(REX) | dict.fromkeys(columns)
+            assert changes_nothing(plan(line, unit.of_store()))
+
+    @every_unit
+    def test_where_a_column_is_missing_the_store_s_value_stays(self, unit: Unit) -> None:
+        """A column that is not there says nothing."""
+        line = {name: value for name, value in row_of(REX).items() if name not in unit.columns}
+        others = [{n: v for n, v in row_of(p).items() if n not in unit.columns} for p in OTHERS]
+        sheet = sheet_saying(line, *others, base=base_of([REX, *OTHERS]))
+        made = plan_of([unit.of_store(), *OTHERS], sheet, on_conflict="sheet")
+        assert changes_nothing(made)
+        assert made.older == ()
+
+
+class TestChangedAndSame:
+    """Base to sheet: changed. Base to store: same. Result: update."""
+
+    @both_winners
+    @every_unit
+    def test_is_an_update(self, unit: Unit, winner: str) -> None:
+        """Of that unit alone, with all else of the pet to the letter, unknown fields too."""
+        change = update(plan(unit.of_sheet(), REX, on_conflict=winner))
+        assert change.after == unit.of_sheet()
+        assert change.fields == unit.columns
+        assert (change.before, change.row) == (REX, 2)
+
+    @every_unit
+    def test_beside_what_others_changed(self, unit: Unit) -> None:
+        """Each side's edit of another unit stands."""
+        for other in UNITS:
+            if other != unit:
+                now = other.of_store()
+                made = plan(unit.of_sheet(), now)
+                assert update(made).after == unit.of_sheet(now)
+                assert update(made).fields == unit.columns
+                assert made.conflicts == ()
+
+    @pytest.mark.parametrize(
+        ("said", "after"),
+        [
+            ({"tags": []}, replace(REX, tags=())),
+            ({"photo_urls": []}, replace(REX, photo_urls=())),
+            ({"category": ""}, replace(REX, category=None)),
+        ],
+        ids=["tags", "photo_urls", "category"],
+    )
+    def test_that_it_is_empty(self, said: Any, after: Pet) -> None:
+        """[clear] is an edit as well."""
+        assert update(plan(row_of(REX) | said, REX)).after == after
+
+
+class TestChangedAlike:
+    """Base to sheet: changed. Base to store: changed, equal to the sheet. Result: nothing."""
+
+    @both_winners
+    @every_unit
+    def test_changes_nothing(self, unit: Unit, winner: str) -> None:
+        """Both did the same, and nobody needs to hear of it."""
+        made = plan(unit.of_sheet(), unit.of_sheet(), on_conflict=winner)
+        assert changes_nothing(made)
+        assert made.older == ()
+
+    @pytest.mark.parametrize(
+        "now",
+        [
+            replace(REX, name=" Zoe\u0308 "),
+            replace(REX, status="SOLD "),
+            replace(REX, tags=(CALM, OLD)),
+            replace(REX, photo_urls=("b", "b", "a", "c", "b")),
+            replace(REX, category=Category(2, " Cats", {"note": "x"})),
+        ],
+        ids=["name", "status", "tags", "photo_urls", "category"],
+    )
+    def test_but_for_the_spelling(self, now: Pet) -> None:
+        """Spelling that means the same is equal, and the store's stays."""
+        said = replace(
+            REX,
+            name="Zo\u00eb" if now.name != "Rex" else "Rex",
+            status="sold" if now.status != "available" else "available",
+            tags=(OLD, CALM) if CALM in now.tags else (SHY,),
+            photo_urls=("b", "a", "c") if now.photo_urls[0] == "b" else REX.photo_urls,
+            category=CATS if now.category != DOGS else DOGS,
+        )
+        assert changes_nothing(plan(said, now))
+
+
+class TestChangedApart:
+    """Base to sheet: changed. Base to store: changed, otherwise. Result: conflict."""
+
+    @clashing_units
+    def test_the_store_wins(self, unit: Unit) -> None:
+        """Nothing is sent, and the clash is listed with all three values."""
+        made = plan(unit.of_sheet(), unit.of_store())
+        assert made.changes == ()
+        found = conflict(made)
+        assert (found.row, found.pet_id, found.rule) == (2, 1, "both-changed")
+        assert found.clashes == (unit.clash,)
+        assert (found.winner, found.is_open) == ("store", True)
+        assert made.open_conflicts == made.conflicts
+        assert not made.in_sync
+        assert made.unchanged == len(OTHERS)
+
+    @clashing_units
+    def test_the_sheet_wins_if_asked_to(self, unit: Unit) -> None:
+        """Its value is sent, and the clash is listed all the same."""
+        made = plan(unit.of_sheet(), unit.of_store(), on_conflict="sheet")
+        assert update(made).after == unit.of_sheet()
+        assert update(made).fields == unit.columns
+        found = conflict(made)
+        assert found.clashes == (unit.clash,)
+        assert (found.rule, found.winner, found.is_open) == ("both-changed", "sheet", False)
+        assert made.open_conflicts == ()
+
+    @clashing_units
+    def test_the_row_s_other_edits_are_sent(self, unit: Unit) -> None:
+        """A clash is about its own field; the rest of the row is an update like any other."""
+        for other in UNITS:
+            if other == unit:
+                continue
+            said, now = other.of_sheet(unit.of_sheet()), unit.of_store()
+            kept = plan(said, now)
+            assert update(kept).after == other.of_sheet(now)
+            assert update(kept).fields == other.columns
+            assert conflict(kept).clashes == (unit.clash,)
+            taken = plan(said, now, on_conflict="sheet")
+            assert update(taken).after == said
+            assert set(update(taken).fields) == {*unit.columns, *other.columns}
+
+    def test_all_units_at_once(self) -> None:
+        """Each clash is named, in the table's order; tags are merged beside them."""
+        said, now = REX, REX
+        for unit in UNITS:
+            said, now = unit.of_sheet(said), unit.of_store(now)
+        made = plan(said, now)
+        assert conflict(made).clashes == tuple(unit.clash for unit in UNITS if unit.clash)
+        assert update(made).fields == ("tags",)
+        assert set(update(made).after.tags) == {OLD, CALM}
+        forced = plan(said, now, on_conflict="sheet")
+        assert conflict(forced).clashes == conflict(made).clashes
+        assert replace(update(forced).after, tags=()) == replace(said, tags=())
+        assert set(update(forced).after.tags) == {OLD, CALM}
+
+    def test_a_value_that_was_cleared_clashes_too(self) -> None:
+        """Nothing is a value as well."""
+        made = plan(row_of(REX) | {"category": ""}, replace(REX, category=CATS))
+        (clash,) = conflict(made).clashes
+        assert clash == Clash(column="category", base="Dogs (1)", sheet="", store="Cats (2)")
+        gone = plan(replace(REX, category=CATS), replace(REX, category=None))
+        (clash,) = conflict(gone).clashes
+        assert clash == Clash(column="category", base="Dogs (1)", sheet="Cats (2)", store="")
+
+    def test_a_status_is_not_cleared_even_where_the_sheet_wins(self) -> None:
+        """The pet would be in no query any more."""
+        line = row_of(REX) | {"status": "", "name": "Max"}
+        made = plan(line, replace(REX, status="sold"), on_conflict="sheet")
+        assert made.changes == ()
+        assert conflict(made).rule == "no-status"
+
+
+class TestRowRemoved:
+    """The row was taken out of the sheet."""
+
+    def test_and_the_store_is_the_same(self) -> None:
+        """A delete, only if it is asked for."""
+        assert changes_nothing(plan(None, REX), unchanged=0)
+        (delete,) = plan(None, REX, delete_missing=True).deletes
+        assert (delete.before, delete.why, delete.row) == (REX, "missing", None)
+
+    @both_winners
+    @every_unit
+    def test_and_the_store_changed(self, unit: Unit, winner: str) -> None:
+        """A conflict, if deletes are asked for, whoever is to win; else nothing."""
+        now = unit.of_store()
+        assert changes_nothing(plan(None, now, on_conflict=winner), unchanged=0)
+        made = plan(None, now, on_conflict=winner, delete_missing=True)
+        assert made.changes == ()
+        found = conflict(made)
+        assert (found.row, found.pet_id, found.rule) == (None, 1, "removed-changed")
+        assert (found.winner, found.clashes) == ("", ())
+        assert found.is_open
+
+    def test_and_the_pet_is_gone_too(self) -> None:
+        """Nothing is left to do."""
+        assert changes_nothing(plan(None, None, delete_missing=True), unchanged=0)
+
+    def test_but_never_was_there(self) -> None:
+        """A pet that was not exported is not missing."""
+        made = plan(None, REX, base=OTHERS, delete_missing=True)
+        assert changes_nothing(made, unchanged=0)
+
+
+class TestGone:
+    """Base to sheet: changed. Base to store: gone. Result: conflict."""
+
+    @both_winners
+    @every_unit
+    def test_an_edited_row_whose_pet_is_gone(self, unit: Unit, winner: str) -> None:
+        """It is not added again, whoever is to win."""
+        made = plan(unit.of_sheet(), None, on_conflict=winner)
+        assert made.changes == ()
+        found = conflict(made)
+        assert (found.row, found.pet_id, found.rule) == (2, 1, "gone-edited")
+        assert (found.winner, found.clashes) == ("", ())
+
+    def test_comes_back_by_the_action_add(self) -> None:
+        """The whole row is added, if a person says so."""
+        (add,) = plan(row_of(REX) | {"name": "Max", "action": "add"}, None).adds
+        assert add.after == replace(REX, name="Max", extra=None)
+
+
+class TestDelete:
+    """The row's action is `delete`."""
+
+    line = row_of(REX) | {"action": "delete"}
+
+    def test_a_pet_that_is_as_it_was(self) -> None:
+        """It goes."""
+        (delete,) = plan(self.line, REX).deletes
+        assert (delete.before, delete.why, delete.row) == (REX, "asked", 2)
+
+    @both_winners
+    @every_unit
+    def test_a_pet_that_was_changed(self, unit: Unit, winner: str) -> None:
+        """It stays, whoever is to win."""
+        made = plan(self.line, unit.of_store(), on_conflict=winner)
+        assert made.changes == ()
+        assert (conflict(made).rule, conflict(made).pet_id) == ("delete-changed", 1)
+
+    @every_unit
+    def test_a_pet_that_was_changed_without_a_base(self, unit: Unit) -> None:
+        """Nobody can know, and it goes as it is now."""
+        (delete,) = plan(self.line, unit.of_store(), base=None).deletes
+        assert delete.before == unit.of_store()
+
+    def test_a_pet_that_is_gone(self) -> None:
+        """It is done already."""
+        assert plan(self.line, None).in_sync
+
+
+class TestWithoutBase:
+    """Two ways: sheet and store alone."""
+
+    @both_winners
+    @every_unit
+    def test_what_differs_is_sent(self, unit: Unit, winner: str) -> None:
+        """What a filled cell says wins, and is no conflict."""
+        made = plan(unit.of_sheet(), unit.of_store(), base=None, on_conflict=winner)
+        assert update(made).after == unit.of_sheet()
+        assert update(made).fields == unit.columns
+        assert made.conflicts == ()
+
+    @every_unit
+    def test_what_is_equal_is_not(self, unit: Unit) -> None:
+        """There is nothing to send, and nothing older than the store."""
+        made = plan(unit.of_sheet(), unit.of_sheet(), base=None)
+        assert changes_nothing(made)
+        assert made.older == ()
+
+    @every_unit
+    def test_a_pet_that_the_base_lacks_is_compared_so_too(self, unit: Unit) -> None:
+        """It came after the export, and its row was typed."""
+        made = plan(unit.of_sheet(), unit.of_store(), base=OTHERS)
+        assert update(made).after == unit.of_sheet()
+
+    @every_unit
+    def test_with_two_way_the_base_is_left_out(self, unit: Unit) -> None:
+        """An old sheet then brings its old values back."""
+        made = plan(REX, unit.of_store(), two_way=True)
+        assert update(made).after == REX
+
+
+PHOTOS: dict[str, tuple[str, str, str, str]] = {
+    # base, sheet, store, merge
+    "only the sheet added": ("ab", "abx", "ab", "abx"),
+    "only the store added": ("ab", "ab", "abx", "abx"),
+    "both added the same": ("a", "ax", "ax", "ax"),
+    "both added, at the end": ("a", "ay", "ax", "axy"),
+    "both added, at the front": ("a", "ya", "xa", "xya"),
+    "both added, in the middle": ("ab", "ayb", "axb", "axyb"),
+    "both added, in different places": ("ab", "yab", "abx", "yabx"),
+    "several each, at the same place": ("a", "ayz", "awx", "awxyz"),
+    "several, one of them the same": ("a", "axy", "azx", "azxy"),
+    "to no photos at all": ("", "y", "x", "xy"),
+    "one removed here, one there": ("abcd", "acd", "abd", "ad"),
+    "both removed the same": ("abc", "ac", "acx", "acx"),
+    "both removed all": ("ab", "y", "x", "xy"),
+    "the sheet cleared, the store added": ("ab", "", "abx", "x"),
+    "the store cleared, the sheet added": ("ab", "aby", "", "y"),
+    "the sheet removed, the store added behind it": ("ab", "a", "abx", "ax"),
+    "the sheet added behind what the store removed": ("abc", "abyc", "ac", "ayc"),
+    "the sheet added at the front, whose neighbour is gone": ("ab", "ayb", "b", "yb"),
+    "the sheet turned, the store added": ("ab", "ba", "abx", "bxa"),
+    "the store turned, the sheet added": ("ab", "aby", "ba", "bya"),
+    "the sheet turned, the store removed": ("abc", "cba", "ab", "ba"),
+    "the store turned, the sheet removed": ("abc", "ac", "cba", "ca"),
+    "both turned alike, and added": ("ab", "bay", "bax", "baxy"),
+    "the sheet moved one, the store another, of which one is left": ("ab", "ba", "a", "a"),
+    "duplicates count once": ("aab", "abby", "abax", "abxy"),
+}
+TURNED_APART: dict[str, tuple[str, str, str]] = {
+    "both turned apart": ("abc", "bac", "acb"),
+    "both turned apart, and added": ("abc", "bacx", "acby"),
+    "both turned apart what is left": ("abcd", "bac", "acb"),
+}
+
+
+def photos(row: str, store: str, base: str, **options: Any) -> Plan:
+    """The plan for a row that names photos of a letter each."""
+    line = row_of(REX) | {"photo_urls": [*row]}
+    exported = replace(REX, photo_urls=tuple(base))
+    now = replace(REX, photo_urls=tuple(store))
+    return plan(line, now, base=[exported, *OTHERS], **options)
+
+
+@both_winners
+@pytest.mark.parametrize(("base", "row", "store", "merge"), PHOTOS.values(), ids=[*PHOTOS])
+def test_photos_of_both_sides_are_merged(
+    base: str, row: str, store: str, merge: str, winner: str
+) -> None:
+    """Whose order holds is decided by who changed it; no photo that was added is lost, and none
+    that was removed comes back.
+    """
+    made = photos(row, store, base, on_conflict=winner)
+    assert made.conflicts == ()
+    after = [change.after.photo_urls for change in made.updates] or [tuple(store)]
+    assert after == [tuple(merge)]
+    assert bool(made.updates) == (merge != store)
+
+
+@pytest.mark.parametrize(("base", "row", "store"), TURNED_APART.values(), ids=[*TURNED_APART])
+def test_photos_that_both_put_in_another_order_clash(base: str, row: str, store: str) -> None:
+    """Neither order is the right one."""
+    kept = photos(row, store, base)
+    assert kept.changes == ()
+    assert conflict(kept).clashes == (
+        Clash(
+            column="photo_urls",
+            base="\n".join(base),
+            sheet="\n".join(row),
+            store="\n".join(store),
+        ),
+    )
+    assert update(photos(row, store, base, on_conflict="sheet")).after.photo_urls == tuple(row)
+
+
+TAGS: dict[str, tuple[tuple[Tag, ...], tuple[Tag, ...], tuple[Tag, ...], set[Tag]]] = {
+    # base, sheet, store, merge
+    "one added here, one there": ((SHY,), (SHY, OLD), (SHY, CALM), {SHY, OLD, CALM}),
+    "one removed here, one there": ((SHY, OLD, CALM), (SHY, OLD), (OLD, CALM), {OLD}),
+    "one added here, one removed there": ((SHY, OLD), (SHY, OLD, CALM), (OLD,), {OLD, CALM}),
+    "one removed here, one added there": ((SHY, OLD), (OLD,), (SHY, OLD, CALM), {OLD, CALM}),
+    "the same removed by both": ((SHY, OLD), (OLD, CALM), (OLD,), {OLD, CALM}),
+    "all cleared here, one added there": ((SHY,), (), (SHY, OLD), {OLD}),
+    "one added here, all cleared there": ((SHY,), (SHY, OLD), (), {OLD}),
+    "by name alone": ((SHY,), (Tag(None, "shy"), Tag(None, "old")), (SHY, CALM), {SHY, OLD, CALM}),
+    "by id alone": ((SHY,), (Tag(1), Tag(2)), (SHY, CALM), {SHY, OLD, CALM}),
+    "by a new name": ((SHY,), (SHY, Tag(None, "x")), (CALM,), {CALM, Tag(None, "x")}),
+    "twice": ((SHY,), (OLD, SHY, Tag(None, "old")), (SHY, CALM), {SHY, OLD, CALM}),
+}  # fmt: skip
+
+
+@both_winners
+@pytest.mark.parametrize(("base", "row", "store", "merge"), TAGS.values(), ids=[*TAGS])
+def test_tags_of_both_sides_are_merged(
+    base: Any, row: Any, store: Any, merge: set[Tag], winner: str
+) -> None:
+    """As sets, so they never clash; each once."""
+    exported, now = (replace(REX, tags=tags) for tags in (base, store))
+    line = row_of(REX) | {"tags": [*row]}
+    made = plan(line, now, base=[exported, *OTHERS], on_conflict=winner)
+    assert made.conflicts == ()
+    after = [change.after.tags for change in made.updates] or [store]
+    assert sorted(after[0], key=str) == sorted(merge, key=str)
+    assert bool(made.updates) == (merge != set(store))
+
+
+HOUNDS = Category(1, "Hounds")
+
+
+def halves() -> Iterator[Any]:
+    """What the row's two cells say, what the store has, and what comes of it."""
+    yield "no cell edited", ("Dogs", 1), BIRDS, BIRDS
+    yield "name edited, store same", ("Cats", 1), DOGS, CATS
+    yield "number edited, store same", ("Dogs", 2), DOGS, CATS
+    yield "both edited, store same", ("Cats", 2), DOGS, CATS
+    yield "name edited, number blank", ("Cats", None), DOGS, CATS
+    yield "number edited, name blank", (None, 2), DOGS, CATS
+    yield "name edited to the store's", ("Cats", 1), CATS, CATS
+    yield "number edited to the store's", ("Dogs", 2), CATS, CATS
+    yield "name edited to a new one", ("Fish", 1), DOGS, Category(None, "Fish")
+    yield "name cleared, number left", ("", 1), DOGS, None
+    yield "name edited, store otherwise", ("Cats", 1), BIRDS, "clash"
+    yield "number edited, store otherwise", ("Dogs", 2), BIRDS, "clash"
+    yield "name cleared, store otherwise", ("", 1), BIRDS, "clash"
+    yield "no cell edited, store's name alone changed", ("Dogs", 1), HOUNDS, HOUNDS
+    yield "name edited, store's name alone changed", ("Cats", 1), HOUNDS, "clash"
+
+
+CASES = list(halves())
+
+
+@both_winners
+@pytest.mark.parametrize(
+    ("said", "now", "after"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_a_category_s_name_and_number_move_together(
+    said: Any, now: Category, after: Any, winner: str
+) -> None:
+    """The half that was edited is meant, and the other follows; no pair is put together of a name
+    from here and a number from there.
+    """
+    line = row_of(REX) | {"category": said[0], "category_id": said[1]}
+    made = plan(line, replace(REX, category=now), on_conflict=winner)
+    if after == "clash":
+        assert [clash.column for clash in conflict(made).clashes] == ["category"]
+        meant = None if said[0] == "" else CATS
+        after = now if winner == "store" else meant
+    else:
+        assert made.conflicts == ()
+    result = [change.after.category for change in made.updates] or [now]
+    assert result == [after]
+    assert bool(made.updates) == (after != now)
+
+
+def test_a_number_alone_that_nobody_knows_is_a_conflict() -> None:
+    """It would take the category's name away; the row's other edits wait for it."""
+    made = plan(row_of(REX) | {"category_id": 999, "name": "Max"}, REX)
+    assert made.changes == ()
+    assert conflict(made).rule == "no-category-name"

@@ -1,0 +1,240 @@
+"""Related triples of an export, a sheet made of it, and a store that moved on meanwhile.
+
+The words are few, so that sheet and store often meet in the same field.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from dataclasses import replace as but
+from typing import Any
+
+import pandas as pd
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from reference import Expected, Line, Reference
+from shop import base_of, plan_of, sheet_saying
+
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.model import Category, Pet, Tag
+from petsync.table.sheet import Sheet
+
+HIDDEN = "lost"
+"""A status for which nobody asks, so that such pets are found by their ids alone."""
+STATUSES = ("available", "pending", "sold")
+NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
+CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"))
+TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
+URLS = ("a", "b", "c", "d", "e")
+COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
+
+names = st.sampled_from(NAMES)
+statuses = st.sampled_from(STATUSES)
+categories = st.sampled_from(CATEGORIES)
+tags = st.lists(st.sampled_from(TAGS), max_size=3, unique=True).map(tuple)
+urls = st.lists(st.sampled_from(URLS), max_size=4).map(tuple)
+values = {
+    "name": names,
+    "status": statuses,
+    "category": categories,
+    "tags": tags,
+    "photo_urls": urls,
+}
+units = st.sampled_from(tuple(values))
+
+
+def row_of(pet: Pet) -> dict[str, Any]:
+    """The row of an export: what the pet has not, is a blank cell."""
+    kind = pet.category
+    return {
+        "id": pet.id,
+        "name": pet.name,
+        "status": pet.status,
+        "category": kind.name if kind else None,
+        "category_id": kind.id if kind else None,
+        "tags": list(pet.tags) or None,
+        "photo_urls": list(dict.fromkeys(pet.photo_urls)) or None,
+        "action": "merge",
+    }
+
+
+@dataclass(frozen=True)
+class Triple:
+    """An export (None for none), a sheet's lines, and the store; and what is asked of the plan.
+
+    `listed` are the pets that the status queries give, `elsewhere` those that they do not.
+    """
+
+    base: Mapping[int, Pet] | None
+    lines: Mapping[int, Line]
+    listed: Mapping[int, Pet]
+    elsewhere: Mapping[int, Pet] = field(default_factory=dict)
+    covered: tuple[str, ...] = STATUSES
+    delete_missing: bool = False
+    on_conflict: str = "store"
+
+    def __repr__(self) -> str:
+        shown = ("base", "lines", "listed", "elsewhere")
+        parts = [f"{name}={getattr(self, name)!r}" for name in shown]
+        options = self.covered, self.delete_missing, self.on_conflict
+        return "Triple(\n    " + ",\n    ".join([*parts, repr(options)]) + ")"
+
+    @property
+    def sheet(self) -> Sheet:
+        """The lines as a sheet, in their order, each with its own row number."""
+        sheet = sheet_saying(*self.lines.values())
+        numbers = pd.Index(list(self.lines), dtype="int64", name="row")
+        return but(
+            sheet,
+            frame=sheet.frame.set_axis(numbers),
+            others=pd.DataFrame(index=numbers),
+            base=None if self.base is None else base_of(self.base.values()),
+        )
+
+    def plan(self, **changed: Any) -> Plan:
+        """The plan for it, or for a triple that differs in what is `changed`."""
+        this = but(self, **changed)
+        failed = tuple(Unanswered(s, "no answer") for s in STATUSES if s not in this.covered)
+        return plan_of(
+            this.listed.values(),
+            this.sheet,
+            elsewhere=this.elsewhere,
+            delete_missing=this.delete_missing,
+            on_conflict=this.on_conflict,
+            coverage=Coverage(this.covered, failed),
+        )
+
+    def expected(self, **changed: Any) -> Expected:
+        """What the reference says."""
+        this = but(self, **changed)
+        reference = Reference(
+            listed=this.listed,
+            base=this.base,
+            elsewhere=this.elsewhere,
+            covered=this.covered,
+            on_conflict=this.on_conflict,
+            delete_missing=this.delete_missing,
+        )
+        return reference.plan(this.lines)
+
+    def after(self, plan: Plan) -> Triple:
+        """The triple once the plan was carried out perfectly; new pets get ids from 100 on."""
+        every = {**self.listed, **self.elsewhere}
+        for number, change in enumerate(plan.changes):
+            if change.after is None:
+                del every[change.before.id]
+            else:
+                pet = change.after
+                pet = pet if pet.id is not None else replace(pet, id=100 + number)
+                every[pet.id or 0] = pet
+        listed = {n: pet for n, pet in every.items() if pet.status != HIDDEN}
+        elsewhere = {n: pet for n, pet in every.items() if pet.status == HIDDEN}
+        return but(self, listed=listed, elsewhere=elsewhere)
+
+
+@st.composite
+def pets(draw: st.DrawFn, number: int) -> Pet:
+    """A pet of few words."""
+    return Pet(id=number, **{unit: draw(value) for unit, value in values.items()})
+
+
+@st.composite
+def edits(draw: st.DrawFn, pet: Pet) -> Pet:
+    """The pet with up to three units changed."""
+    changed = draw(st.lists(units, min_size=1, max_size=3, unique=True))
+    return replace(pet, **{unit: draw(values[unit]) for unit in changed})
+
+
+@st.composite
+def lives(draw: st.DrawFn, number: int) -> tuple[Pet | None, Pet | None]:
+    """What was exported of a pet, and what the store has of it now."""
+    pet = draw(pets(number))
+    fate = draw(st.sampled_from(["same", "edited", "edited", "edited", "gone", "new", "hidden"]))
+    if fate == "edited":
+        return pet, draw(edits(pet))
+    if fate == "hidden":
+        return pet, replace(draw(edits(pet)), status=HIDDEN)
+    return (None if fate == "new" else pet), (None if fate == "gone" else pet)
+
+
+def _spelt_otherwise(column: str, value: Any) -> Any:
+    """A value that means the same, written in another way."""
+    if column == "tags":
+        return [*[Tag(None, tag.name) for tag in reversed(value)], *value]
+    if column == "photo_urls":
+        return [*value, *value]
+    if column == "category_id" or not value:
+        return value
+    value = unicodedata.normalize("NFD", value) + " "
+    return value.upper() if column == "status" else value
+
+
+@st.composite
+def lines(draw: st.DrawFn, start: Pet, now: Pet | None) -> dict[str, Any]:
+    """A row as its editor left it, who started from a pet and may have met what is there now."""
+    line = row_of(start)
+    other = row_of(draw(pets(start.id or 0)))
+    theirs = row_of(now) if now else other
+    fates = st.sampled_from(["as it was"] * 6 + ["other", "other", "theirs", "spelt", "", "clear"])
+    for column in COLUMNS:
+        fate = draw(fates)
+        if fate in ("other", "theirs"):
+            line[column] = (other if fate == "other" else theirs)[column]
+        elif fate == "spelt" and line[column] is not None:
+            line[column] = _spelt_otherwise(column, line[column])
+        elif fate == "clear" and column not in ("name", "category_id"):
+            line[column] = [] if column in ("tags", "photo_urls") else ""
+        elif fate == "":
+            line[column] = None
+    actions = ["merge"] * 12 + ["update", "delete", "add", "ignore"]
+    line["action"] = draw(st.sampled_from(actions))
+    return line
+
+
+@st.composite
+def strangers(draw: st.DrawFn) -> dict[str, Any]:
+    """A row that is of no export: without an id, with one that is new, or with odd words."""
+    line = row_of(draw(pets(0)))
+    line["id"] = draw(st.sampled_from([None, None, 8, 9]))
+    odd: dict[str, Any] = {
+        "status": None,
+        "name": None,
+        "category": "Fish",
+        "category_id": 9,
+        "tags": [Tag(None, "shy"), Tag(2), Tag(None, "odd")],
+    }
+    for column in draw(st.lists(st.sampled_from(tuple(odd)), max_size=2, unique=True)):
+        line[column] = odd[column]
+    line["action"] = draw(st.sampled_from(["merge"] * 6 + ["add", "update", "ignore", "delete"]))
+    return line
+
+
+@st.composite
+def triples(draw: st.DrawFn, *, based: bool | None = None, most: int = 4) -> Triple:
+    """A triple; `based` says whether the sheet carries its export."""
+    history = [draw(lives(number)) for number in range(1, 1 + draw(st.integers(1, most)))]
+    rows = []
+    for old, now in history:
+        start = old or now
+        if start is not None and draw(st.integers(0, 5)):
+            rows.append(draw(lines(start, now)))
+    new = [draw(strangers()) for _ in range(draw(st.sampled_from([0, 0, 1, 2])))]
+    fresh = {line["id"]: line for line in new if line["id"] is not None}
+    rows += [*(line for line in new if line["id"] is None), *fresh.values()]
+    for column in draw(st.lists(st.sampled_from(COLUMNS), max_size=2, unique=True)):
+        if draw(st.booleans()):
+            rows = [{name: line[name] for name in line if name != column} for line in rows]
+    there = [now for _, now in history if now is not None]
+    is_based = draw(st.booleans()) if based is None else based
+    return Triple(
+        base={old.id or 0: old for old, _ in history if old is not None} if is_based else None,
+        lines=dict(enumerate(rows, 2)),
+        listed={pet.id or 0: pet for pet in there if pet.status != HIDDEN},
+        elsewhere={pet.id or 0: pet for pet in there if pet.status == HIDDEN},
+        covered=draw(st.sampled_from([STATUSES, STATUSES, STATUSES[:2]])),
+        delete_missing=draw(st.booleans()),
+        on_conflict=draw(st.sampled_from(["store", "sheet"])),
+    )
