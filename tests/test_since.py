@@ -48,8 +48,8 @@ def test_with_a_store_that_nobody_changed_two_ways_and_three_are_one(
 def test_every_row_is_accounted_for(old: list[Pet], now: list[Pet], wanted: list[Pet]) -> None:
     """A row is a change, a conflict or unchanged, and what the base lacks is never deleted."""
     plan = plan_of(now, sheet_of(wanted, base=base_of(old)), delete_missing=True)
-    of_rows = [each for each in (*plan.changes, *plan.conflicts) if each.row is not None]
-    assert plan.rows == len(of_rows) + plan.unchanged
+    told = {each.row for each in (*plan.changes, *plan.conflicts)} - {None}
+    assert plan.rows == len(told) + plan.unchanged
     exported = {pet.id for pet in old}
     assert {change.before.id for change in plan.deletes} <= exported
 

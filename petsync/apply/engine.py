@@ -185,7 +185,7 @@ class _Engine:
 def _without_request(plan: Plan) -> Iterator[Result]:
     """Results for the rows that were no change: conflicts, and rows that errors block."""
     number = len(plan.changes)
-    for conflict in plan.conflicts:
+    for conflict in plan.open_conflicts:
         yield Result(
             number=number,
             kind="none",

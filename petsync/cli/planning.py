@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,8 +16,10 @@ from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
     from petsync.client.lookup import Lookups
+    from petsync.diff.explain import Explanation
     from petsync.diff.guard import Guard
     from petsync.diff.plan import Plan
+    from petsync.diff.snapshot import Snapshot
     from petsync.store import Store
     from petsync.table.sheet import Sheet
 
@@ -28,8 +30,10 @@ __all__ = [
     "must_be_there",
     "of_sheet",
     "plan_options",
+    "read",
     "sheet_options",
     "verdict_code",
+    "why_of_sheet",
 ]
 
 PENDING = 2
@@ -51,6 +55,8 @@ class Asked:
     max_update: str | None
     max_add: str | None
     allow_empty: bool
+    on_conflict: Literal["store", "sheet"] | None
+    sentinels: tuple[int, ...]
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in fields(self))
@@ -65,7 +71,19 @@ class Asked:
             for name in ("max_delete", "max_update", "max_add")
             if (text := getattr(self, name)) is not None
         }
-        return Guard(**given, allow_empty=self.allow_empty)
+        return Guard(**given, allow_empty=self.allow_empty, sentinels=self.sentinels)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options as `Store.plan` and `Store.why` take them. Raises SettingsError."""
+        return {
+            "delete_missing": self.delete_missing,
+            "match_on": self.match_on,
+            "strict": self.strict,
+            "two_way": self.two_way,
+            "on_conflict": self.on_conflict or "store",
+            "guard": self.guard,
+        }
 
 
 class _Mapped(click.ParamType[tuple[str, str]]):
@@ -124,6 +142,19 @@ _OPTIONS = (
     click.option(
         "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
     ),
+    click.option(
+        "--on-conflict",
+        type=click.Choice(("store", "sheet")),
+        help="Whose value a field takes that both changed since the export.  [store]",
+    ),
+    click.option(
+        "--sentinel",
+        "sentinels",
+        multiple=True,
+        type=int,
+        metavar="ID",
+        help="Do nothing unless this pet is there, and nobody changes it; repeatable.",
+    ),
 )
 
 
@@ -154,23 +185,33 @@ def of_sheet(
     on_progress: Callable[[Lookups], None] | None = None,
 ) -> tuple[Plan, Sheet]:
     """The plan that brings the store to what the sheet says, and the sheet as it was read."""
-    guard = asked.guard
+    arguments = asked.arguments
+    snapshot, sheet = read(store, path, asked)
+    plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
+    return plan, sheet
+
+
+def why_of_sheet(
+    store: Store,
+    path: Path,
+    asked: Asked,
+    ids: Iterable[int],
+    on_progress: Callable[[Lookups], None] | None = None,
+) -> tuple[Explanation, ...]:
+    """Why the plan that `of_sheet` makes does with these pets what it does."""
+    arguments = asked.arguments
+    snapshot, sheet = read(store, path, asked)
+    return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
+
+
+def read(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
+    """The store as it is now, and the sheet as it is read for it."""
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
     mapping = dict(asked.columns)
     sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
     must_be_there(sheet, mapping)
-    plan = store.plan(
-        sheet,
-        delete_missing=asked.delete_missing,
-        match_on=asked.match_on,
-        strict=asked.strict,
-        two_way=asked.two_way,
-        guard=guard,
-        snapshot=snapshot,
-        on_progress=on_progress,
-    )
-    return plan, sheet
+    return snapshot, sheet
 
 
 def must_be_there(sheet: Sheet, mapping: Mapping[str, str]) -> None:
@@ -190,6 +231,6 @@ def verdict_code(plan: Plan) -> int:
         return GuardError.exit_code
     if plan.changes:
         return PENDING
-    if plan.conflicts:
+    if plan.open_conflicts:
         return ConflictError.exit_code
     return SOME_FAILED if plan.blocked else 0

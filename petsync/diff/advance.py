@@ -42,13 +42,14 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
             pets.pop(pet_id, None)
         else:
             pets[pet_id] = pets.get(pet_id, pet)
-    for row in _edited(sheet, report, sheet.base):
+    sent = _partly_applied(report)
+    for row in _edited(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
             pets.pop(row.pet_id, None)
         elif row.pet_id in pets:
-            pets[row.pet_id] = _overlaid(pets[row.pet_id], row.said)
+            pets[row.pet_id] = _overlaid(pets[row.pet_id], _of(row, sent))
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     return replace(sheet.base, frame=frame_from_pets(ordered))
 
@@ -68,10 +69,24 @@ def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
             yield change.pet_id, change.after
 
 
-def _edited(sheet: Sheet, report: Report, base: Base) -> Iterator[Row]:
-    """The rows that may have been edited, and are settled now."""
+def _partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
+    """The fields that were applied of rows that are in conflict in others."""
+    stuck = {result.row for result in report.results if result.kind == "none"}
+    applied = (r for r in report.results if r.outcome == "applied" and r.kind == "update")
+    return {result.row: frozenset(result.fields) for result in applied if result.row in stuck}
+
+
+def _of(row: Row, sent: Mapping[int | None, frozenset[str]]) -> Mapping[Column, Any]:
+    fields = sent.get(row.number)
+    return {c: value for c, value in row.said.items() if fields is None or c in fields}
+
+
+def _edited(
+    sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
+) -> Iterator[Row]:
+    """The rows that may have been edited, and are settled now, at least in what was sent."""
     frame = _identified(sheet.frame, report.plan.recognised)
-    stuck = {result.row for result in report.results if result.outcome != "applied"}
+    stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
     edited = _edited_since(rows, base)

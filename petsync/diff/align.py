@@ -6,7 +6,7 @@ looked at one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from petsync.diff.tags import same_tags
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.table.columns import Column
 
-__all__ = ["Mask", "Positions", "differences", "positions", "unproved"]
+__all__ = ["Mask", "Positions", "absent", "differences", "positions", "unproved"]
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
@@ -45,8 +45,14 @@ def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     if "id" not in rows:
         return []
     named = rows.loc[rows["action"] != "ignore", "id"].dropna()
-    absent = named[positions(named, pets) < 0]
-    return [int(identity) for identity in absent.unique()]
+    return [int(identity) for identity in named[positions(named, pets) < 0].unique()]
+
+
+def absent(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
+    """Those of the ids that no pet has."""
+    given = list(dict.fromkeys(ids))
+    places = positions(pd.Series(given, dtype="Int64"), pets).tolist()
+    return [identity for identity, place in zip(given, places, strict=True) if place < 0]
 
 
 def differences(

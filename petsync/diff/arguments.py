@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isfinite
+from typing import Literal
 
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import FindingsError, PlanError, SettingsError
+from petsync.model import MAX_ID, MIN_ID
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Sheet
 
@@ -19,6 +21,8 @@ __all__ = [
     "guard_of",
     "match_columns",
     "no_findings",
+    "pet_ids",
+    "winner",
 ]
 
 _MOST = 64
@@ -35,6 +39,22 @@ def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
                 hint=f"These are: {', '.join(known)}.",
             )
     return tuple(known[name] for name in names)
+
+
+def winner(on_conflict: object) -> Literal["store", "sheet"]:
+    """Whose value wins. Raises SettingsError for anybody else."""
+    if on_conflict == "store" or on_conflict == "sheet":
+        return on_conflict
+    raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
+
+
+def pet_ids(given: int | Iterable[int]) -> tuple[int, ...]:
+    """One id or several. Raises SettingsError for what is no id."""
+    ids = (given,) if isinstance(given, int) else tuple(given)
+    for each in ids:
+        if type(each) is not int or not MIN_ID <= each <= MAX_ID:
+            raise SettingsError(f"{each!r} is no pet's id: a whole number of 64 bits")
+    return ids
 
 
 def guard_of(guard: object) -> Guard:

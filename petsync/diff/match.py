@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from petsync.diff.align import Mask
 from petsync.diff.fields import differing, key, normal
-from petsync.diff.merge import Said, merged
+from petsync.diff.merge import Said, merged, said_pet
 from petsync.diff.vocabulary import Vocabulary
-from petsync.model import Category, Pet
+from petsync.model import Pet
 from petsync.table.columns import Column
 from petsync.table.frame import pets_from_frame
 
@@ -71,17 +71,7 @@ def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:
     """What a row says in the columns to match on; None where it leaves one out."""
     if any(said.get(column) in (None, "") for column in on):
         return None
-    return _pet_key(_as_pet(said), on)
-
-
-def _as_pet(said: Said) -> Pet:
-    return Pet(
-        name=said.get("name"),
-        status=said.get("status"),
-        category=Category(said.get("category_id"), said.get("category")),
-        tags=tuple(said.get("tags") or ()),
-        photo_urls=tuple(said.get("photo_urls") or ()),
-    )
+    return _pet_key(said_pet(said), on)
 
 
 def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:

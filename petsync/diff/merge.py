@@ -14,7 +14,7 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet
 from petsync.table.columns import Column
 
-__all__ = ["Said", "contradiction", "laid_over", "merged", "nameless"]
+__all__ = ["Said", "contradiction", "laid_over", "merged", "nameless", "said_pet"]
 
 Said = Mapping[Column, Any]
 
@@ -25,6 +25,17 @@ def merged(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
         if says(said, unit):
             pet = laid_over(pet, unit, said, vocabulary)
     return pet
+
+
+def said_pet(said: Said) -> Pet:
+    """A pet that has just what a row says."""
+    return Pet(
+        name=said.get("name"),
+        status=said.get("status"),
+        category=Category(said.get("category_id"), said.get("category")),
+        tags=tuple(said.get("tags") or ()),
+        photo_urls=tuple(said.get("photo_urls") or ()),
+    )
 
 
 def laid_over(pet: Pet, unit: Unit, said: Said, vocabulary: Vocabulary) -> Pet:

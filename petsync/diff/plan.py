@@ -50,8 +50,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
     `base`: when the sheet was exported, "" if it is compared with the store alone. `columns` is
     the mapping of headers that the sheet was read by. `coverage`: what the store was asked for,
-    and what of it failed. `sentinels`: the guard's, as they were. `left_out`: of how many rows
-    `select` has taken the changes out, or a part of them.
+    and what of it failed. `sentinels`: the guard's, as they were. `left_out`: how many changes
+    `select` has taken out whole, but for those of rows in conflict.
     """
 
     format: int = FORMAT
@@ -170,9 +170,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint of its own. Raises PlanError for what cannot be selected by.
         """
         changes = selected(self.changes, ids=ids, actions=actions, fields=fields, query=query)
-        taken = {_place(change): change for change in changes}
-        short = sum(taken.get(_place(change)) != change for change in self.changes)
-        left_out = self.left_out + short
+        kept = {_place(change) for change in changes}
+        kept |= {(conflict.row, conflict.pet_id) for conflict in self.open_conflicts}
+        left_out = sum(_place(change) not in kept for change in self.changes)
+        left_out += self.left_out
         return msgspec.structs.replace(self, changes=changes, left_out=left_out).judged()
 
     def to_frame(self) -> pd.DataFrame:

@@ -18,6 +18,7 @@ __all__ = ["OUTCOMES", "Outcome", "Report", "Result"]
 
 Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
 OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
+_WORST: tuple[Outcome, ...] = ("skipped", "applied", "conflict", "unknown", "failed")
 """`unknown`: no answer came, and asking the store did not settle whether it happened."""
 
 
@@ -52,10 +53,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many rows had each outcome; rows that agreed or were ignored are `skipped`."""
-        counts = Counter(result.outcome for result in self.results)
-        counts["skipped"] += self.plan.unchanged + self.plan.ignored
+        """How many rows had each outcome; rows that agreed, were ignored or were left out of the
+        plan are `skipped`. A row with several results counts once, by the worst.
+        """
+        counts = Counter(result.outcome for result in self.results if result.row is None)
+        counts.update(result.outcome for result in self.by_row().values())
+        counts["skipped"] += self.plan.unchanged + self.plan.ignored + self.plan.left_out
         return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+    def by_row(self) -> dict[int, Result]:
+        """One result for each row that has any: of several the worst, with all their messages."""
+        rows: dict[int, Result] = {}
+        for result in self.results:
+            if result.row is not None:
+                known = rows.get(result.row)
+                rows[result.row] = result if known is None else _joined(known, result)
+        return rows
 
     @property
     def exit_code(self) -> int:
@@ -84,3 +97,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def _joined(one: Result, other: Result) -> Result:
+    worse = max(one, other, key=lambda result: _WORST.index(result.outcome))
+    told = [_told(result) for result in (one, other)]
+    return msgspec.structs.replace(
+        worse,
+        message=". ".join(text.rstrip(".") for text in told if text),
+        assigned_id=one.assigned_id if one.assigned_id is not None else other.assigned_id,
+    )
+
+
+def _told(result: Result) -> str:
+    if result.outcome != "applied":
+        return result.message
+    return "; ".join(filter(None, (f"applied: {', '.join(result.fields)}", result.message)))

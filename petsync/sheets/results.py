@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from petsync.diff.advance import advanced
@@ -93,8 +94,8 @@ def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     row; rows that were no change are skipped, and blocked ones left out: their findings tell more.
     """
     plan, ignored = report.plan, sheet.frame.index[sheet.frame["action"] == "ignore"]
-    results = report.to_frame().dropna(subset=["row"]).set_index("row")
-    results = results.drop(index=list(sheet.blocked), errors="ignore")
+    results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
+    results = results.set_index("row").drop(index=list(sheet.blocked), errors="ignore")
     rows = sheet.frame.index.union(results.index)
     said = results[["outcome", "message", "assigned_id"]].reindex(rows)
     quiet = said["outcome"].isna()

@@ -1,50 +1,42 @@
-"""Store: the facade over one service, and the composition root of the house.
-
-`connect(...)` gives a `Store`; its `aio` is the same, asynchronous.
-"""
+"""AsyncStore: one service, asynchronous."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Literal, Self
 
 import pandas as pd
 
 import petsync.render  # noqa: F401 - plans, reports and sheets show themselves through it
 from petsync import sheets
-from petsync._loop import LoopThread, blocking
 from petsync.apply import engine, journal
 from petsync.apply.engine import ApplyOptions, Progress
-from petsync.client import auth as auths
+from petsync.apply.watch import check_sentinels
 from petsync.client import loader
-from petsync.client.api import Api, AsyncApi
-from petsync.client.auth import Credentials
+from petsync.client.api import AsyncApi
 from petsync.client.lookup import Lookups, look_up
-from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.diff import arguments
-from petsync.diff.compare import compare, unproved
+from petsync.diff.align import absent
+from petsync.diff.compare import unproved
+from petsync.diff.explain import Explanation
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import InterruptedRunError, PlanError, SettingsError, SheetError
-from petsync.profile import ServiceProfile, profile_from
-from petsync.samples import sample_data
-from petsync.settings import Settings, read_toml, resolve
+from petsync.errors import InterruptedRunError, PlanError, SheetError
+from petsync.settings import Settings
+from petsync.store.compared import Compared
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
 
-__all__ = ["AsyncStore", "Store", "connect", "demo"]
+__all__ = ["AsyncStore"]
 
 _NO_GUARD = Guard()
 
@@ -80,6 +72,7 @@ class AsyncStore:
         match_on: str | Iterable[Column] = (),
         strict: bool = False,
         two_way: bool = False,
+        on_conflict: Literal["store", "sheet"] = "store",
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
@@ -90,31 +83,42 @@ class AsyncStore:
         says nothing. With `delete_missing` pets that no row names are deleted, within `guard`.
 
         A sheet that was exported carries what the store said then: what nobody edited since says
-        nothing. `two_way` compares with the store alone. Raises PlanError where what it carries
-        cannot be used, and FindingsError where `strict` and the sheet has findings.
+        nothing. Of a field that both changed apart the store's value stays, or the sheet's is sent
+        with `on_conflict="sheet"`; the conflict is listed in any case. `two_way` compares with the
+        store alone. Raises PlanError where what the sheet carries cannot be used, and
+        FindingsError where `strict` and the sheet has findings.
 
         Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
         """
-        limits = arguments.guard_of(guard)
-        columns = arguments.match_columns(match_on)
-        now = (
-            await self.snapshot()
-            if snapshot is None
-            else arguments.checked_snapshot(snapshot, self._session.base_url)
+        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        compared = await self._compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        return compared.plan(*asked, profile=self._session.profile, created=_now())
+
+    async def why(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        pet_id: int | Iterable[int],
+        *,
+        delete_missing: bool = False,
+        match_on: str | Iterable[Column] = (),
+        strict: bool = False,
+        two_way: bool = False,
+        on_conflict: Literal["store", "sheet"] = "store",
+        guard: Guard = _NO_GUARD,
+        snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
+    ) -> tuple[Explanation, ...]:
+        """Which values of export, sheet and store lead to what `plan` with these arguments does
+        with the pet (or with each of several), and by which rules: an explanation for each row
+        that is about it, or one if there is none. Raises what `plan` raises.
+        """
+        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        ids = arguments.pet_ids(pet_id)
+        compared = await self._compared(
+            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
-        read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
-        if strict:
-            arguments.no_findings(read)
-        ids = unproved(read.frame, now.frame)
-        return compare(
-            now,
-            read,
-            found=await look_up(self.api, ids, on_progress=on_progress),
-            created=_now(),
-            options=PlanOptions(delete_missing=delete_missing, match_on=columns, two_way=two_way),
-            guard=limits,
-            profile=self._session.profile,
-        )
+        plan = compared.plan(*asked, profile=self._session.profile, created=_now())
+        return tuple(one for each in ids for one in compared.why(plan, each))
 
     async def apply(
         self,
@@ -133,6 +137,8 @@ class AsyncStore:
         arguments.checked_plan(plan).require_ok()
         arguments.checked_pace(concurrency, rate)
         self.check(plan)
+        target = ServiceTarget(self.api)
+        await check_sentinels(plan, target)
         run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         started = _now()
         record = journal.begin(self.settings.state, run_id, started, plan)
@@ -143,7 +149,7 @@ class AsyncStore:
         try:
             report = await engine.run(
                 plan,
-                ServiceTarget(self.api),
+                target,
                 record,
                 run_id=run_id,
                 started=started,
@@ -210,143 +216,29 @@ class AsyncStore:
     ) -> None:
         await self.close()
 
-    def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
-        return tuple(given) or self._session.profile.statuses
-
-
-class Store:
-    """One service: loaders, plan and apply, and the eight operations as `api`.
-
-    `aio` is the same, asynchronous. A store can be used in a `with` block, and closes itself.
-    """
-
-    def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:
-        self.aio = aio
-        self._loop = LoopThread()
-        self._owned = owned or ExitStack()
-        self.api = Api(aio.api, self._loop)
-        # A script that forgets to close its store leaves no connection and no noise behind.
-        self._end = weakref.finalize(self, _close, aio, self._loop, self._owned)
-
-    find_by_status = blocking(AsyncStore.find_by_status)
-    find_by_tags = blocking(AsyncStore.find_by_tags)
-    snapshot = blocking(AsyncStore.snapshot)
-    plan = blocking(AsyncStore.plan)
-    apply = blocking(AsyncStore.apply)
-
-    @property
-    def url(self) -> str:
-        """The service's base URL."""
-        return self.api.aio.session.base_url
-
-    def read(
+    async def _compared(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
+        snapshot: Snapshot | None,
         *,
-        tab: str | None = None,
-        mapping: Mapping[str, str] | None = None,
-    ) -> Sheet:
-        """The sheet as it is read for this store."""
-        return self.aio.read(sheet, tab=tab, mapping=mapping)
-
-    def check(self, plan: Plan) -> None:
-        """Raise PlanError where the plan is for another store, or was applied already."""
-        self.aio.check(plan)
-
-    def close(self) -> None:
-        """Close the connections, and the embedded store of a `demo()`."""
-        self._end.detach()
-        _close(self.aio, self._loop, self._owned)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<petsync.Store {self.url} ({self.api.aio.session.profile.name})>"
-
-
-def _close(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
-    loop.run(aio.close())
-    loop.close()
-    owned.close()
-
-
-def connect(
-    url: str | None = None,
-    *,
-    auth: Credentials | None = None,
-    profile: str | ServiceProfile | None = None,
-    state: str | Path | None = None,
-    allow_http: Sequence[str] | None = None,
-    timeout: float | None = None,
-    environ: Mapping[str, str] | None = None,
-    retry: RetryPolicy | None = None,
-) -> Store:
-    """A Store for the service at `url`; what is not given comes from PETSYNC_* and petsync.toml.
-
-    `timeout` is in seconds; `environ` stands in for the process's environment. Nothing is sent
-    yet. Raises SettingsError.
-    """
-    arguments = {
-        "url": url,
-        "profile": profile if isinstance(profile, str) else None,
-        "state": state,
-        "allow_http": allow_http,
-        "timeout": timeout,
-    }
-    environment = os.environ if environ is None else environ
-    settings = resolve(arguments, environment, read_toml(Path.cwd()))
-    if settings.url is None:
-        raise SettingsError(
-            "no service is named",
-            hint="Give its address (--url, PETSYNC_URL), or try `petsync demo`.",
+        strict: bool,
+        on_progress: Callable[[Lookups], None] | None,
+        ids: Iterable[int] = (),
+    ) -> Compared:
+        """Store and sheet beside each other, with all that has to be looked up; `ids` too."""
+        now = (
+            await self.snapshot()
+            if snapshot is None
+            else arguments.checked_snapshot(snapshot, self._session.base_url)
         )
-    session = Session(
-        settings.url,
-        credentials=_credentials(settings) if auth is None else auth,
-        profile=(
-            profile
-            if isinstance(profile, ServiceProfile)
-            else profile_from(settings.profile, settings.service)
-        ),
-        retry=retry or RetryPolicy(),
-        timeout=settings.timeout,
-        allow_http=settings.allow_http,
-    )
-    return Store(AsyncStore(session, settings))
+        read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
+        if strict:
+            arguments.no_findings(read)
+        wanted = [*unproved(read.frame, now.frame), *absent(ids, now.frame)]
+        return Compared(now, read, await look_up(self.api, wanted, on_progress=on_progress))
 
-
-def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
-    """A Store on an embedded pet store of its own, filled with the sample catalogue.
-
-    It lives until the store is closed, and listens on this machine only.
-    """
-    from petsync.sandbox import Sandbox
-
-    owned = ExitStack()
-    box = owned.enter_context(Sandbox(profile=profile, seed=sample_data() / "store.json"))
-    arguments: dict[str, Any] = {"url": box.url, "profile": profile, "state": state}
-    settings = resolve(arguments, {}, {})
-    session = Session(
-        box.url,
-        credentials=auths.bearer(box.token(), api_key=box.api_key),
-        profile=profile_from(profile),
-    )
-    return Store(AsyncStore(session, settings), owned=owned)
-
-
-def _credentials(settings: Settings) -> Credentials:
-    if settings.token is not None:
-        return auths.bearer(settings.token, api_key=settings.api_key)
-    return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)
+    def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(given) or self._session.profile.statuses
 
 
 def _stopped(report: Report) -> InterruptedRunError:
@@ -358,6 +250,22 @@ def _stopped(report: Report) -> InterruptedRunError:
     )
     error.report = report
     return error
+
+
+def _asked(
+    delete_missing: bool,
+    match_on: str | Iterable[Column],
+    two_way: bool,
+    on_conflict: object,
+    guard: object,
+) -> tuple[PlanOptions, Guard]:
+    options = PlanOptions(
+        delete_missing=delete_missing,
+        match_on=arguments.match_columns(match_on),
+        two_way=two_way,
+        on_conflict=arguments.winner(on_conflict),
+    )
+    return options, arguments.guard_of(guard)
 
 
 def _statuses_of(snapshot: Snapshot) -> frozenset[str]:

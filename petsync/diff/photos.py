@@ -1,0 +1,51 @@
+"""Photo URLs: two sides' edits of one ordered list as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["merged_photos"]
+
+Urls = tuple[str, ...]
+
+
+def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
+    """The list with what both sides took out, put in and moved; None where both moved the same
+    items apart.
+
+    One side's order holds: the store's, unless the sheet alone moved something. What the other
+    side put in stands behind the item that it follows there, and behind what the first side put in
+    at the same place.
+    """
+    old, mine, theirs = (tuple(dict.fromkeys(each)) for each in (base, sheet, store))
+    common = set(old) & set(mine) & set(theirs)
+    was, here, there = ([u for u in side if u in common] for side in (old, mine, theirs))
+    if here in (was, there):
+        return _joined(old, theirs, mine)
+    if there == was:
+        return _joined(old, mine, theirs)
+    return None
+
+
+def _joined(old: Urls, first: Urls, other: Urls) -> Urls:
+    """`first` without what `other` took out of `old`, and with what it put in."""
+    had, left = set(old), set(other)
+    result = [url for url in first if url in left or url not in had]
+    there = set(result)
+    for n, url in enumerate(other):
+        if url in had or url in there:
+            continue
+        result.insert(_place(result, other[:n], had | left, there), url)
+        there.add(url)
+    return tuple(result)
+
+
+def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
+    """Where the item goes that follows `before`: behind the last of these that is there, and
+    behind what follows that and is not `known` to the other side.
+    """
+    leader = next((url for url in reversed(before) if url in there), None)
+    place = 0 if leader is None else result.index(leader) + 1
+    while place < len(result) and result[place] not in known:
+        place += 1
+    return place

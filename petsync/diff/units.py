@@ -1,0 +1,48 @@
+"""Units: the parts of a pet that change as one. A category's name and id are one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Literal, get_args
+
+from petsync.diff.fields import key
+from petsync.model import Pet
+from petsync.table.columns import Column
+
+__all__ = ["COLUMNS_OF", "UNITS", "Unit", "changed_columns", "says", "unit_key", "unit_text"]
+
+Unit = Literal["name", "status", "category", "tags", "photo_urls"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
+    "name": ("name",),
+    "status": ("status",),
+    "category": ("category", "category_id"),
+    "tags": ("tags",),
+    "photo_urls": ("photo_urls",),
+}
+
+
+def says(said: Mapping[Column, Any], unit: Unit) -> bool:
+    """Whether a row says anything of the unit."""
+    return any(column in said for column in COLUMNS_OF[unit])
+
+
+def unit_key(pet: Pet, unit: Unit) -> Hashable:
+    """What two pets must share to agree in a unit."""
+    if unit == "category":
+        return key(pet, "category"), key(pet, "category_id")
+    return key(pet, unit)
+
+
+def changed_columns(before: Pet, after: Pet, unit: Unit) -> tuple[Column, ...]:
+    """The columns of a unit in which two pets differ."""
+    return tuple(c for c in COLUMNS_OF[unit] if key(before, c) != key(after, c))
+
+
+def unit_text(pet: Pet | None, unit: Unit, cell: Callable[[Pet | None, Column], str]) -> str:
+    """A unit as a cell shows it; a category as `Dogs (1)`."""
+    if unit != "category":
+        return cell(pet, unit)
+    name, number = cell(pet, "category"), cell(pet, "category_id")
+    return f"{name} ({number})".strip() if number else name

@@ -1,0 +1,239 @@
+"""Why a plan does with a pet what it does: told by the same judge that made the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from petsync.diff import align
+from petsync.diff.change import Add, Change, Conflict, Update
+from petsync.diff.decide import Found
+from petsync.diff.explain import Explanation, Fate, Reason
+from petsync.diff.fields import cell
+from petsync.diff.judge import Judge
+from petsync.diff.merge import said_pet
+from petsync.diff.plan import Plan
+from petsync.diff.rows import Row, said_rows
+from petsync.diff.sides import Sides
+from petsync.diff.since import base_of
+from petsync.diff.snapshot import Snapshot
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit
+from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Pet
+from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["FIELD_RULES", "PET_RULES", "explain"]
+
+FIELD_RULES: Mapping[str, str] = {
+    "no-column": "The sheet has no such column, so it says nothing.",
+    "blank": "The cell is blank, so it says nothing.",
+    "equal": "Sheet and store agree.",
+    "differs": "The sheet says otherwise than the store. What was exported is not known.",
+    "same": "Nobody changed it since the export.",
+    "not-edited": "The sheet says what was exported; the store changed it, and that stays.",
+    "edited": "The sheet changed it since the export, the store did not.",
+    "alike": "Sheet and store both changed it, to the same.",
+    "merged": "Sheet and store both changed it, and both changes are kept.",
+    "clash-store": "Sheet and store both changed it, apart: the store's value stays.",
+    "clash-sheet": "Sheet and store both changed it, apart: the sheet's value is sent.",
+    "together": "It goes with the category's other cell.",
+    "new": "The pet is new.",
+    "held": "Nothing is sent for the row until a person decides.",
+    "deleted": "The pet is deleted.",
+    "no-row": "No row names the pet.",
+}
+"""What becomes of a field, by its rule."""
+
+PET_RULES: Mapping[str, str] = {
+    "new": "The store has no such pet, so the row adds it.",
+    "updated": "The row says otherwise than the store.",
+    "asked": "The row's action is delete, and the pet is as it should be.",
+    "missing": "No row names it, and missing pets are to be deleted.",
+    "agrees": "The row asks for nothing that the store does not have.",
+    "gone": "The pet is gone from the store, and nobody edited its row since the export.",
+    "ignored": "The row's action is ignore.",
+    "blocked": "An error in the sheet keeps the row out; `petsync check` tells which.",
+    "left-alone": "No row names it, and missing pets are not to be deleted.",
+    "not-exported": "No row names it, and it was not in the export: the sheet never had it.",
+    "uncovered": "No row names it, and no query that succeeded asks for its status: so nothing is "
+    "proved of it.",
+    "uncertain": "No row names it, but a row without a sure id may mean it: so it is not deleted.",
+    "absent": "Neither the sheet nor the store has it.",
+}
+"""What becomes of a pet that is in no conflict, by its rule."""
+
+
+def explain(
+    plan: Plan, snapshot: Snapshot, sheet: Sheet, found: Found, pet_id: int
+) -> tuple[Explanation, ...]:
+    """Why the plan, which was made of these, does with the pet what it does: an explanation for
+    each row that is about it, or one if there is none.
+
+    `found` says of `pet_id`, where the snapshot lacks it, what getPetById says.
+    """
+    base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
+    judge = Judge(Vocabulary(snapshot.frame), sheet_wins=plan.options.on_conflict == "sheet")
+    case = _Case(plan, snapshot, sheet, Sides(sheet, snapshot.frame, base), judge, found, pet_id)
+    return tuple(case.explanations())
+
+
+@dataclass(frozen=True)
+class _Case:
+    plan: Plan
+    snapshot: Snapshot
+    sheet: Sheet
+    sides: Sides
+    judge: Judge
+    found: Found
+    pet_id: int
+
+    def explanations(self) -> Iterator[Explanation]:
+        now, old = self._now(), self.sides.exported(self.pet_id)
+        rows = list(self._rows())
+        yield from (self._of_row(row, now, old) for row in rows)
+        if self.pet_id in self.sheet.blocked_ids:
+            yield self._without_row("blocked", "blocked", now, old)
+        elif not rows:
+            yield self._of_none(now, old)
+
+    def _now(self) -> Pet | None:
+        frame = self.snapshot.frame
+        place = align.positions(pd.Series([self.pet_id], dtype="Int64"), frame)[0]
+        if place >= 0:
+            return pets_from_frame(frame.iloc[[place]])[0]
+        looked_up = self.found.get(self.pet_id)
+        return looked_up if isinstance(looked_up, Pet) else None
+
+    def _rows(self) -> Iterator[Row]:
+        """The rows that name the pet, and those that were recognised as it."""
+        frame = self.sheet.frame
+        known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
+        mask = frame.index.isin(known)
+        if "id" in frame:
+            mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
+        return said_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
+
+    def _of_row(self, row: Row, now: Pet | None, old: Pet | None) -> Explanation:
+        change = next((c for c in self.plan.changes if c.row == row.number), None)
+        conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
+        fate, rule, said = self._fate(row, change, conflict)
+        is_held = conflict is not None and not conflict.clashes
+        after = change.after if change is not None else now
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, after, old),
+            fate=fate,
+            row=row.number,
+            source=self.sheet.address(row.number),
+            rule=rule,
+            said=said,
+            fields=tuple(self._reasons(row, now, old, after, is_held=is_held)),
+        )
+
+    def _fate(
+        self, row: Row, change: Change | None, conflict: Conflict | None
+    ) -> tuple[Fate, str, str]:
+        if conflict is not None and (change is None or conflict.is_open):
+            said = f"The row {conflict.problem}. {conflict.suggestion}"
+            fate: Fate = "conflict" if change is None else change.kind
+            return fate, conflict.rule, said
+        if change is not None:
+            rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
+            return change.kind, rule, _of_change(change)
+        if row.action == "ignore":
+            return "ignored", "ignored", PET_RULES["ignored"]
+        rule = "gone" if row.number in self.plan.gone else "agrees"
+        return "unchanged", rule, PET_RULES[rule]
+
+    def _of_none(self, now: Pet | None, old: Pet | None) -> Explanation:
+        """The explanation of a pet that no row is about."""
+        if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
+            return self._without_row("delete", "missing", now, old)
+        for conflict in self.plan.conflicts:
+            if conflict.row is None and conflict.pet_id == self.pet_id:
+                said = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
+                return self._without_row("conflict", conflict.rule, now, old, said)
+        if now is None:
+            return self._without_row("absent", "absent", now, old)
+        return self._without_row("unchanged", self._why_kept(now, old), now, old)
+
+    def _why_kept(self, now: Pet, old: Pet | None) -> str:
+        if self.plan.base and old is None:
+            return "not-exported"
+        if now.status not in self.snapshot.coverage:
+            return "uncovered"
+        return "uncertain" if self.plan.options.delete_missing else "left-alone"
+
+    def _without_row(
+        self, fate: Fate, rule: str, now: Pet | None, old: Pet | None, said: str = ""
+    ) -> Explanation:
+        after = None if fate == "delete" else now
+        why = "deleted" if fate == "delete" else "no-row"
+        reasons = (_reason(c, old, None, now, after, why) for c in COLUMNS[1:] if now is not None)
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, old),
+            fate=fate,
+            row=None,
+            source="",
+            rule=rule,
+            said=said or PET_RULES[rule],
+            fields=tuple(reasons) if fate != "blocked" else (),
+        )
+
+    def _reasons(
+        self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
+    ) -> Iterator[Reason]:
+        says = said_pet(row.said)
+        judged = self.judge.judge(row.said, now, old, UNITS) if now is not None else None
+        rules = dict(judged.rules) if judged is not None else {}
+        for unit in UNITS:
+            for column in COLUMNS_OF[unit]:
+                sheet = cell(says, column) if column in row.said else None
+                rule = self._rule(row, unit, column, rules.get(unit, "new"))
+                if after is None and now is not None:
+                    rule = "deleted"
+                elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
+                    rule = "held"
+                yield _reason(column, old, sheet, now, after, rule)
+
+    def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
+        if column in row.said:
+            return rule
+        if unit == "category" and any(each in row.said for each in COLUMNS_OF[unit]):
+            return "together"
+        return "blank" if column in self.sheet.frame else "no-column"
+
+
+def _reason(
+    column: Column,
+    old: Pet | None,
+    sheet: str | None,
+    now: Pet | None,
+    after: Pet | None,
+    rule: str,
+) -> Reason:
+    return Reason(
+        column=column,
+        base=None if old is None else cell(old, column),
+        sheet=sheet,
+        store=None if now is None else cell(now, column),
+        after=None if after is None else cell(after, column),
+        rule=rule,
+        said=FIELD_RULES[rule],
+    )
+
+
+def _of_change(change: Change) -> str:
+    if isinstance(change, Update):
+        return f"{PET_RULES['updated']} What changes: {', '.join(change.fields)}."
+    return PET_RULES["new" if isinstance(change, Add) else "asked"]
+
+
+def _name(*pets: Pet | None) -> str:
+    return next((pet.name for pet in pets if pet is not None and pet.name), "") or ""

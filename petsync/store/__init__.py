@@ -1,0 +1,95 @@
+"""Store: the facade over one service, and the composition root of the house.
+
+`connect(...)` gives a `Store`; its `aio` is the same, asynchronous.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from petsync.client import auth as auths
+from petsync.client.auth import Credentials
+from petsync.client.retry import RetryPolicy
+from petsync.client.session import Session
+from petsync.errors import SettingsError
+from petsync.profile import ServiceProfile, profile_from
+from petsync.samples import sample_data
+from petsync.settings import Settings, read_toml, resolve
+from petsync.store.aio import AsyncStore
+from petsync.store.sync import Store
+
+__all__ = ["AsyncStore", "Store", "connect", "demo"]
+
+
+def connect(
+    url: str | None = None,
+    *,
+    auth: Credentials | None = None,
+    profile: str | ServiceProfile | None = None,
+    state: str | Path | None = None,
+    allow_http: Sequence[str] | None = None,
+    timeout: float | None = None,
+    environ: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+) -> Store:
+    """A Store for the service at `url`; what is not given comes from PETSYNC_* and petsync.toml.
+
+    `timeout` is in seconds; `environ` stands in for the process's environment. Nothing is sent
+    yet. Raises SettingsError.
+    """
+    arguments = {
+        "url": url,
+        "profile": profile if isinstance(profile, str) else None,
+        "state": state,
+        "allow_http": allow_http,
+        "timeout": timeout,
+    }
+    environment = os.environ if environ is None else environ
+    settings = resolve(arguments, environment, read_toml(Path.cwd()))
+    if settings.url is None:
+        raise SettingsError(
+            "no service is named",
+            hint="Give its address (--url, PETSYNC_URL), or try `petsync demo`.",
+        )
+    session = Session(
+        settings.url,
+        credentials=_credentials(settings) if auth is None else auth,
+        profile=(
+            profile
+            if isinstance(profile, ServiceProfile)
+            else profile_from(settings.profile, settings.service)
+        ),
+        retry=retry or RetryPolicy(),
+        timeout=settings.timeout,
+        allow_http=settings.allow_http,
+    )
+    return Store(AsyncStore(session, settings))
+
+
+def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
+    """A Store on an embedded pet store of its own, filled with the sample catalogue.
+
+    It lives until the store is closed, and listens on this machine only.
+    """
+    from petsync.sandbox import Sandbox
+
+    owned = ExitStack()
+    box = owned.enter_context(Sandbox(profile=profile, seed=sample_data() / "store.json"))
+    arguments: dict[str, Any] = {"url": box.url, "profile": profile, "state": state}
+    settings = resolve(arguments, {}, {})
+    session = Session(
+        box.url,
+        credentials=auths.bearer(box.token(), api_key=box.api_key),
+        profile=profile_from(profile),
+    )
+    return Store(AsyncStore(session, settings), owned=owned)
+
+
+def _credentials(settings: Settings) -> Credentials:
+    if settings.token is not None:
+        return auths.bearer(settings.token, api_key=settings.api_key)
+    return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)

@@ -1,0 +1,44 @@
+"""Compared: a snapshot and a sheet beside each other, from which plans and their reasons come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from petsync.diff.compare import compare
+from petsync.diff.decide import Found
+from petsync.diff.explain import Explanation
+from petsync.diff.guard import Guard
+from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.snapshot import Snapshot
+from petsync.diff.why import explain
+from petsync.profile import ServiceProfile
+from petsync.table.sheet import Sheet
+
+__all__ = ["Compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The store's records, the sheet, and what getPetById says of the ids that only it names."""
+
+    snapshot: Snapshot
+    sheet: Sheet
+    found: Found
+
+    def plan(
+        self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
+    ) -> Plan:
+        """The plan that brings the store to what the sheet says."""
+        return compare(
+            self.snapshot,
+            self.sheet,
+            found=self.found,
+            created=created,
+            options=options,
+            guard=guard,
+            profile=profile,
+        )
+
+    def why(self, plan: Plan, pet_id: int) -> tuple[Explanation, ...]:
+        """Why the plan does with the pet what it does."""
+        return explain(plan, self.snapshot, self.sheet, self.found, pet_id)

@@ -1,0 +1,86 @@
+"""Store: one service, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pandas as pd
+
+from petsync._loop import LoopThread, blocking
+from petsync.client.api import Api
+from petsync.diff.plan import Plan
+from petsync.store.aio import AsyncStore
+from petsync.table.sheet import Sheet
+
+__all__ = ["Store"]
+
+
+class Store:
+    """One service: loaders, plan and apply, and the eight operations as `api`.
+
+    `aio` is the same, asynchronous. A store can be used in a `with` block, and closes itself.
+    """
+
+    def __init__(self, aio: AsyncStore, *, owned: ExitStack | None = None) -> None:
+        self.aio = aio
+        self._loop = LoopThread()
+        self._owned = owned or ExitStack()
+        self.api = Api(aio.api, self._loop)
+        # A script that forgets to close its store leaves no connection and no noise behind.
+        self._end = weakref.finalize(self, _close, aio, self._loop, self._owned)
+
+    find_by_status = blocking(AsyncStore.find_by_status)
+    find_by_tags = blocking(AsyncStore.find_by_tags)
+    snapshot = blocking(AsyncStore.snapshot)
+    plan = blocking(AsyncStore.plan)
+    why = blocking(AsyncStore.why)
+    apply = blocking(AsyncStore.apply)
+
+    @property
+    def url(self) -> str:
+        """The service's base URL."""
+        return self.api.aio.session.base_url
+
+    def read(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        tab: str | None = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> Sheet:
+        """The sheet as it is read for this store."""
+        return self.aio.read(sheet, tab=tab, mapping=mapping)
+
+    def check(self, plan: Plan) -> None:
+        """Raise PlanError where the plan is for another store, or was applied already."""
+        self.aio.check(plan)
+
+    def close(self) -> None:
+        """Close the connections, and the embedded store of a `demo()`."""
+        self._end.detach()
+        _close(self.aio, self._loop, self._owned)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<petsync.Store {self.url} ({self.api.aio.session.profile.name})>"
+
+
+def _close(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
+    loop.run(aio.close())
+    loop.close()
+    owned.close()
