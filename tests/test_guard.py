@@ -1,0 +1,380 @@
+"""The guard at its edges: exactly at a limit, and one over, for stores of every size."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import base_of, plan_of, sheet_of, sheet_saying
+
+import petsync as ps
+from petsync.diff.guard import Guard, Limit, Refusal, Verdict
+from petsync.diff.plan import Plan
+from petsync.errors import GuardError, SettingsError
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+
+SIZES = [1, 9, 10, 10_000]
+FREE = Guard(max_update=Limit(1.0), max_delete=Limit(1.0), allow_empty=True)
+HIDDEN = 10**6
+"""Ids from here on are of pets that no query lists, so that a plan can hold more changes than the
+snapshot has pets."""
+
+
+@functools.cache
+def shop(size: int) -> tuple[Pet, ...]:
+    """So many pets."""
+    return tuple(Pet(id=n, name=f"p{n}", status="sold") for n in range(1, size + 1))
+
+
+def plan_to(kind: str, count: int, size: int, guard: Guard) -> Plan:
+    """A plan of `count` changes of a kind, for a store of `size` pets."""
+    if kind == "add":
+        rows: list[dict[str, Any]] = [{"name": f"n{n}", "status": "sold"} for n in range(count)]
+        return plan_of(shop(size), sheet_saying(*rows), guard=guard)
+    said = {"action": "delete"} if kind == "delete" else {"name": "x", "action": "update"}
+    ids = [*range(1, min(count, size) + 1), *range(HIDDEN, HIDDEN + max(0, count - size))]
+    hidden = {n: Pet(id=n, name="h", status="lost") for n in ids if n >= HIDDEN}
+    sheet = sheet_saying(*({"id": n} | said for n in ids))
+    return plan_of(shop(size), sheet, elsewhere=hidden, guard=guard)
+
+
+def overridden(plan: Plan) -> Guard:
+    """The plan's limits, changed by the options that its verdict names, read as they stand."""
+    guard = plan.guard
+    for refusal in plan.verdict.refusals:
+        option, _, value = refusal.override.partition(" ")
+        name = option.removeprefix("--").replace("-", "_")
+        guard = replace(guard, **{name: Limit.parse(value, option) if value else True})
+    return guard
+
+
+def limits(plan: Plan) -> list[str]:
+    """The names of the limits that a plan breaks, as its verdict lists them."""
+    return [refusal.limit for refusal in plan.verdict.refusals]
+
+
+def check_edge(kind: str, size: int, most: int, guard: Guard) -> None:
+    """`most` changes pass; one more is refused, and passes by the option that is named."""
+    assert limits(plan_to(kind, most, size, guard)) == []
+    over = plan_to(kind, most + 1, size, guard)
+    assert limits(over) == [kind]
+    assert f"{most + 1:,} {kind}" in over.verdict.refusals[0].problem
+    with pytest.raises(GuardError, match=f"--max-{kind} {most + 1}"):
+        over.require_ok()
+    assert plan_to(kind, most + 1, size, overridden(over)).verdict.ok
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 10), (9, 10), (10, 10), (34, 10), (10_000, 3000)])
+def test_updates_pass_up_to_30_percent_and_ten_always(size: int, most: int) -> None:
+    """By default: the share rounded down, and ten in the smallest store."""
+    check_edge("update", size, most, Guard())
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [(9, 1), (10, 1), (19, 1), (20, 2), (10_000, 1000)]
+)  # fmt: skip
+def test_deletes_pass_up_to_10_percent_and_one_always(size: int, most: int) -> None:
+    """By default: the share rounded down, and one in a small store."""
+    check_edge("delete", size, most, Guard())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_adds_are_free(size: int) -> None:
+    """By default there is no limit to what is new."""
+    assert plan_to("add", size + 50, size, Guard()).verdict.ok
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 0), (9, 4), (10, 5), (10_000, 5000)])
+def test_adds_pass_up_to_a_share_that_is_asked_for(size: int, most: int) -> None:
+    """It is rounded down, to none at all in the smallest store."""
+    # A sheet of no adds at all has no row.
+    check_edge("add", size, most, Guard(max_add=Limit(0.5), allow_empty=True))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("most", [0, 3])
+@pytest.mark.parametrize("kind", ["add", "update", "delete"])
+def test_a_number_is_exactly_that(kind: str, most: int, size: int) -> None:
+    """Without regard to the store's size; nothing passes a limit of none."""
+    # That all pets go is another limit.
+    guard = replace(Guard(allow_empty=True), **{f"max_{kind}": Limit(most, is_share=False)})
+    if most:
+        check_edge(kind, size, most, guard)
+    else:
+        assert limits(plan_to(kind, 1, size, guard)) == [kind]
+
+
+@pytest.mark.parametrize("size", [1, 9, 10])
+def test_a_share_of_nothing_lets_the_small_numbers_pass(size: int) -> None:
+    """Ten updates and one delete belong to every share."""
+    none = Guard(max_update=Limit(0.0), max_delete=Limit(0.0), max_add=Limit(0.0), allow_empty=True)
+    for kind, most in [("update", 10), ("delete", 1), ("add", 0)]:
+        check_edge(kind, size, most, none)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_never_all_pets_are_deleted(size: int) -> None:
+    """All but one pass a wide limit, the last one does not, and --allow-empty lets it."""
+    wide = Guard(max_delete=Limit(1.0))
+    if size > 1:
+        assert limits(plan_to("delete", size - 1, size, wide)) == []
+    everything = plan_to("delete", size, size, wide)
+    assert limits(everything) == ["everything"]
+    assert everything.verdict.refusals[0].override == "--allow-empty"
+    with pytest.raises(GuardError, match="--allow-empty"):
+        everything.require_ok()
+    assert plan_to("delete", size, size, overridden(everything)).verdict.ok
+
+
+def test_the_only_pet_is_everything() -> None:
+    """One delete is always within the share, but not the last pet's."""
+    assert limits(plan_to("delete", 1, 1, Guard())) == ["everything"]
+
+
+@pytest.mark.parametrize("size", [0, *SIZES])
+def test_a_sheet_without_rows_is_refused(size: int) -> None:
+    """Somebody opened the wrong file; --allow-empty lets it pass."""
+    empty = plan_of(shop(size), sheet_of([]), guard=Guard())
+    assert limits(empty) == ["empty"]
+    assert empty.changes == ()
+    with pytest.raises(GuardError, match="--allow-empty"):
+        empty.require_ok()
+    assert plan_of(shop(size), sheet_of([]), guard=overridden(empty)).verdict.ok
+    assert plan_of(
+        shop(size), sheet_saying({"name": "n", "status": "sold"}), guard=Guard()
+    ).verdict.ok
+
+
+@pytest.mark.parametrize("size", [9, 10, 10_000])
+def test_an_empty_sheet_with_missing_pets_deleted_breaks_three_limits(size: int) -> None:
+    """One verdict lists them all, each with its own way out; all together they let it pass."""
+    sheet = sheet_of([])
+    plan = plan_of(shop(size), sheet, delete_missing=True, guard=Guard())
+    assert limits(plan) == ["empty", "delete", "everything"]
+    ways = [refusal.override for refusal in plan.verdict.refusals]
+    assert ways == ["--allow-empty", f"--max-delete {size}", "--allow-empty"]
+    with pytest.raises(GuardError) as caught:
+        plan.require_ok()
+    for refusal in plan.verdict.refusals:
+        assert refusal.problem in str(caught.value)
+    for guard, left in [
+        (Guard(allow_empty=True), ["delete"]),
+        (Guard(max_delete=Limit(1.0)), ["empty", "everything"]),
+        (overridden(plan), []),
+    ]:
+        assert limits(plan_of(shop(size), sheet, delete_missing=True, guard=guard)) == left
+
+
+def test_every_limit_at_once() -> None:
+    """Adds, updates, deletes and a sentinel: a person sees all that is to be decided."""
+    rows: list[dict[str, Any]] = [{"id": n, "name": "x"} for n in range(1, 12)]
+    rows += [{"id": n, "action": "delete"} for n in (12, 13)]
+    rows += [{"name": "n", "status": "sold"}] * 3
+    tight = Guard(max_add=Limit(2, is_share=False), max_update=Limit(0.0), sentinels=(99, 5))
+    plan = plan_of(shop(13), sheet_saying(*rows), guard=tight)
+    assert limits(plan) == ["add", "update", "delete", "sentinel", "sentinel"]
+    assert [refusal.override for refusal in plan.verdict.refusals] == [
+        "--max-add 3",
+        "--max-update 11",
+        "--max-delete 2",
+        "",
+        "",
+    ]
+    freed = replace(overridden(replace(plan, verdict=Verdict(plan.verdict.refusals[:3]))))
+    assert limits(plan_of(shop(13), sheet_saying(*rows), guard=freed)) == ["sentinel", "sentinel"]
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10**7), st.integers(0, 1000))
+def test_a_share_is_exact(hundredths: int, size: int, least: int) -> None:
+    """Rounded down as integers are, whatever a float makes of the percentage."""
+    limit = Limit.parse(f"{hundredths // 100}.{hundredths % 100:02}%", "--max-update")
+    assert limit.allows(size, least) == max(hundredths * size // 10_000, least)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "-1%", "101%", "10.5", "1e3", "10 % of all", "nan"]
+)
+def test_a_limit_that_cannot_be_read(text: str) -> None:
+    """It is an error that names the option, and never a wide limit."""
+    with pytest.raises(SettingsError, match="--max-delete"):
+        Limit.parse(text, "--max-delete")
+
+
+class TestSentinels:
+    """Pets that must be there, as they were, and that the plan may not touch."""
+
+    store = shop(20)
+    guard = replace(FREE, sentinels=(7,))
+
+    def plan(self, *rows: dict[str, Any], store: Any = None, **options: Any) -> Plan:
+        """The plan for these rows."""
+        base = options.pop("base", None)
+        sheet = sheet_saying(*rows, base=None if base is None else base_of(base))
+        pets = self.store if store is None else store
+        return plan_of(pets, sheet, guard=self.guard, **options)
+
+    def test_that_are_as_they_should_be(self) -> None:
+        """The plan may run, and carries them as they are, to be looked at once more."""
+        for base in (None, self.store):
+            plan = self.plan({"id": 1, "name": "x"}, {"id": 7, "name": "p7"}, base=base)
+            assert plan.verdict.ok
+            assert plan.sentinels == (self.store[6],)
+
+    def test_that_are_missing(self) -> None:
+        """Another store, or a query that lost half of it."""
+        plan = self.plan({"id": 1, "name": "x"}, store=self.store[:6])
+        assert limits(plan) == ["sentinel"]
+        assert "7" in plan.verdict.refusals[0].problem
+
+    def test_that_were_found_by_id_alone_are_missing_too(self) -> None:
+        """They must be in the snapshot."""
+        store, hidden = self.store[:6], {7: self.store[6]}
+        plan = self.plan({"id": 7, "name": "p7"}, store=store, elsewhere=hidden)
+        assert limits(plan) == ["sentinel"]
+
+    @pytest.mark.parametrize(
+        "changed",
+        [{"name": "x"}, {"status": "pending"}, {"tags": (ps.Tag(1, "t"),)}, {"photo_urls": ("u",)}],
+        ids=str,
+    )
+    def test_that_somebody_changed_since_the_export(self, changed: dict[str, Any]) -> None:
+        """Only a base can tell."""
+        store = [replace(pet, **changed) if pet.id == 7 else pet for pet in self.store]
+        assert limits(self.plan({"id": 1, "name": "x"}, store=store, base=self.store)) == [
+            "sentinel"
+        ]
+        assert self.plan({"id": 1, "name": "x"}, store=store).verdict.ok
+
+    @pytest.mark.parametrize(
+        "row",
+        [{"id": 7, "name": "x"}, {"id": 7, "action": "delete"}],
+        ids=["update", "delete"],
+    )
+    def test_that_the_plan_would_touch(self, row: dict[str, Any]) -> None:
+        """Neither an update nor a delete may."""
+        assert limits(self.plan(row)) == ["sentinel"]
+        assert self.plan({"id": 7, "action": "ignore"}).verdict.ok
+
+    def test_that_would_be_deleted_as_missing(self) -> None:
+        """No row names it."""
+        rows = [{"id": pet.id} for pet in self.store if pet.id != 7]
+        plan = self.plan(*rows, delete_missing=True)
+        assert [delete.before.id for delete in plan.deletes] == [7]
+        assert limits(plan) == ["sentinel"]
+
+    def test_that_would_be_added(self) -> None:
+        """A sentinel that is not there is not made."""
+        plan = self.plan({"id": 7, "name": "p7", "status": "sold"}, store=self.store[:6])
+        assert plan.adds
+        assert set(limits(plan)) == {"sentinel"}
+
+    def test_no_option_lets_them_pass(self) -> None:
+        """Neither is there an override to name, nor does a wide guard help."""
+        plan = self.plan({"id": 7, "name": "x"})
+        assert [refusal.override for refusal in plan.verdict.refusals] == [""]
+        with pytest.raises(GuardError, match="7"):
+            plan.require_ok()
+
+    def test_a_sentinel_that_is_no_id_is_refused(self) -> None:
+        """Typed settings, typed errors."""
+        for wrong in (("7",), [7], (7.0,), (True,), 7):
+            with pytest.raises(SettingsError, match="sentinels"):
+                Guard(sentinels=wrong)  # type: ignore[arg-type]
+
+
+def test_a_part_of_a_plan_is_judged_anew() -> None:
+    """What is over a limit as a whole may be sent in parts, each within it."""
+    plan = plan_to("update", 20, 9, Guard())
+    assert limits(plan) == ["update"]
+    part = plan.select(ids=range(1, 10))
+    assert len(part.updates) == 9
+    assert part.verdict.ok
+    part.require_ok()
+    assert limits(plan.select(ids=[*range(1, 10), *range(HIDDEN, HIDDEN + 1)])) == []
+    assert limits(plan.select(ids=[*range(1, 10), *range(HIDDEN, HIDDEN + 2)])) == ["update"]
+
+
+def test_a_part_without_the_sentinel_s_change_may_be_sent() -> None:
+    """Only what a sentinel is, and not what was left out of the plan, holds it back."""
+    sheet = sheet_saying({"id": 1, "name": "x"}, {"id": 7, "name": "x"})
+    plan = plan_of(shop(20), sheet, guard=replace(FREE, sentinels=(7,)))
+    assert limits(plan) == ["sentinel"]
+    assert limits(plan.select(ids=[1])) == []
+    assert limits(plan.select(ids=[7])) == ["sentinel"]
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def box(_open_box: Sandbox) -> Sandbox:
+    """A store of twenty pets."""
+    _open_box.reset(list(shop(20)))
+    return _open_box
+
+
+@pytest.mark.parametrize(
+    ("guard", "rows", "missing"),
+    [
+        (Guard(), [{"id": n, "name": "x"} for n in range(1, 12)], False),
+        (Guard(), [{"id": n, "action": "delete"} for n in (1, 2, 3)], False),
+        (Guard(max_add=Limit(0.0)), [{"name": "n", "status": "sold"}], False),
+        (Guard(max_delete=Limit(1.0)), [{"name": "n", "status": "sold"}], True),
+        (Guard(sentinels=(7,)), [{"id": 7, "name": "x"}], False),
+        (Guard(sentinels=(7,)), [{"id": 7, "action": "delete"}], False),
+        (Guard(sentinels=(999,)), [{"id": 1, "name": "x"}], False),
+    ],
+    ids=[
+        "updates", "deletes", "adds", "everything",
+        "sentinel updated", "sentinel deleted", "sentinel missing",
+    ],
+)  # fmt: skip
+def test_a_file_whose_verdict_was_taken_out_is_refused_all_the_same(
+    guard: Guard, rows: Any, missing: bool, box: Sandbox, tmp_path: Path
+) -> None:
+    """Even with a fingerprint that fits: no file's own word is taken, and nothing is sent."""
+    before = box.pets()
+    with ps.connect(box.url, state=tmp_path / "state") as store:
+        sheet = sheet_saying(*rows)
+        plan = store.plan(sheet, guard=guard, delete_missing=missing)
+        assert not plan.verdict.ok
+        forged = replace(plan, verdict=Verdict(), sentinels=())
+        forged.save(tmp_path / "plan.json")
+        read = Plan.load(tmp_path / "plan.json")
+        assert read.verdict.ok
+        box.requests.clear()
+        with pytest.raises(GuardError):
+            store.apply(read)
+    assert box.pets() == before
+    assert set(box.requests) <= {"getPetById", "findPetsByStatus"}
+
+
+def test_a_sentinel_that_changed_after_the_plan_stops_the_run(box: Sandbox, tmp_path: Path) -> None:
+    """It is looked at once more before anything is sent."""
+    with ps.connect(box.url, state=tmp_path / "state") as store:
+        sheet = sheet_saying({"id": 1, "name": "x"})
+        plan = store.plan(sheet, guard=Guard(sentinels=(7,)))
+        box.put(Pet(id=7, name="changed", status="sold"))
+        before = box.pets()
+        with pytest.raises(GuardError, match="7"):
+            store.apply(plan)
+    assert box.pets() == before
+
+
+def test_a_verdict_reads_back_from_its_file() -> None:
+    """With every refusal, as it was."""
+    verdict = Verdict((Refusal("update", "too many", "--max-update 3"), Refusal("sentinel", "x")))
+    assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
+    assert not verdict.ok
+    assert Verdict().ok
