@@ -1,0 +1,410 @@
+"""What a snapshot stands on: queries that fail, pets that come twice or move, what is provable."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import Answer, ScriptedServer, answer
+from shop import NO_LIMITS
+from strategies import pets as any_pets
+from strategies import texts, xml_texts
+
+import petsync as ps
+from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.sandbox import Sandbox
+
+STATUSES = ("available", "pending", "sold")
+SHOP = [
+    ps.Pet(id=n, name=f"pet {n}", status=STATUSES[n % 3], tags=(ps.Tag(n, "t"),))
+    for n in range(1, 31)
+]
+SOLD = {pet.id for pet in SHOP if pet.status == "sold"}
+ONCE = ps.RetryPolicy(attempts=1)
+
+
+@pytest.fixture(scope="module", params=["standard", "live"])
+def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox of each profile: one takes several statuses in a query, the other does not."""
+    with Sandbox(profile=request.param, auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def box(open_box: Sandbox) -> Sandbox:
+    """The sandbox with thirty pets, ten of each status, and no faults."""
+    open_box.break_with(None)
+    open_box.reset(SHOP)
+    return open_box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """A store connected to it that tries everything once."""
+    with connected(box, state=tmp_path / "state") as store:
+        yield store
+
+
+def connected(box: Sandbox, **more: object) -> ps.Store:
+    """A store for the sandbox; it tries once, unless `retry` says otherwise."""
+    given = {"retry": ONCE, **more}
+    return ps.connect(box.url, profile=box.profile, environ={}, **given)  # type: ignore[arg-type]
+
+
+@contextmanager
+def scripted(*script: Answer) -> Iterator[tuple[ScriptedServer, ps.Store]]:
+    """A server that answers so, and a store for it."""
+    with (
+        ScriptedServer(*script) as server,
+        ps.connect(server.url, environ={}, retry=ONCE) as store,
+    ):
+        yield server, store
+
+
+def listed(*pets: ps.Pet) -> bytes:
+    """An answer that is a list of these pets."""
+    body = b"[" + b",".join(map(one, pets)) + b"]"
+    return answer(200, body, content_type="application/json")
+
+
+def one(pet: ps.Pet) -> bytes:
+    """The pet as JSON."""
+    return json.dumps(
+        {"id": pet.id, "name": pet.name, "status": pet.status, "photoUrls": []}
+    ).encode()
+
+
+def ids(frame: pd.DataFrame) -> list[int]:
+    """The ids of a table."""
+    return [int(number) for number in frame["id"]]
+
+
+@pytest.mark.parametrize("fault", ["503=1", "html=1", "torn=1", "drop_before=1"])
+def test_a_failed_query_narrows_the_coverage(box: Sandbox, store: ps.Store, fault: str) -> None:
+    """What was listed is there; what was not is named, with the reason, wherever it is shown."""
+    box.break_with(f"{fault},status=sold")
+    snapshot = store.snapshot()
+    assert ids(snapshot.frame) == [pet.id for pet in SHOP if pet.status != "sold"]
+    assert snapshot.coverage.statuses == ("available", "pending")
+    (failed,) = snapshot.coverage.failed
+    assert failed.asked == "sold"
+    assert failed.problem.startswith("findPetsByStatus: ")
+    assert "sold" not in snapshot.coverage
+    for shown in (repr(snapshot), snapshot._repr_html_()):
+        assert "The pets of the status sold are missing" in " ".join(shown.split())
+        assert "status sold: findPetsByStatus: " in " ".join(shown.split())
+
+
+def test_a_whole_snapshot_says_nothing_of_failures(store: ps.Store) -> None:
+    """In the ordinary case nothing is said of queries that failed or pets read again."""
+    snapshot = store.snapshot()
+    assert (snapshot.coverage, snapshot.reread) == (Coverage(STATUSES), ())
+    assert "missing" not in repr(snapshot)
+    assert "again" not in repr(snapshot)
+
+
+def test_the_ordinary_case_costs_no_more_requests(box: Sandbox, store: ps.Store) -> None:
+    """One query for all statuses, or one each where the service takes no more at once."""
+    store.snapshot()
+    assert box.requests == {"findPetsByStatus": 1 if box.profile == "standard" else 3}
+
+
+def test_a_failure_that_passes_narrows_nothing(box: Sandbox, tmp_path: Path) -> None:
+    """A query is only given up after the retries that every request has."""
+    box.break_with("503=1,first=2")
+    with connected(box, retry=ps.RetryPolicy(first=0.01), state=tmp_path) as store:
+        assert store.snapshot().coverage == Coverage(STATUSES)
+
+
+def test_a_query_for_all_that_fails_is_asked_in_parts(store: ps.Store, box: Sandbox) -> None:
+    """A list that is too much for the service at once may well be given status by status."""
+    box.break_with("503=1,first=1")
+    snapshot = store.snapshot()
+    if box.profile == "standard":
+        assert ps.pets_from_frame(snapshot.frame) == SHOP
+        assert snapshot.coverage == Coverage(STATUSES)
+        assert box.requests == {"findPetsByStatus": 4}
+    else:
+        assert snapshot.coverage.statuses == ("pending", "sold")
+
+
+def test_an_unknown_status_is_a_failed_query(box: Sandbox, store: ps.Store) -> None:
+    """A service that refuses one of the statuses still lists the others."""
+    snapshot = store.snapshot(statuses=["sold", "reserved"])
+    assert set(ids(snapshot.frame)) == SOLD
+    known = ("sold", "reserved") if box.profile == "live" else ("sold",)
+    assert snapshot.coverage.statuses == known
+    assert [query.asked for query in snapshot.coverage.failed] == [
+        status for status in ("reserved",) if status not in known
+    ]
+
+
+@pytest.mark.parametrize("statuses", [(), ("sold",), ("sold", "sold")])
+def test_nothing_answered_is_an_error(
+    box: Sandbox, store: ps.Store, statuses: tuple[str, ...]
+) -> None:
+    """Where no query is answered the first error is raised, and there is no snapshot."""
+    box.break_with("503=1")
+    with pytest.raises(ps.ServiceError, match="findPetsByStatus: 503"):
+        store.snapshot(statuses=statuses)
+
+
+def test_a_status_is_asked_once(store: ps.Store) -> None:
+    """A status that is named twice is covered once; one alone may be given as text."""
+    assert store.snapshot(statuses=["sold", "sold"]).coverage.statuses == ("sold",)
+    assert set(ids(store.snapshot(statuses="sold").frame)) == SOLD
+
+
+def test_values_that_cannot_be_asked_for_are_refused_unsent(box: Sandbox, store: ps.Store) -> None:
+    """A status that is no text is the caller's error, and no failed query."""
+    with pytest.raises(ps.InvalidInputError):
+        store.snapshot(statuses=["sold", 7])  # type: ignore[list-item]
+    assert not box.requests
+
+
+@pytest.mark.parametrize("scopes", ["write:pets", None])
+def test_a_refused_token_is_an_error_at_once(scopes: str | None) -> None:
+    """A token that may not read, or none at all, narrows nothing: it stops the snapshot."""
+    with Sandbox(pets=SHOP) as box:
+        auth = ps.auth.none() if scopes is None else ps.auth.bearer(box.token(scopes))
+        with connected(box, auth=auth) as store, pytest.raises(ps.AuthError):
+            store.snapshot()
+        assert box.requests == {"findPetsByStatus": 1}
+
+
+@pytest.mark.parametrize("profile", ["standard", "live"])
+def test_a_refused_token_between_two_queries_is_an_error(profile: str) -> None:
+    """Also where the queries before it were answered, or failed for another reason."""
+    script = [listed(SHOP[2]) if profile == "live" else answer(500), answer(401)]
+    with ScriptedServer(*script) as server:
+        connected = ps.connect(server.url, profile=profile, environ={}, retry=ONCE)
+        with connected as store, pytest.raises(ps.AuthError):
+            store.snapshot()
+        assert len(server.requests) == 2
+
+
+def test_a_service_that_wants_patience_is_not_asked_more(box: Sandbox, store: ps.Store) -> None:
+    """429 is about every request: asking for each status by itself would make it worse."""
+    box.break_with("429=1,retry_after=0,first=1")
+    with pytest.raises(ps.RateLimitedError):
+        store.snapshot()
+    assert box.requests == {"findPetsByStatus": 1}
+
+
+def test_a_service_out_of_reach_is_an_error() -> None:
+    """No connection, no snapshot: that says nothing of any status."""
+    with ScriptedServer(b"") as server:
+        url = server.url
+    with (
+        ps.connect(url, environ={}, retry=ONCE) as store,
+        pytest.raises(ps.TransportError) as caught,
+    ):
+        store.snapshot()
+    assert not caught.value.may_have_happened
+
+
+def test_equal_copies_are_one_pet(box: Sandbox, store: ps.Store) -> None:
+    """A pet that a list holds twice, alike, is one row, and nothing is asked again."""
+    box.break_with("twice=1")
+    snapshot = store.snapshot()
+    assert ps.pets_from_frame(snapshot.frame) == SHOP
+    assert snapshot.reread == ()
+    assert "getPetById" not in box.requests
+
+
+def test_copies_that_differ_are_read_again(box: Sandbox, store: ps.Store) -> None:
+    """What getPetById says holds, whichever copy came last; nothing else is asked again."""
+    box.break_with("stale=0.3,twice=0.3,seed=2")
+    snapshot = store.snapshot()
+    assert ps.pets_from_frame(snapshot.frame) == SHOP
+    assert 2 < len(snapshot.reread) < 20
+    assert list(snapshot.reread) == sorted(snapshot.reread)
+    assert box.requests["getPetById"] == len(snapshot.reread)
+    assert f"{len(snapshot.reread)} pets by id, listed in copies that differ" in repr(snapshot)
+
+
+def test_a_pet_that_is_gone_when_it_is_read_again_is_not_there(
+    box: Sandbox, store: ps.Store
+) -> None:
+    """Copies that differ are no proof that the pet is still there."""
+    box.break_with("stale=1,status=sold,moves=2:+5:available")
+    snapshot = store.snapshot()
+    assert 2 not in ids(snapshot.frame)
+    assert 2 in snapshot.reread
+    assert ps.pets_from_frame(snapshot.frame) == box.pets()
+
+
+def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
+    """Which of two copies holds, petsync does not guess."""
+    rex = ps.Pet(id=7, name="Rex", status="sold")
+    other = msgspec.structs.replace(rex, name="Max")
+    page = answer(200, b"<html>", content_type="text/html")
+    with (
+        scripted(listed(rex, other), page) as (_, store),
+        pytest.raises(ps.ResponseError, match="pet 7 came in copies that differ") as caught,
+    ):
+        store.snapshot()
+    assert caught.value.pet_id == 7
+    assert caught.value.hint
+
+
+def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> None:
+    """find_by_status and find_by_tags ask nothing again: the last copy stays."""
+    box.break_with("stale=1,twice=0")
+    for frame in (store.find_by_status(), store.find_by_tags("t")):
+        assert sorted(ids(frame)) == [pet.id for pet in SHOP]
+        assert all(name.endswith(" (as it was)") for name in frame["name"])
+    assert "getPetById" not in box.requests
+
+
+def test_the_plain_loaders_fail_with_their_query(box: Sandbox, store: ps.Store) -> None:
+    """A DataFrame cannot say what it lacks, so a query that fails is an error there."""
+    box.break_with("html=1,status=sold")
+    with pytest.raises(ps.ResponseError):
+        store.find_by_status("available", "sold")
+
+
+def test_pets_that_move_between_two_queries() -> None:
+    """Seen in both, a pet is read again and there once; seen in neither, it is not there, and a row
+    that names it is looked up, so that it is not added a second time.
+    """
+    with Sandbox(profile="live", auth=False, pets=SHOP) as box, connected(box) as store:
+        box.break_with("moves=3:sold+2:available")
+        snapshot = store.snapshot()
+        there = {pet.id: pet for pet in ps.pets_from_frame(snapshot.frame)}
+        assert snapshot.reread == (3,)
+        assert there[3].status == "sold"
+        assert set(there) == {pet.id for pet in SHOP} - {2}
+        plan = store.plan(pd.DataFrame([{"id": 2, "name": "moved"}]), snapshot=snapshot)
+    (change,) = plan.changes
+    assert (change.kind, change.pet_id, change.fields) == ("update", 2, ("name",))
+
+
+def test_a_pet_that_nobody_asked_for_is_outside_the_coverage(tmp_path: Path) -> None:
+    """A service may list more than was asked: such a pet is there, and is never deleted as missing
+    from a sheet; one that was asked for is.
+    """
+    asked = ps.Pet(id=1, name="Rex", status="available")
+    unasked = ps.Pet(id=2, name="Tom", status="Sold")
+    blank = ps.Pet(id=3, name="Ada")
+    with scripted(listed(blank, unasked, asked)) as (server, store):
+        snapshot = store.snapshot(statuses=["available"])
+        assert ids(snapshot.frame) == [1, 2, 3]
+        statuses = snapshot.frame["status"]
+        assert [status in snapshot.coverage for status in statuses] == [True, False, False]
+        sheet = pd.DataFrame([{"id": 9, "name": "New", "action": "ignore"}])
+        plan = store.plan(sheet, delete_missing=True, guard=NO_LIMITS, snapshot=snapshot)
+        assert [delete.pet_id for delete in plan.deletes] == [1]
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("is_exported", [False, True])
+def test_no_pet_of_a_status_that_failed_is_deleted(
+    box: Sandbox, store: ps.Store, tmp_path: Path, is_exported: bool
+) -> None:
+    """A sheet that lost all its rows but one deletes what was listed, and no pet that was not; the
+    plan says which status that is.
+    """
+    path = tmp_path / "pets.csv"
+    kept = store.snapshot()
+    ps.write_sheet(kept.frame.head(1), path, base=kept if is_exported else False)
+    box.break_with("html=1,status=sold")
+    plan = store.plan(path, delete_missing=True, guard=NO_LIMITS)
+    there = {pet.id for pet in SHOP if pet.status != "sold"}
+    assert {delete.pet_id for delete in plan.deletes} == there - {1}
+    assert plan.coverage.statuses == ("available", "pending")
+    assert [query.asked for query in plan.coverage.failed] == ["sold"]
+    assert "sold" in repr(plan)
+
+
+def test_rows_about_pets_that_were_not_listed_are_looked_up(
+    box: Sandbox, store: ps.Store, tmp_path: Path
+) -> None:
+    """With a status missing from the snapshot its rows still mean their pets: none is added."""
+    path = tmp_path / "pets.csv"
+    ps.write_sheet(store.snapshot().frame.assign(name="renamed"), path)
+    box.break_with("html=1,status=sold")
+    before = box.requests["getPetById"]
+    plan = store.plan(path, guard=NO_LIMITS)
+    assert not plan.adds
+    assert {update.pet_id for update in plan.updates} == {pet.id for pet in SHOP}
+    assert box.requests["getPetById"] - before == len(SOLD)
+
+
+def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
+    """A sheet that lacks pets invites their delete: writing one is refused unless what is there is
+    asked for by name, or the table is taken out of its snapshot.
+    """
+    box.break_with("html=1,status=sold")
+    snapshot = store.snapshot()
+    path = tmp_path / "pets.csv"
+    for wrong in ({}, {"base": False}):
+        with pytest.raises(ps.SheetError, match="the status sold would be missing") as caught:
+            ps.write_sheet(snapshot, path, **wrong)
+        assert "available, pending" in caught.value.hint
+    with pytest.raises(ps.SheetError):
+        ps.write_sheet(snapshot.frame, path, base=snapshot)
+    assert not path.exists()
+    ps.write_sheet(store.snapshot(statuses=snapshot.coverage.statuses), path)
+    base = ps.read_sheet(path).base
+    assert base is not None
+    assert base.statuses == ("available", "pending")
+
+
+@given(texts, st.sampled_from([" ", "\t", "\xa0", ""]))
+def test_a_status_is_covered_however_it_is_written(status: str, around: str) -> None:
+    """Trimmed, in any case and in either normal form, as petsync compares statuses elsewhere."""
+    coverage = Coverage((status,), (Unanswered("other", "why"),))
+    for form in ("NFC", "NFD"):
+        assert around + unicodedata.normalize(form, status) + around in coverage
+    assert f"{around}{status}{around}x" not in coverage
+    for nothing in (None, float("nan"), pd.NA, 7):
+        assert nothing not in coverage
+
+
+def test_case_is_no_difference() -> None:
+    """A service may well answer "Sold" to the question for "sold"."""
+    assert "SOLD " in Coverage(("sold",))
+    assert "sold" in Coverage(("Sold",))
+    assert "other" not in Coverage(("sold",), (Unanswered("other", "why"),))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(any_pets(xml_texts), max_size=12, unique_by=lambda pet: pet.id),
+    st.sampled_from([(0, 0), (0.5, 0.5), (0.3, 0.3), (0, 1), (1, 0)]),
+    st.integers(0, 99),
+    st.sets(st.sampled_from(STATUSES), max_size=2),
+)
+def test_a_snapshot_is_what_was_listed_each_pet_once(
+    open_box: Sandbox,
+    pets: list[ps.Pet],
+    shares: tuple[float, float],
+    seed: int,
+    broken: set[str],
+) -> None:
+    """For every store, whatever is listed twice or falsely: one row for each pet of an answered
+    status, by id, just as getPetById has it.
+    """
+    open_box.break_with(None)
+    open_box.reset(pets)
+    there = [pet for pet in open_box.pets() if pet.status in STATUSES]
+    wanted = [pet for pet in there if pet.status not in broken]
+    with connected(open_box) as store:
+        open_box.break_with(f"twice={shares[0]},stale={shares[1]},seed={seed}")
+        snapshot = store.snapshot()
+        assert ps.pets_from_frame(snapshot.frame) == there
+        if broken:
+            open_box.break_with(f"html=1,status={'+'.join(broken)}")
+            snapshot = store.snapshot()
+            assert ps.pets_from_frame(snapshot.frame) == wanted
+        assert set(snapshot.coverage.statuses) == set(STATUSES) - broken
+        assert {query.asked for query in snapshot.coverage.failed} == broken

@@ -1,0 +1,250 @@
+"""look_up: many getPetById at a time, quick, told of, and ended by what concerns them all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import pandas as pd
+import pytest
+from scripted import ScriptedServer, answer
+
+import petsync as ps
+from petsync.client.api import AsyncApi
+from petsync.client.lookup import Lookups, look_up
+from petsync.client.session import Session
+from petsync.diff.snapshot import Unanswered
+from petsync.sandbox import Sandbox
+
+T = TypeVar("T")
+ONCE = ps.RetryPolicy(attempts=1)
+CONCURRENCY = 32
+PETS = {n: ps.Pet(id=n, name=f"pet {n}", status="sold") for n in range(1, 501)}
+
+
+@pytest.fixture(scope="module", params=["standard", "live"])
+def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox of each profile with five hundred pets."""
+    with Sandbox(profile=request.param, auth=False, pets=PETS.values()) as box:
+        yield box
+
+
+@pytest.fixture
+def box(open_box: Sandbox) -> Sandbox:
+    """The sandbox, without faults."""
+    open_box.break_with(None)
+    return open_box
+
+
+@asynccontextmanager
+async def api_for(url: str, retry: ps.RetryPolicy = ONCE):
+    """The operations of the service at `url`, each tried once."""
+    session = Session(url, retry=retry)
+    try:
+        yield AsyncApi(session)
+    finally:
+        await session.close()
+
+
+def ask(url: str, work: Callable[[AsyncApi], Awaitable[T]], **more: ps.RetryPolicy) -> T:
+    """What `work` returns, and nothing runs on after it."""
+
+    async def main() -> T:
+        async with api_for(url, **more) as api:
+            try:
+                return await work(api)
+            finally:
+                assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    return asyncio.run(main())
+
+
+def test_each_id_is_answered_for(box: Sandbox) -> None:
+    """The pet, or None where there is none, in the order of the ids; each is asked for once."""
+    before = box.requests["getPetById"]
+    wanted = [3, 900, -1, 3, 2**63 - 1, 500, 900]
+    found = ask(box.url, lambda api: look_up(api, wanted))
+    assert list(found.items()) == [
+        (3, PETS[3]),
+        (900, None),
+        (-1, None),
+        (2**63 - 1, None),
+        (500, PETS[500]),
+    ]
+    assert box.requests["getPetById"] - before == 5
+
+
+def test_no_id_is_no_request(box: Sandbox) -> None:
+    """Nothing to look up: nothing is sent, and no progress told."""
+    told: list[Lookups] = []
+    before = box.requests
+    assert ask(box.url, lambda api: look_up(api, [], on_progress=told.append)) == {}
+    assert (box.requests, told) == (before, [])
+
+
+def test_ten_thousand_ids() -> None:
+    """Every one is right; there are a few tasks and not one for each, and progress is told now and
+    then, from nothing to all.
+    """
+    told: list[Lookups] = []
+    tasks: list[int] = []
+
+    def tell(lookups: Lookups) -> None:
+        told.append(lookups)
+        tasks.append(len(asyncio.all_tasks()))
+
+    with Sandbox(auth=False, pets=PETS.values()) as box:
+        wanted = range(1, 10_001)
+        found = ask(box.url, lambda api: look_up(api, wanted, on_progress=tell))
+        assert box.requests == {"getPetById": 10_000}
+    assert {n: pet for n, pet in found.items() if pet is not None} == PETS
+    assert list(found) == list(wanted)
+    assert max(tasks) <= CONCURRENCY + 1
+    assert told[0] == Lookups(0, 10_000)
+    assert told[-1] == Lookups(10_000, 10_000)
+    done = [lookups.done for lookups in told]
+    assert done == sorted(done)
+    assert 3 <= len(done) <= 2_000
+
+
+def test_a_look_up_that_fails_stops_no_other(box: Sandbox) -> None:
+    """What could not be read is Unanswered with its id and the reason; all others are right."""
+    box.break_with("html=0.1,503=0.1,torn=0.05,seed=3")
+    wanted = range(400, 600)
+    found = ask(box.url, lambda api: look_up(api, wanted))
+    unanswered = {n: each for n, each in found.items() if isinstance(each, Unanswered)}
+    assert 20 < len(unanswered) < 80
+    for number, each in unanswered.items():
+        assert each.asked == str(number)
+        assert each.problem.startswith("getPetById")
+    assert {n: each for n, each in found.items() if n not in unanswered} == {
+        n: PETS.get(n) for n in wanted if n not in unanswered
+    }
+
+
+def test_retries_come_first(box: Sandbox) -> None:
+    """A fault that passes leaves no trace."""
+    box.break_with("503=0.3,drop_before=0.1,seed=1")
+    patient = ps.RetryPolicy(attempts=20, first=0.001)
+    found = ask(box.url, lambda api: look_up(api, range(450, 550)), retry=patient)
+    assert found == {n: PETS.get(n) for n in range(450, 550)}
+
+
+def test_an_answer_about_another_pet_is_none() -> None:
+    """A cache that answers every question with one pet proves nothing of the others."""
+    body = json.dumps({"id": 1, "name": "Rex", "photoUrls": []}).encode()
+    with ScriptedServer(answer(200, body, content_type="application/json")) as server:
+        found = ask(server.url, lambda api: look_up(api, [1, 2, 3]))
+    assert found[1] == ps.Pet(id=1, name="Rex")
+    for number in (2, 3):
+        each = found[number]
+        assert isinstance(each, Unanswered)
+        assert "was answered with pet 1" in each.problem
+
+
+def test_a_refused_token_ends_them_all() -> None:
+    """Without the right to read there is nothing to wait for."""
+    with Sandbox(pets=PETS.values()) as box:
+        with pytest.raises(ps.AuthError):
+            ask(box.url, lambda api: look_up(api, range(1, 5000)))
+        assert box.requests["getPetById"] <= 2 * CONCURRENCY
+
+
+@pytest.mark.parametrize(
+    ("faults", "error", "most"),
+    [
+        ("drop_before=1", ps.TransportError, 10),
+        ("torn=1", ps.TransportError, 10),
+        ("503=1", ps.ServiceError, 50),
+        ("429=1,retry_after=0", ps.RateLimitedError, 50),
+    ],
+)
+def test_a_service_that_breaks_down_ends_them_all(
+    box: Sandbox, faults: str, error: type[ps.ApiError], most: int
+) -> None:
+    """So many failures in a row are the service's own, and thousands more would tell no more."""
+    box.break_with(faults)
+    before = box.requests["getPetById"]
+    with pytest.raises(error):
+        ask(box.url, lambda api: look_up(api, range(1, 5000)))
+    assert most <= box.requests["getPetById"] - before <= most + 2 * CONCURRENCY
+
+
+@pytest.mark.parametrize("ids", [1, 5000])
+def test_a_service_that_is_gone_ends_them_at_once(ids: int) -> None:
+    """Where nothing listens, one refusal after the retries is enough."""
+    with ScriptedServer(b"") as server:
+        url = server.url
+    begun = time.monotonic()
+    with pytest.raises(ps.TransportError) as caught:
+        ask(url, lambda api: look_up(api, range(ids)))
+    assert not caught.value.may_have_happened
+    assert time.monotonic() - begun < 5
+
+
+def test_pets_that_are_refused_one_by_one_do_not_end_them() -> None:
+    """A service that cannot take such ids says so each time, and each is one row's matter."""
+    with ScriptedServer(answer(400, b"no such id")) as server:
+        found = ask(server.url, lambda api: look_up(api, range(300)))
+    assert all(isinstance(each, Unanswered) and "400" in each.problem for each in found.values())
+
+
+def test_cancelled_they_end_at_once(box: Sandbox) -> None:
+    """Nothing is under way afterwards, and nothing more is sent."""
+    box.break_with("latency=0.05")
+
+    async def main() -> float:
+        async with api_for(box.url) as api:
+            work = asyncio.create_task(look_up(api, range(100_000)))
+            await asyncio.sleep(0.3)
+            begun = time.monotonic()
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            ended = time.monotonic() - begun
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            sent = box.requests["getPetById"]
+            await asyncio.sleep(0.4)
+            # The service may yet count those that were on their way; the others would be 200.
+            assert box.requests["getPetById"] <= sent + CONCURRENCY
+            return ended
+
+    assert asyncio.run(main()) < 1
+
+
+def test_an_error_of_whoever_is_told_ends_them(box: Sandbox) -> None:
+    """It comes through as it is, and nothing runs on."""
+
+    def tell(lookups: Lookups) -> None:
+        if lookups.done:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ask(box.url, lambda api: look_up(api, range(1000), on_progress=tell))
+
+
+def test_a_plan_tells_of_its_look_ups(box: Sandbox) -> None:
+    """store.plan hands them on; rows that the snapshot answers are not looked up."""
+    told: list[Lookups] = []
+    rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 2, 901, 902, 903)])
+    with ps.connect(box.url, profile=box.profile, environ={}) as store:
+        plan = store.plan(rows, on_progress=told.append)
+    assert (len(plan.adds), len(plan.updates)) == (3, 2)
+    assert (told[0], told[-1]) == (Lookups(0, 3), Lookups(3, 3))
+
+
+def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:
+    """It is neither added nor changed, and the plan says why; the other rows are planned."""
+    rows = pd.DataFrame([{"id": n, "name": "x", "status": "sold"} for n in (1, 901, 902)])
+    with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE) as store:
+        box.break_with("html=1,only=getPetById,first=1")
+        plan = store.plan(rows)
+    assert [change.kind for change in plan.changes] == ["add", "update"]
+    (conflict,) = plan.conflicts
+    assert conflict.rule == "not-looked-up"
+    assert conflict.pet_id in (901, 902)
+    assert "web page" in conflict.problem + conflict.suggestion
