@@ -42,6 +42,8 @@ UNITS: tuple[Column, ...] = ("name", "status", "category", "tags", "photo_urls")
 _NUMBER = {unit: n for n, unit in enumerate(UNITS)}
 _LONGEST = 500
 _SURELY_NARROW = _LONGEST // 2
+_MOST_MARKS = 2 * _LONGEST
+"""So many characters are shown in no more cells: drawing thousands of accents takes seconds."""
 _ITEMS = 50
 
 Value = str | tuple[str | int, ...]
@@ -213,7 +215,11 @@ def _text(text: str) -> str:
 
 def _short(text: str) -> str:
     # No character takes more than two cells: measuring is for long texts only.
-    return text if len(text) <= _SURELY_NARROW else shorten(text, _LONGEST)
+    if len(text) <= _SURELY_NARROW:
+        return text
+    short = shorten(text, _LONGEST)
+    most = _MOST_MARKS // 2
+    return short if len(short) <= _MOST_MARKS else f"{short[:most]}...{short[-most:]}"
 
 
 def _unit(column: Column) -> int:

@@ -1,0 +1,105 @@
+"""What the browser's tests look at, and with which plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from playwright.sync_api import Locator, Page, expect
+from render_samples import (
+    ADD,
+    BELLA,
+    BLOCKED,
+    CALM,
+    CLASHING,
+    CONFLICT,
+    DELETE,
+    KIDS,
+    MISSING,
+    OVER,
+    SILENT,
+    UPDATE,
+    hostile_plan,
+    plan_with,
+    replace,
+)
+
+from petsync.diff.change import Change
+from petsync.diff.guard import Refusal, Verdict
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage
+
+NAMES = ("Bella", "Rex", "Zoë", "小雪", "O'Malley", "Ænima")
+
+
+def change(n: int) -> Change:
+    """Of ten, one add, one delete and eight updates, in varied fields."""
+    name = f"{NAMES[n % len(NAMES)]} {n}"
+    pet = replace(BELLA, id=n, name=name, photo_urls=(f"https://images.example/{n}.jpg",))
+    if n % 10 == 0:
+        return replace(ADD, row=n, source=f"Pets!A{n}", after=replace(pet, id=None))
+    if n % 10 == 1:
+        return replace(DELETE, row=n, source=f"Pets!A{n}", before=pet)
+    after, fields = replace(pet, status="sold"), ["status"]
+    if n % 10 > 5:
+        after, fields = replace(after, name=f"{name}x"), ["name", *fields]
+    if n % 10 > 7:
+        after, fields = replace(after, tags=(CALM, KIDS)), [*fields, "tags"]
+    values = {"before": pet, "after": after, "fields": tuple(fields)}
+    return replace(UPDATE, row=n, source=f"Pets!B{n}", **values)
+
+
+def plan_of(size: int, **more: object) -> Plan:
+    """A plan of so many changes, two conflicts and a blocked row."""
+    order = {"add": 0, "update": 1, "delete": 2}
+    changes = sorted((change(n) for n in range(size)), key=lambda each: order[each.kind])
+    rest = {"conflicts": (CONFLICT, CLASHING), "blocked": (BLOCKED,), "notes": ("Look twice.",)}
+    return plan_with(*changes, **{**rest, **more})
+
+
+def everything() -> Plan:
+    """A plan with one of everything that a page can show, in few rows."""
+    sentinel = Refusal("sentinel", "pet 1 is not in the store any more")
+    return plan_with(
+        ADD,
+        UPDATE,
+        replace(UPDATE, fields=("name",), after=replace(BELLA, name="")),
+        DELETE,
+        MISSING,
+        conflicts=(CONFLICT, CLASHING, replace(CLASHING, winner="sheet")),
+        blocked=(BLOCKED,),
+        notes=("Pet 100 (Tom) would be deleted. See `petsync check`.",),
+        verdict=Verdict((OVER, sentinel)),
+        coverage=Coverage(("available",), (SILENT,)),
+        left_out=3,
+    )
+
+
+def together(names: Iterable[str], source: str) -> Plan:
+    """The hostile plans of all these names in one."""
+    plans = [hostile_plan(name) for name in names]
+    kept = ("changes", "conflicts", "blocked", "notes")
+    parts = {kind: tuple(chain.from_iterable(getattr(p, kind) for p in plans)) for kind in kept}
+    coverage = Coverage((), tuple(chain.from_iterable(p.coverage.failed for p in plans)))
+    refusals = tuple(chain.from_iterable(p.verdict.refusals for p in plans))
+    return replace(hostile_plan(source), **parts, coverage=coverage, verdict=Verdict(refusals))
+
+
+def status(page: Page) -> Locator:
+    """Where the page says how many rows it shows."""
+    return page.get_by_role("status")
+
+
+def rows(page: Page) -> Locator:
+    """The rows of the page's table, without its head."""
+    return page.locator("#table > tbody > tr")
+
+
+def said(page: Page, text: str) -> None:
+    """Wait until the page says this of its rows."""
+    expect(status(page)).to_have_text(text)
+
+
+def chip(page: Page, kind: str) -> Locator:
+    """The box that lets only this kind through, and others that are ticked."""
+    return page.get_by_role("checkbox", name=kind)

@@ -1,0 +1,25 @@
+"""What has to be tried in a real browser (tests/browser), in a process of its own: Playwright's
+event loop and those of other tests do not go together.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "browser"
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+def test_pages_in_a_browser() -> None:
+    """Every test in tests/browser passes in Chromium."""
+    assert CHROMIUM.exists(), (
+        f"The pages are tried in Chromium, and {CHROMIUM} is missing: "
+        "install it with `apt-get install chromium`, as .ci/run does."
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts=", FOLDER]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
