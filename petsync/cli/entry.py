@@ -9,7 +9,18 @@ from typing import NoReturn
 
 import click
 
-from petsync.cli import apply, check, demo, doctor, export, failure, plan, serve, streams
+from petsync.cli import (
+    apply,
+    check,
+    demo,
+    doctor,
+    export,
+    failure,
+    plan,
+    rehearse,
+    serve,
+    streams,
+)
 from petsync.cli.command import Group
 from petsync.cli.context import Context
 
@@ -55,6 +66,7 @@ for _command in (
     export.command,
     check.command,
     plan.command,
+    rehearse.command,
     apply.command,
     doctor.command,
     serve.command,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from petsync._show import as_html, as_text
 from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
+from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.summary import Summary
@@ -27,6 +28,13 @@ def _report_text(value: Report) -> str:
     from petsync.render.text import report_text
 
     return report_text(value)
+
+
+@as_text.register
+def _rehearsal_text(value: Rehearsal) -> str:
+    from petsync.render.text import rehearsal_text
+
+    return rehearsal_text(value)
 
 
 @as_text.register
@@ -76,6 +84,13 @@ def _report_html(value: Report) -> str:
     from petsync.render.html import report_html
 
     return report_html(value)
+
+
+@as_html.register
+def _rehearsal_html(value: Rehearsal) -> str:
+    from petsync.render.rehearsal_html import rehearsal_html
+
+    return rehearsal_html(value)
 
 
 @as_html.register

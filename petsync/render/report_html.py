@@ -9,7 +9,7 @@ from petsync.render import markup, words
 from petsync.render.digest import results_by_outcome
 from petsync.render.markup import cell, element
 
-__all__ = ["report_html"]
+__all__ = ["report_html", "result_row"]
 
 
 def report_html(report: Report, *, limit: int | None = 20) -> str:
@@ -29,7 +29,7 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
         if outcome in groups:
             title = words.results_title(outcome, groups[outcome].total)
             columns = ("", "Where", "Change", "Pet", "What happened")
-            yield markup.listing(title, groups[outcome], columns, _result, fold_over=fold_over)
+            yield markup.listing(title, groups[outcome], columns, result_row, fold_over=fold_over)
 
 
 def _totals(report: Report) -> str:
@@ -44,7 +44,8 @@ def _total(name: str, value: int) -> str:
     return element("tr", markup.row_head(name) + number)
 
 
-def _result(result: Result) -> str:
+def result_row(result: Result) -> str:
+    """The row of a table: where, which change of which pet, and what happened."""
     return markup.row(
         words.OUTCOME_MARK[result.outcome],
         cell(result.source, kind="ps-where"),

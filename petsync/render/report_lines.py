@@ -11,22 +11,27 @@ from petsync.render import lines, words
 from petsync.render.digest import Listing, results_by_outcome
 from petsync.render.visible import visible
 
-__all__ = ["report_lines"]
+__all__ = ["outcome_lines", "report_lines"]
 
 
 def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
     """The report with the first `limit` rows of each outcome that needs a person."""
-    groups = results_by_outcome(report, limit)
     yield Text.assemble(("petsync run ", "bold"), (visible(report.run_id), "bold"))
     yield from lines.facts(words.report_facts(report), width)
     yield lines.BLANK
+    yield from outcome_lines(report, limit=limit, width=width)
+    yield lines.BLANK
+    yield from lines.paragraph(words.report_summary(report), width, style="bold")
+
+
+def outcome_lines(report: Report, *, limit: int | None, width: int) -> Iterator[Text]:
+    """How many rows had each outcome, those that need a person, and why the run stopped early."""
+    groups = results_by_outcome(report, limit)
     yield from _totals(report)
     for outcome in words.TO_LOOK_AT:
         if outcome in groups:
             yield from _group(outcome, groups[outcome], width)
     yield from _stop(report, width)
-    yield lines.BLANK
-    yield from lines.paragraph(words.report_summary(report), width, style="bold")
 
 
 def _totals(report: Report) -> Iterator[Text]:

@@ -11,10 +11,12 @@ from rich.text import Text
 
 from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
+from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
+from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines
 from petsync.table.sheet import Sheet
@@ -23,6 +25,7 @@ __all__ = [
     "show_explanations",
     "show_findings",
     "show_plan",
+    "show_rehearsal",
     "show_report",
     "show_snapshot",
     "terminal_svg",
@@ -44,6 +47,11 @@ def show_explanations(explanations: Iterable[Explanation], console: Console) -> 
 def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
     """Print the report with the first `limit` rows of each outcome that needs a person."""
     _show(report_lines(report, limit=limit, width=_width(console)), console)
+
+
+def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 10) -> None:
+    """Print the rehearsal with the first `limit` rows of each sort."""
+    _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
 
 
 def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:

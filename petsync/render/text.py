@@ -8,11 +8,13 @@ from rich.text import Text
 
 from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
+from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.summary import Summary
 from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
+from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines, table_lines
 from petsync.render.summary_lines import summary_lines
@@ -23,6 +25,7 @@ __all__ = [
     "explanations_text",
     "findings_text",
     "plan_text",
+    "rehearsal_text",
     "report_text",
     "snapshot_text",
     "summary_text",
@@ -48,6 +51,11 @@ def summary_text(summary: Summary, *, width: int = 80) -> str:
 def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
     """The report with the first `limit` rows of each outcome that needs a person."""
     return _joined(report_lines(report, limit=limit, width=width))
+
+
+def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 10, width: int = 80) -> str:
+    """The rehearsal with the first `limit` rows of each sort."""
+    return _joined(rehearsal_lines(rehearsal, limit=limit, width=width))
 
 
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:

@@ -1,0 +1,5 @@
+"""A plan tried out on a copy of the store, before anything is sent to the store itself."""
+
+from petsync.rehearsal.rehearse import rehearse
+
+__all__ = ["rehearse"]

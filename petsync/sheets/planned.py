@@ -1,0 +1,47 @@
+"""The sheet that a plan was made from, if it is still there as it was."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from petsync.diff.plan import Plan
+from petsync.errors import SheetError
+from petsync.sheets.read import STATUSES, read_sheet
+from petsync.table.sheet import Sheet
+
+__all__ = ["sheet_of"]
+
+
+def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> Sheet | None:
+    """The sheet of the plan, read as it was then; None where it is gone or was changed since."""
+    source = Path(plan.source)
+    try:
+        if hashlib.sha256(source.read_bytes()).hexdigest() != plan.source_digest:
+            return None
+        sheet = read_sheet(
+            source,
+            tab=_tab(plan),
+            mapping=plan.columns,
+            statuses=statuses,
+            known_statuses=_statuses(plan),
+        )
+    except (OSError, ValueError, SheetError):
+        return None
+    return sheet if len(sheet.frame) + len(sheet.blocked) == plan.rows else None
+
+
+def _tab(plan: Plan) -> str | None:
+    """The worksheet, from the addresses of the rows: `Pets!C12`, `'My pets'!C12`."""
+    rows = (*plan.changes, *plan.conflicts, *plan.blocked)
+    source = next((row.source for row in rows if row.source), "")
+    tab, mark, _ = source.rpartition("!")
+    if not mark:
+        return None
+    return tab[1:-1].replace("''", "'") if tab.startswith("'") else tab
+
+
+def _statuses(plan: Plan) -> frozenset[str]:
+    pets = (pet for change in plan.changes for pet in (change.before, change.after))
+    return frozenset(pet.status for pet in pets if pet is not None and pet.status)

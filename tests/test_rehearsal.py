@@ -1,0 +1,423 @@
+"""rehearse: a plan tried out on a copy, while the store itself is only read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from petsync import (
+    LIVE,
+    STANDARD,
+    Category,
+    Guard,
+    InterruptedRunError,
+    Limit,
+    Pet,
+    PlanError,
+    SettingsError,
+    StalePlanError,
+    Store,
+    Tag,
+    auth,
+    connect,
+    frame_from_pets,
+    load_plan,
+    read_sheet,
+    write_sheet,
+)
+from petsync.apply.engine import Progress
+from petsync.rehearsal import rehearse
+from petsync.rehearsal.imitation import imitated
+from petsync.sandbox import Sandbox
+
+FAR = 2**63 - 1
+READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
+EXTRA = {"chip": {"maker": "Ω", "since": 2019}, "weight": 4.25}
+
+
+def _shop() -> list[Pet]:
+    tags = (Tag(1, "calm"), Tag(2, "old"))
+    pets = [Pet(id=n, name=f"Pet {n}", status="available", tags=tags) for n in range(1, 31)]
+    return [
+        *pets,
+        Pet(id=40, name="Rex", status="sold", category=Category(3, "Dogs"), extra=EXTRA),
+        Pet(id=FAR, name="Far", status="pending", photo_urls=("https://a.example/1.png",)),
+    ]
+
+
+@pytest.fixture(scope="module", params=["standard", "live"])
+def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A store with tokens, once as each profile."""
+    with Sandbox(profile=request.param) as box:
+        yield box
+
+
+@pytest.fixture
+def box(open_box: Sandbox) -> Sandbox:
+    """The store, filled anew, and asked for nothing yet."""
+    open_box.reset(_shop())
+    return open_box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[Store]:
+    """A connection with a state folder of its own."""
+    credentials = auth.bearer(box.token(), api_key=box.api_key)
+    with connect(
+        box.url, environ={}, auth=credentials, profile=box.profile, state=tmp_path / "state"
+    ) as store:
+        yield store
+
+
+def _rows(*rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(rows, dtype=object)
+
+
+def _pets(frame: pd.DataFrame) -> dict[int, Pet]:
+    from petsync import pets_from_frame
+
+    return {pet.id: pet for pet in pets_from_frame(frame) if pet.id is not None}
+
+
+def test_the_store_is_only_read(store: Store, box: Sandbox, tmp_path: Path) -> None:
+    """Whatever the plan does, the store sees requests that read, and keeps every pet; its state
+    folder is not even made.
+    """
+    sheet = _rows(
+        {"id": 1, "name": "Max", "action": ""},
+        {"id": 2, "name": None, "action": "delete"},
+        {"id": None, "name": "New", "status": "sold", "action": ""},
+        {"id": 77, "name": "Numbered", "status": "sold", "action": ""},
+    )
+    rehearsal = rehearse(store, sheet)
+    assert rehearsal.report.counts["applied"] == 4
+    assert set(box.requests) <= READING
+    assert box.pets() == _shop()
+    assert not (tmp_path / "state").exists()
+
+
+def test_every_kind_of_change_as_the_store_would_do_it(store: Store, box: Sandbox) -> None:
+    """What the rehearsal shows is what applying the plan for real leaves in the store: an update of
+    a name, of tags, of a pet with unknown fields, of the farthest id, a delete, and adds.
+    """
+    sheet = _rows(
+        {"id": 1, "name": "Max"},
+        {"id": 3, "tags": [Tag(1, "calm"), "new"]},
+        {"id": 40, "category": "Cats"},
+        {"id": FAR, "photo_urls": ["https://a.example/2.png"]},
+        {"id": 5, "action": "delete"},
+        {"id": None, "name": "New", "status": "sold"},
+        {"id": 77, "name": "Numbered", "status": "pending"},
+    )
+    plan = store.plan(sheet)
+    rehearsal = rehearse(store, plan, sheet=store.read(sheet))
+    assert rehearsal.ok, rehearsal
+    assert len(rehearsal.unexpected) == 0
+    assert rehearsal.again is not None
+    assert rehearsal.again.in_sync
+    store.apply(plan)
+    assert _pets(rehearsal.after) == {pet.id: pet for pet in box.pets()}
+    assert _pets(rehearsal.after)[40].extra == EXTRA
+    assert _pets(rehearsal.before) == {pet.id: pet for pet in _shop()}
+
+
+def test_a_saved_plan_is_not_used_up(store: Store, box: Sandbox, tmp_path: Path) -> None:
+    """A plan's file can be rehearsed, rehearsed again, and then applied; and not after that."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Max\n", "utf-8")
+    file = tmp_path / "plan.json"
+    store.plan(path).save(file)
+    for _ in range(2):
+        rehearsal = rehearse(store, file)
+        assert rehearsal.ok
+        assert rehearsal.again is not None
+    assert store.apply(load_plan(file)).counts["applied"] == 1
+    assert box.pets()[0].name == "Max"
+    with pytest.raises(StalePlanError):
+        rehearse(store, file)
+
+
+def test_a_plan_whose_sheet_is_gone(store: Store, tmp_path: Path) -> None:
+    """Without its sheet, or with a changed one, a plan is rehearsed; only the second plan is not
+    there, and it is said why.
+    """
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Max\n", "utf-8")
+    plan = store.plan(path)
+    path.write_text("id,name\n1,Moritz\n", "utf-8")
+    for _ in range(2):
+        rehearsal = rehearse(store, plan)
+        assert rehearsal.again is None
+        assert "gone, or was changed" in rehearsal.why_not_again
+        assert rehearsal.ok
+        path.unlink(missing_ok=True)
+
+
+def test_rows_that_add_each_time(store: Store) -> None:
+    """A row with the action add and no id adds a pet each time: the second plan is not empty, it is
+    said why, and it counts as pending.
+    """
+    rehearsal = rehearse(store, _rows({"name": "New", "status": "sold", "action": "add"}))
+    assert rehearsal.exit_code == 2
+    assert [left.why for left in rehearsal.left()] == ["each-time"]
+    assert "pets are added each time" in repr(rehearsal)
+
+
+def test_a_part_of_a_plan(store: Store) -> None:
+    """What was left out of a plan is left for the second one, and told as that."""
+    sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
+    rehearsal = rehearse(store, store.plan(sheet).select(ids=[1]), sheet=store.read(sheet))
+    assert rehearsal.exit_code == 2
+    assert [(left.change.pet_id, left.why) for left in rehearsal.left()] == [(2, "left-out")]
+
+
+def test_new_ids_are_told(store: Store) -> None:
+    """Each pet that was added without an id is there with the id that the copy gave."""
+    rehearsal = rehearse(
+        store, _rows({"name": "A", "status": "sold"}, {"name": "B", "status": "sold"})
+    )
+    assigned = {number: change.after.name for change, number in rehearsal.assigned()}
+    after = _pets(rehearsal.after)
+    assert {number: after[number].name for number in assigned} == assigned
+    assert sorted(assigned.values()) == ["A", "B"]
+
+
+def test_pets_outside_every_query(store: Store, box: Sandbox) -> None:
+    """A pet that no status query lists is copied by its id if a row names it, whole, and changed
+    there as it would be in the store.
+    """
+    box.put(Pet(id=900, name="Hidden", status="on loan", extra=EXTRA))
+    sheet = _rows({"id": 900, "name": "Found", "status": "sold"})
+    rehearsal = rehearse(store, sheet)
+    assert rehearsal.ok
+    assert _pets(rehearsal.before)[900].status == "on loan"
+    assert _pets(rehearsal.after)[900] == Pet(id=900, name="Found", status="sold", extra=EXTRA)
+
+
+def test_conflicts_stay_conflicts(store: Store) -> None:
+    """A row that contradicts the store is no change on the copy either, and exits with 5."""
+    rehearsal = rehearse(store, _rows({"id": 999, "name": "Nobody", "action": "update"}))
+    assert rehearsal.exit_code == 5
+    assert rehearsal.again is not None
+    assert len(rehearsal.again.conflicts) == 1
+    assert len(rehearsal.unexpected) == 0
+
+
+def test_drift_since_the_plan(store: Store, box: Sandbox) -> None:
+    """The copy is the store as it is now: what others changed since the plan is quarantined there
+    as it would be, told as not what the plan said, and left by the second plan.
+    """
+    sheet = _rows(
+        {"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"}, {"id": 3, "action": "delete"}
+    )
+    plan = store.plan(sheet)
+    box.put(Pet(id=1, name="Other", status="available"))
+    box.put(Pet(id=3, name="Pet 3", status="sold"))
+    rehearsal = rehearse(store, plan, sheet=store.read(sheet))
+    assert rehearsal.exit_code == 5
+    assert rehearsal.report.counts["applied"] == 1
+    rows = rehearsal.unexpected.set_index("id")
+    assert dict(rows["outcome"]) == {1: "conflict", 3: "conflict"}
+    assert (rows.loc[1, "column"], rows.loc[1, "expected"], rows.loc[1, "found"]) == (
+        "name",
+        "Max",
+        "Other",
+    )
+    assert {left.why for left in rehearsal.left()} == {"not-applied"}
+
+
+def test_a_refused_plan_is_rehearsed_and_said_so(store: Store, box: Sandbox) -> None:
+    """Where the guard refuses, all is shown that would have happened, and that it would not."""
+    rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), delete_missing=True)
+    assert rehearsal.exit_code == 4
+    assert not rehearsal.ok
+    assert len(rehearsal.after) == 1
+    assert "The guard refuses this plan" in repr(rehearsal)
+    assert len(box.pets()) == len(_shop())
+
+
+def test_a_base_goes_along(store: Store, box: Sandbox, tmp_path: Path) -> None:
+    """An exported workbook, edited, and changed in the store meanwhile: the second plan is made by
+    its base too, and is empty but for the clash, which stays with a person.
+    """
+    path = tmp_path / "catalogue.xlsx"
+    write_sheet(store.snapshot(), path)
+    base = read_sheet(path).base
+    edited = _shop()
+    edited[0] = Pet(id=1, name="Max", status="available", tags=(*edited[0].tags, Tag(7, "loud")))
+    edited[1] = replace_name(edited[1], "Moritz")
+    write_sheet(frame_from_pets(edited), path, base=base)
+    box.put(Pet(id=1, name="Pet 1", status="available", tags=(Tag(1, "calm"), Tag(9, "quick"))))
+    box.put(replace_name(_shop()[1], "Otto"))
+    rehearsal = rehearse(store, path)
+    tags = {tag.name for tag in _pets(rehearsal.after)[1].tags}
+    assert tags == {"calm", "quick", "loud"}
+    assert _pets(rehearsal.after)[1].name == "Max"
+    assert _pets(rehearsal.after)[2].name == "Otto"
+    assert rehearsal.again is not None
+    assert not rehearsal.again.changes
+    assert len(rehearsal.again.open_conflicts) == 1
+    assert rehearsal.exit_code == 5
+    won = rehearse(store, path, on_conflict="sheet")
+    assert won.ok, won
+    assert _pets(won.after)[2].name == "Moritz"
+
+
+def replace_name(pet: Pet, name: str) -> Pet:
+    """The pet under another name."""
+    import msgspec
+
+    return msgspec.structs.replace(pet, name=name)
+
+
+def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
+    """With answers refused, lost and torn each change is still done once, and it is told how many
+    requests were broken; one at a time, the same seed breaks the same ones.
+    """
+    sheet = _rows(
+        *({"id": n, "name": f"New {n}"} for n in range(1, 6)),
+        *({"name": f"Added {n}", "status": "sold"} for n in range(4)),
+        {"id": 20, "action": "delete"},
+    )
+    spec = "503=0.05,drop_before=0.05,drop_after=0.1,torn=0.1"
+    first = rehearse(store, sheet, faults=spec, seed=3, concurrency=1)
+    assert first.broken is not None
+    assert sum(first.broken.hits.values()) > 3
+    assert "seed=3" in first.broken.faults
+    names = [pet.name for pet in _pets(first.after).values()]
+    assert all(names.count(f"Added {n}") <= 1 for n in range(4))
+    second = rehearse(store, sheet, faults=spec, seed=3, concurrency=1)
+    assert second.broken == first.broken
+    assert second.report.counts == first.report.counts
+    assert set(box.requests) <= READING
+    assert box.pets() == _shop()
+
+
+def test_a_copy_that_cannot_be_written(store: Store) -> None:
+    """Where every write fails the rows fail, the pets are as before and told as not as planned, and
+    the second plan is the first one again.
+    """
+    sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
+    only = "drop_before=1,only=updatePetWithForm+updatePet"
+    rehearsal = rehearse(store, sheet, faults=only)
+    assert rehearsal.exit_code == 3
+    assert rehearsal.report.counts["failed"] == 1
+    assert set(rehearsal.unexpected["id"]) == {1, 2}
+    assert [left.why for left in rehearsal.left()] == ["not-applied", "not-applied"]
+    assert _pets(rehearsal.before) == _pets(rehearsal.after)
+
+
+def test_statuses_add_up(store: Store) -> None:
+    """For each status, what was there and what became of it gives what is there afterwards."""
+    sheet = _rows(
+        {"id": 1, "status": "sold"},
+        {"id": 2, "action": "delete"},
+        {"name": "New", "status": "pending"},
+    )
+    table = rehearse(store, sheet).by_status()
+    came = table["added"] - table["deleted"] + table["moved_in"] - table["moved_out"]
+    assert (table["before"] + came == table["after"]).all()
+    assert list(table.loc["sold"]) == [1, 0, 0, 1, 0, 2]
+    assert list(table.loc["available"]) == [30, 0, 1, 0, 1, 28]
+    assert list(table.loc["pending"]) == [1, 1, 0, 0, 0, 2]
+
+
+def test_the_copy_can_be_kept(store: Store, tmp_path: Path) -> None:
+    """The file that is asked for holds the copy as it is in the end; one that is there is left."""
+    file = tmp_path / "copy.db"
+    rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
+    with Sandbox(db=file, auth=False) as kept:
+        assert {pet.id: pet for pet in kept.pets()} == _pets(rehearsal.after)
+    with pytest.raises(SettingsError, match="is there already"):
+        rehearse(store, _rows({"id": 1, "name": "Max"}), keep=file)
+
+
+def test_nothing_is_left_behind(store: Store, tmp_path: Path, monkeypatch: Any) -> None:
+    """Neither a rehearsal nor one that fails leaves a temporary folder, or a half copy."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    rehearse(store, _rows({"id": 1, "name": "Max"}))
+
+    def stop(progress: Progress) -> None:
+        if progress.done == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sheet = _rows(*({"id": n, "name": "Max"} for n in range(1, 9)))
+    with pytest.raises(InterruptedRunError, match="the rehearsal was interrupted"):
+        rehearse(store, sheet, keep=tmp_path / "x.db", on_progress=stop, faults="latency=0.1")
+    assert not list((tmp_path / "temporary").iterdir())
+    assert not list(tmp_path.glob("x.db*"))
+
+
+def test_no_secret_is_told(store: Store, box: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    """The copy never sees the store's token, and no token is in a log, the report or the result."""
+    caplog.set_level("DEBUG")
+    token = store.api.aio.session.credentials.token
+    assert token is not None
+    rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), faults="429=0.2")
+    shown = caplog.text + repr(rehearsal) + rehearsal._repr_html_() + str(rehearsal.report.plan)
+    assert token.reveal() not in shown
+    assert "Bearer" not in shown
+
+
+def test_arguments_that_cannot_be(store: Store, box: Sandbox) -> None:
+    """Faults that cannot be read, options for a plan, and a plan of another store are refused
+    before anything is asked for.
+    """
+    plan = store.plan(_rows({"id": 1, "name": "Max"}))
+    asked = box.requests.total()
+    with pytest.raises(SettingsError, match="latnecy"):
+        rehearse(store, plan, faults="latnecy=1")
+    with pytest.raises(SettingsError, match="delete_missing"):
+        rehearse(store, plan, delete_missing=True)
+    with pytest.raises(PlanError, match="this store is"):
+        rehearse(store, _with_store(plan, "http://127.0.0.1:1/v2"))
+    with pytest.raises(SettingsError, match="concurrency"):
+        rehearse(store, plan, concurrency=0)
+    assert box.requests.total() == asked
+
+
+def _with_store(plan: Any, url: str) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(plan, store=url)
+
+
+def test_limits_of_the_plan_go_along(store: Store) -> None:
+    """The second plan is judged by the first one's guard, with its sentinels."""
+    guard = Guard(max_update=Limit(25, is_share=False), sentinels=(40,))
+    rehearsal = rehearse(store, _rows({"id": 1, "name": "Max"}), guard=guard)
+    assert rehearsal.ok
+    assert rehearsal.again is not None
+    assert rehearsal.again.guard == guard
+
+
+def test_settings_of_a_service_are_imitated(tmp_path: Path) -> None:
+    """A shop with statuses of its own gets a copy that takes these and refuses others."""
+    profile = replace(STANDARD, statuses=("here", "gone"))
+    with Sandbox(profile=imitated(profile)[0], auth=False) as box:
+        box.reset([Pet(id=n, name=f"Pet {n}", status="here") for n in range(1, 12)])
+        with connect(box.url, environ={}, profile=profile, state=tmp_path) as store:
+            rehearsal = rehearse(store, _rows({"id": 1, "status": "gone"}))
+            assert rehearsal.ok, rehearsal
+            assert list(rehearsal.by_status()["after"]) == [10, 1]
+
+
+def test_settings_that_cannot_be_imitated_are_told() -> None:
+    """What a profile requires and the sandbox does not is said in a sentence; the two profiles that
+    come along are imitated whole.
+    """
+    assert imitated(STANDARD)[1] == imitated(LIVE)[1] == ()
+    behaviour, beyond = imitated(replace(STANDARD, required=("name", "status")))
+    assert not behaviour.strict_pets
+    assert len(beyond) == 1
+    assert "name and status" in beyond[0]
+    assert "status" in imitated(replace(STANDARD, required=("name", "photo_urls", "status")))[1][0]
