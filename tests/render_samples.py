@@ -157,11 +157,11 @@ def hostile_plan(name: str) -> Plan:
 
 
 def result(number: int, outcome: str, **more: object) -> Result:
-    """A result of an update of Bella."""
+    """A result of an update of Bella, of a row of its own."""
     values: dict[str, object] = {
         "number": number,
         "kind": "update",
-        "row": 18,
+        "row": 18 + number,
         "source": "Pets!B18",
         "pet_id": 17,
         "outcome": outcome,

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+import zipfile
 from pathlib import Path
 
 import pytest
-from openpyxl import load_workbook
+from openpyxl import Workbook, load_workbook
+from openpyxl.cell import Cell
+from openpyxl.cell.rich_text import TextBlock
 from openpyxl.worksheet.worksheet import Worksheet
 from render_samples import (
     ADD,
     BELLA,
+    CLASHING,
+    DELETE,
     HOSTILE,
+    SILENT,
     UPDATE,
     hostile_plan,
     large_plan,
@@ -20,6 +28,8 @@ from render_samples import (
     small_report,
 )
 
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage
 from petsync.errors import SheetError
 from petsync.render import tab
 from petsync.render.workbook import plan_workbook, report_workbook
@@ -31,10 +41,10 @@ def rows(sheet: Worksheet) -> list[tuple[object, ...]]:
 
 
 def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
-    """The workbook has the summary, a row for each changed field, conflicts and blocked rows."""
+    """The workbook has a summary, a row for each changed field, conflicts, blocked rows, notes."""
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
-    assert book.sheetnames == ["Summary", "Changes", "Conflicts", "Blocked"]
+    assert book.sheetnames == ["Summary", "Changes", "Conflicts", "Blocked", "Notes"]
     changes = rows(book["Changes"])
     assert changes[0] == ("add", None, "Mochi", "name", None, "Mochi", "Pets!A61")
     assert ("update", "17", "Bella", "status", "available", "sold", "Pets!B18") in changes
@@ -44,13 +54,144 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     assert changes[-1][-1] == "not in the sheet"
     assert len(changes) == 4 + 4 + 2
     assert rows(book["Conflicts"]) == [
-        ("Pets!A12", None, "matches several pets: 3, 8", "Give the row its id.")
+        (
+            "Pets!A12",
+            *[None] * 5,
+            "nobody yet",
+            "matches several pets: 3, 8.",
+            "Give the row its id.",
+        )
     ]
+    assert rows(book["Notes"]) == [("Pet 100 (Tom) would be deleted. Look twice.",)]
     assert rows(book["Blocked"]) == [(60, "Pets!C60", "The store has no such status.")]
-    facts = dict(rows(book["Summary"]))
-    assert facts["to add"] == 1
-    assert facts["in agreement"] == 870
-    assert facts["fingerprint"] == small_plan().fingerprint
+    facts = {row[0]: row[1:] for row in rows(book["Summary"])}
+    assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")
+    assert facts["in agreement"] == (870, None)
+    assert facts["fingerprint"] == (None, small_plan().fingerprint)
+    assert facts["guard refuses"][1].endswith("--max-delete 2 would let it pass.")
+
+
+def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
+    """What the export, the sheet and the store say stands side by side, and who wins."""
+    plan = plan_with(UPDATE, conflicts=(CLASHING,), base="2026-11-19T08:00:00Z")
+    plan_workbook(plan, tmp_path / "plan.xlsx")
+    book = load_workbook(tmp_path / "plan.xlsx")
+    name, status = rows(book["Conflicts"])
+    assert name[:7] == ("Pets!B18", "17", "name", "Bella", "Bela", "Bellina", "store")
+    assert status[2:7] == ("status", "sold", "pending", None, "store")
+    facts = {row[0]: row[2] for row in rows(book["Summary"])}
+    assert "the store; --on-conflict sheet" in facts["who wins"]
+
+
+def test_a_query_without_an_answer_is_in_the_summary(tmp_path: Path) -> None:
+    """What the store did not answer stands beside the guard's verdict, and in red."""
+    book = saved(plan_with(coverage=Coverage(("available",), (SILENT,))), tmp_path)
+    said = {row[0]: row[2] for row in rows(book["Summary"])}["no answer"]
+    assert said.startswith("status sold: findPetsByStatus: the service answered 503.")
+    rules = [rule for area in book["Summary"].conditional_formatting for rule in area.rules]
+    (red,) = [rule for rule in rules if rule.formula == ['$A2="no answer"']]
+    assert red.dxf.fill.bgColor.rgb == "00FBE3E1"
+
+
+def saved(plan: Plan, folder: Path) -> Workbook:
+    """The plan's workbook, read back with its formats."""
+    plan_workbook(plan, folder / "plan.xlsx")
+    return load_workbook(folder / "plan.xlsx", rich_text=True)
+
+
+def parts(cell: Cell) -> list[tuple[str, str]]:
+    """The marked parts of a cell: the text, and how it is marked."""
+    blocks = [each for each in cell.value if isinstance(each, TextBlock)]
+    hows = {True: "struck red", False: "bold green"}
+    colours = {"struck red": "00B3261E", "bold green": "001B6E2E"}
+    for block in blocks:
+        assert block.font.color.rgb == colours[hows[bool(block.font.strike)]]
+        assert bool(block.font.b) is not bool(block.font.strike)
+    return [(block.text, hows[bool(block.font.strike)]) for block in blocks]
+
+
+def test_changed_characters_are_marked(tmp_path: Path) -> None:
+    """What goes is struck out in red, what comes is bold and green; the cells' text is whole."""
+    sheet = saved(small_plan(), tmp_path)["Changes"]
+    cells = {row[3].value: row[4:6] for row in sheet.iter_rows(min_row=6, max_row=9)}
+    assert parts(cells["name"][0]) == [("l", "struck red")]
+    assert str(cells["name"][0].value) == "Bella"
+    assert cells["name"][1].value == "Bela"
+    assert parts(cells["status"][0]) == [("available", "struck red")]
+    assert parts(cells["status"][1]) == [("sold", "bold green")]
+    assert parts(cells["tags"][0]) == [("1:shy", "struck red")]
+    assert parts(cells["tags"][1]) == [("3:good with kids", "bold green")]
+    assert parts(cells["photo_urls"][1]) == [("/2.png", "bold green")]
+
+
+def test_photos_in_another_order_are_marked(tmp_path: Path) -> None:
+    """Of a list whose items are the same those that moved are marked."""
+    before = replace(BELLA, photo_urls=("/1", "/2", "/3"))
+    after = replace(BELLA, photo_urls=("/3", "/1", "/2"))
+    change = replace(UPDATE, fields=("photo_urls",), before=before, after=after)
+    sheet = saved(plan_with(change), tmp_path)["Changes"]
+    assert parts(sheet["E2"]) == [("/3", "struck red")]
+    assert parts(sheet["F2"]) == [("/3", "bold green")]
+
+
+def test_a_new_pet_and_a_deleted_one_are_not_marked(tmp_path: Path) -> None:
+    """Where nothing stands on the other side the text stays plain, to be read."""
+    sheet = saved(plan_with(ADD, DELETE), tmp_path)["Changes"]
+    values = [cell.value for row in sheet.iter_rows(min_row=2) for cell in row[4:6]]
+    assert {type(value) for value in values} == {str, type(None)}
+
+
+def test_a_long_text_is_marked_as_a_whole(tmp_path: Path) -> None:
+    """A name like a book costs no comparison of all its words, and is cut to what a cell holds."""
+    before, after = ("word " * 5_000 + end for end in ("one", "two"))
+    change = replace(UPDATE, fields=("name",), before=replace(BELLA, name=before))
+    change = replace(change, after=replace(BELLA, name=after))
+    begun = time.process_time()
+    value = saved(plan_with(change), tmp_path)["Changes"]["E2"].value
+    assert time.process_time() - begun < 2
+    assert str(value).startswith("word word")
+    assert len(str(value)) <= 16_003
+
+
+def test_each_sheet_can_be_printed(tmp_path: Path) -> None:
+    """Every worksheet prints in landscape, as wide as a page, with its header on each page."""
+    for sheet in saved(small_plan(), tmp_path):
+        assert sheet.page_setup.orientation == "landscape"
+        assert (sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight) == (1, 0)
+        assert sheet.sheet_properties.pageSetUpPr.fitToPage
+        assert sheet.print_title_rows == "$1:$1"
+
+
+def test_long_text_wraps_and_is_seen(tmp_path: Path) -> None:
+    """Text wraps in its column, and its row is as high as that takes, in any program."""
+    name = "The very good boy who lives down the lane and barks at nobody " * 2
+    sheet = saved(plan_with(replace(ADD, after=replace(BELLA, name=name))), tmp_path)["Changes"]
+    assert sheet["F2"].alignment.wrap_text
+    assert sheet.row_dimensions[2].height >= 45
+    plain = saved(plan_with(ADD), tmp_path)["Changes"]
+    assert plain.row_dimensions[2].height is None
+
+
+def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:
+    """No id is flagged as a number stored as text: that is what it is meant to be."""
+    plan_workbook(small_plan(), tmp_path / "plan.xlsx")
+    with zipfile.ZipFile(tmp_path / "plan.xlsx") as archive:
+        xml = archive.read("xl/worksheets/sheet2.xml").decode()
+    assert '<ignoredError sqref="A2:G1048576" numberStoredAsText="1"' in xml
+    assert xml.index("<headerFooter") < xml.index("<ignoredErrors")
+
+
+def test_libreoffice_opens_it(tmp_path: Path) -> None:
+    """LibreOffice reads the workbook of hostile names as it was written."""
+    plan_workbook(hostile_plan('=HYPERLINK("http://x.example")'), tmp_path / "plan.xlsx")
+    convert = ["--convert-to", "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,,,2"]
+    home = f"-env:UserInstallation=file://{tmp_path}/home"
+    command = ["soffice", home, "--headless", *convert, "--outdir", str(tmp_path), "plan.xlsx"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=100)
+    (made,) = tmp_path.glob("*.csv")
+    text = made.read_text("utf-8")
+    assert text.startswith("Change,Id,Pet,Field,Before,After,Where\n")
+    assert '"=HYPERLINK(""http://x.example"")"' in text
 
 
 def test_the_changes_can_be_worked_with(tmp_path: Path) -> None:
@@ -58,7 +199,7 @@ def test_the_changes_can_be_worked_with(tmp_path: Path) -> None:
     plan_workbook(small_plan(), tmp_path / "plan.xlsx")
     sheet = load_workbook(tmp_path / "plan.xlsx")["Changes"]
     assert sheet.freeze_panes == "A2"
-    assert sheet.auto_filter.ref.startswith("A1:G")
+    assert sheet.auto_filter.ref == "A1:G11"
     assert sheet.column_dimensions["F"].width == 42
     formulas = {r.formula[0] for rules in sheet.conditional_formatting for r in rules.rules}
     assert {'$A2="add"', '$A2="update"', '$A2="delete"'} <= formulas

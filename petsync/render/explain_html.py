@@ -23,7 +23,9 @@ def explanations_html(explanations: Iterable[Explanation]) -> str:
 def summary_html(summary: Summary) -> str:
     """The numbers, each with what it counts, and what they are made up of."""
     rows = (
-        element("tr", markup.row_head(name) + cell(total, kind="ps-number") + cell(said))
+        element(
+            "tr", markup.row_head(name) + cell(words.number(total), kind="ps-number") + cell(said)
+        )
         for name, total, said in summary_rows(summary)
     )
     guard = words.KEPT if summary.ok else f"{words.REFUSED}."

@@ -16,7 +16,7 @@ __all__ = ["summary_lines", "summary_rows"]
 
 def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
     """The numbers, each with what it counts, and what they are made up of."""
-    rows = list(summary_rows(summary))
+    rows = [(name, words.number(total), said) for name, total, said in summary_rows(summary)]
     names = max(cell_len(name) for name, _, _ in rows)
     column = max(len(total) for _, total, _ in rows)
     yield Text("petsync plan, in numbers", "bold")
@@ -30,19 +30,19 @@ def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
     yield Text(words.KEPT if summary.ok else f"{words.REFUSED}.", "" if summary.ok else "bold red")
 
 
-def summary_rows(summary: Summary) -> Iterator[tuple[str, str, str]]:
-    """What is counted, how often, and what of that there is to say; all visible text."""
+def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
+    """What is counted, how often, and what of that there is to say."""
     number = words.number
     fields = ", ".join(f"{visible(name)} {number(n)}" for name, n in summary.fields.items())
-    yield "to add", number(summary.adds), ""
-    yield "to change", number(summary.updates), fields
-    yield "to delete", number(summary.deletes), ""
+    yield "to add", summary.adds, ""
+    yield "to change", summary.updates, fields
+    yield "to delete", summary.deletes, ""
     decided = summary.conflicts - summary.open_conflicts
     won = f"{number(decided)} that the sheet wins" if decided else ""
-    yield "conflicts", number(summary.conflicts), won
-    yield "blocked", number(summary.blocked), "by errors in the sheet" if summary.blocked else ""
-    yield "in agreement", number(summary.unchanged), ""
-    yield "ignored", number(summary.ignored), ""
-    yield "left out", number(summary.left_out), "by a selection" if summary.left_out else ""
-    yield "rows", number(summary.rows), "of the sheet"
-    yield "pets", number(summary.pets), "in the store"
+    yield "conflicts", summary.conflicts, won
+    yield "blocked", summary.blocked, "by errors in the sheet" if summary.blocked else ""
+    yield "in agreement", summary.unchanged, ""
+    yield "ignored", summary.ignored, ""
+    yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
+    yield "rows", summary.rows, "of the sheet"
+    yield "pets", summary.pets, "in the store"

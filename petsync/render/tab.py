@@ -6,24 +6,23 @@ cheap. Text is text: a name that looks like a formula or an error is none.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Literal
+
+from openpyxl import Workbook
 
 from petsync._file import landing
 from petsync.errors import SheetError
+from petsync.render import look
+from petsync.render.marked import Piece
 from petsync.render.visible import visible
 
-if TYPE_CHECKING:
-    from openpyxl import Workbook
-    from openpyxl.worksheet.worksheet import Worksheet
-
-__all__ = ["Tab", "Value", "write"]
-
-Value = str | int
+__all__ = ["Marked", "Tab", "Value", "write"]
 
 _ROWS = 1_048_575
 """So many rows fit below a worksheet's header; more go on in another worksheet."""
@@ -33,15 +32,28 @@ _NOT_TEXT = ("=", "+", "-", "@", "#")
 
 
 @dataclass(frozen=True, slots=True)
+class Marked:
+    """A text in pieces; what is marked is `gone` or has `come`."""
+
+    pieces: Sequence[Piece]
+    how: Literal["gone", "come"]
+
+
+Value = str | int | Marked
+
+
+@dataclass(frozen=True, slots=True)
 class Tab:
     """One worksheet: `columns` are titles and widths (in characters), `colours` (RGB) belong to
-    the values of the first column.
+    the values of the first column. In the columns of the letters `repeats` a value is pale where
+    all of them say what the row above says.
     """
 
     title: str
     columns: Mapping[str, int]
     rows: Iterable[Sequence[Value]]
     colours: Mapping[str, str] = field(default_factory=dict)
+    repeats: str = ""
 
 
 def write(path: Path, tabs: Iterable[Tab]) -> None:
@@ -58,9 +70,8 @@ def write(path: Path, tabs: Iterable[Tab]) -> None:
 @contextmanager
 def _workbook() -> Iterator[Workbook]:
     """A new workbook, whose temporary files are closed even if it is never saved."""
-    from openpyxl import Workbook
-
     book = Workbook(write_only=True)
+    look.make_readable(book)
     try:
         yield book
     finally:
@@ -71,64 +82,43 @@ def _workbook() -> Iterator[Workbook]:
 
 
 def _add(book: Workbook, tab: Tab) -> None:
-    sheet = _sheet(book, tab, tab.title)
-    for n, row in enumerate(tab.rows):
-        if n and n % _ROWS == 0:
-            sheet = _sheet(book, tab, f"{tab.title} {n // _ROWS + 1}")
-        sheet.append([_cell(sheet, value) for value in row])
+    rows = iter(tab.rows)
+    for page in itertools.count(1):
+        sheet: Any = book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
+        look.begin(sheet, tab.columns)
+        written, widths = 0, list(tab.columns.values())
+        for row in itertools.islice(rows, _ROWS):
+            written += 1
+            look.append(sheet, [_cell(sheet, value) for value in row], widths, written + 1)
+        look.finish(sheet, tab.columns, tab.colours, tab.repeats, written)
+        if written < _ROWS:
+            return
 
 
-def _sheet(book: Workbook, tab: Tab, title: str) -> Any:
-    """An empty worksheet with its header; what concerns the columns must come before any row."""
-    sheet = book.create_sheet(title)
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(tab.columns)]
-    for letter, width in zip(letters, tab.columns.values(), strict=True):
-        sheet.column_dimensions[letter].width = width
-    sheet.freeze_panes = "A2"
-    everything = f"A2:{letters[-1]}{_ROWS + 1}"
-    sheet.auto_filter.ref = f"A1:{letters[-1]}{_ROWS + 1}"
-    for value, colour in tab.colours.items():
-        sheet.conditional_formatting.add(everything, _rule(value, colour))
-    sheet.append([_header(sheet, name) for name in tab.columns])
-    return sheet
-
-
-def _rule(value: str, colour: str) -> Any:
-    from openpyxl.formatting.rule import Rule
-    from openpyxl.styles import PatternFill
-    from openpyxl.styles.differential import DifferentialStyle
-
-    style = DifferentialStyle(fill=PatternFill(bgColor=colour, fill_type="solid"))
-    return Rule(type="expression", formula=[f'$A2="{value}"'], dxf=style)
-
-
-def _header(sheet: Worksheet, name: str) -> Any:
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.styles import Font, PatternFill
-
-    cell = WriteOnlyCell(sheet, value=name)
-    cell.font = Font(bold=True)
-    cell.fill = PatternFill(fgColor="E8ECEF", fill_type="solid")
-    return cell
-
-
-def _cell(sheet: Worksheet, value: Value) -> Any:
+def _cell(sheet: Any, value: Value) -> Any:
     """What to append for a value: text that could be taken for something else as a marked cell."""
-    if isinstance(value, int) or not value:
-        return value if isinstance(value, int) else None
-    text = visible(value, keep="\n")
-    text = text if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."
-    return _literal(sheet, text) if text.startswith(_NOT_TEXT) else text
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Marked):
+        return _rich(sheet, value)
+    text = _shown(value)
+    return look.literal(sheet, text) if text.startswith(_NOT_TEXT) else text or None
 
 
-def _literal(sheet: Worksheet, text: str) -> Any:
-    """A cell that stays text even if somebody edits it in place."""
-    from openpyxl.cell import WriteOnlyCell
+def _rich(sheet: Any, value: Marked) -> Any:
+    text = "".join(part for part, _ in value.pieces)
+    if len(text) > _LENGTH or not any(is_marked for _, is_marked in value.pieces):
+        return _cell(sheet, text)
+    pieces = [(_shown(part), is_marked) for part, is_marked in value.pieces]
+    if sum(len(part) for part, _ in pieces) > _LENGTH:
+        return _cell(sheet, text)
+    formatted = look.rich(pieces, look.GONE if value.how == "gone" else look.COME)
+    return look.literal(sheet, formatted) if text.startswith(_NOT_TEXT) else formatted
 
-    cell = WriteOnlyCell(sheet, value=text)
-    cell.data_type = "s"
-    cell.quotePrefix = True
-    return cell
+
+def _shown(text: str) -> str:
+    shown = visible(text, keep="\n")
+    return shown if len(shown) <= _LENGTH else f"{shown[:_LENGTH]}..."
 
 
 @contextmanager

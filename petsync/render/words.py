@@ -46,6 +46,7 @@ __all__ = [
     "source_of",
     "unanswered",
     "way_out",
+    "who_wins",
 ]
 
 Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
@@ -205,8 +206,17 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.coverage.statuses or plan.coverage.failed:
         yield "covers", _covered(plan)
     if plan.left_out:
-        rows = count(plan.left_out, "row")
-        yield "selected", f"a part: the changes of {rows} were left out, or some of them"
+        left_out = f"{count(plan.left_out, 'change')} {'was' if plan.left_out == 1 else 'were'}"
+        yield "selected", f"a part of a plan: {left_out} left out"
+
+
+def who_wins(plan: Plan) -> str:
+    """Whose value a field takes that sheet and store both changed since the export."""
+    if not plan.base:
+        return "The sheet: it is compared with the store alone."
+    if plan.options.on_conflict == "sheet":
+        return "Where both changed a field apart, the sheet (--on-conflict sheet)."
+    return "Where both changed a field apart, the store; --on-conflict sheet sends the sheet's."
 
 
 def _covered(plan: Plan) -> str:

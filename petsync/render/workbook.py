@@ -1,46 +1,54 @@
-"""Plans and reports as Excel workbooks: to filter, to sort, to hand on."""
+"""Plans and reports as Excel workbooks: to filter, to sort, to print, to hand on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from petsync.diff.change import Change, Delete
-from petsync.diff.fields import cell
+from petsync.diff.change import Change, Clash, Conflict, Delete
 from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import words
+from petsync.render.contrast import compared, contrast
 from petsync.render.detail import traits
-from petsync.render.digest import changes_by_kind
-from petsync.render.tab import Tab, Value, write
+from petsync.render.summary_lines import summary_rows
+from petsync.render.tab import Marked, Tab, Value, write
 
 __all__ = ["plan_workbook", "report_workbook"]
 
+_RED, _GREEN, _AMBER = "FBE3E1", "E6F4E8", "FFF4D9"
 _COLOURS = {
-    "add": "E2F3E5",
-    "update": "FFF1CF",
-    "delete": "FBE0DD",
-    "applied": "E2F3E5",
-    "conflict": "F0E2F5",
-    "failed": "FBE0DD",
-    "unknown": "FFF1CF",
+    "add": _GREEN,
+    "update": _AMBER,
+    "delete": _RED,
+    "applied": _GREEN,
+    "conflict": "F3E8F7",
+    "failed": _RED,
+    "unknown": _AMBER,
 }
+_REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
+_FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
+_FACTS = {"What": 16, "Number": 10, "Said": 100}
 
 
 def plan_workbook(plan: Plan, path: Path) -> None:
-    """Write the plan: a summary, the changes (a row a changed field), conflicts, blocked rows.
+    """Write the plan: a summary, the changes (a row a changed field), conflicts (a row a field that
+    both changed), blocked rows, notes.
 
     The file is there whole or not at all. Raises SheetError if it cannot be written.
     """
-    changes = {"Change": 10, "Id": 22, "Pet": 28, "Field": 14, "Before": 42, "After": 42}
-    conflicts = {"Where": 18, "Id": 22, "Problem": 70, "Suggestion": 50}
+    changes = {"Change": 9, "Id": 21, "Pet": 26, "Field": 12, "Before": 42, "After": 42}
+    sides = {"Exported": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
+    said = {"Problem": 40, "What to do": 32}
+    conflicts = {"Where": 13, "Id": 21, "Field": 11, **sides, **said}
     write(
         path,
         [
-            Tab("Summary", {"What": 18, "Value": 90}, _plan_facts(plan)),
-            Tab("Changes", {**changes, "Where": 18}, _change_rows(plan), _COLOURS),
-            Tab("Conflicts", conflicts, _conflict_rows(plan)),
+            Tab("Summary", _FACTS, _plan_facts(plan), _FACT_COLOURS),
+            Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
+            Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="AB"),
             Tab("Blocked", {"Row": 10, "Where": 18, "Problem": 110}, _blocked_rows(plan)),
+            Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
         ],
     )
 
@@ -50,7 +58,7 @@ def report_workbook(report: Report, path: Path) -> None:
 
     The file is there whole or not at all. Raises SheetError if it cannot be written.
     """
-    results = {"Outcome": 10, "Change": 10, "Id": 22, "New id": 22, "Pet": 28, "Fields": 24}
+    results = {"Outcome": 10, "Change": 10, "Id": 21, "New id": 21, "Pet": 28, "Fields": 24}
     write(
         path,
         [
@@ -66,19 +74,24 @@ def report_workbook(report: Report, path: Path) -> None:
 
 
 def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
-    counts = {kind: listing.total for kind, listing in changes_by_kind(plan, 0).items()}
-    yield "summary", words.plan_summary(plan, counts)
-    yield from words.plan_facts(plan)
-    for kind in words.KINDS:
-        yield f"to {words.HEADING[kind].lower()}", counts[kind]
-    yield "conflicts", len(plan.conflicts)
-    yield "blocked", len(plan.blocked)
-    yield "in agreement", plan.unchanged
-    yield "ignored", plan.ignored
-    yield "guard", words.KEPT if plan.verdict.ok else words.REFUSED
-    yield from (("", str(refusal)) for refusal in plan.verdict.refusals)
-    yield from (("note", note) for note in plan.notes)
-    yield "fingerprint", plan.fingerprint
+    summary = plan.summary()
+    counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
+    yield "summary", "", words.plan_summary(plan, counts)
+    yield from _verdict(plan)
+    for problem, then in words.unanswered(plan):
+        yield _UNANSWERED, "", words.sentences(problem, then)
+    yield from ((name, "", said) for name, said in words.plan_facts(plan))
+    yield from ((name, "", said) for name, said in words.scope_facts(plan))
+    yield "who wins", "", words.who_wins(plan)
+    yield from summary_rows(summary)
+    yield "fingerprint", "", plan.fingerprint
+
+
+def _verdict(plan: Plan) -> Iterator[Sequence[Value]]:
+    if plan.verdict.ok:
+        yield _KEPT, "", words.KEPT
+    for refusal in plan.verdict.refusals:
+        yield _REFUSED, "", words.sentences(refusal.problem, words.way_out(refusal))
 
 
 def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -89,17 +102,33 @@ def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
             yield *head, field, before, after, words.source_of(change)
 
 
-def _fields(change: Change) -> Iterator[tuple[str, str, str]]:
+def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
     if isinstance(change, Delete):
         yield "(the pet)", traits(change.before), ""
         return
     for column in change.fields:
-        yield column, cell(change.before, column), cell(change.after, column)
+        before, after = contrast(change.before, change.after, column)
+        yield column, Marked(before, "gone"), Marked(after, "come")
 
 
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
     for conflict in plan.conflicts:
-        yield conflict.source, _id(conflict.pet_id), conflict.problem, conflict.suggestion
+        head = (conflict.source, _id(conflict.pet_id))
+        said = (words.sentences(conflict.problem), conflict.suggestion)
+        for clash in conflict.clashes:
+            yield *head, clash.column, *_sides(clash), conflict.winner, *said
+        if not conflict.clashes:
+            yield *head, "", "", "", "", _winner(conflict), *said
+
+
+def _winner(conflict: Conflict) -> str:
+    return conflict.winner or "nobody yet"
+
+
+def _sides(clash: Clash) -> tuple[Value, Value, Value]:
+    """What was exported, and sheet and store with what they have that it had not."""
+    sheet, store = (compared(clash.base, text)[1] for text in (clash.sheet, clash.store))
+    return clash.base, Marked(sheet, "come"), Marked(store, "come")
 
 
 def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -138,5 +167,7 @@ def _name(result: Result, plan: Plan) -> str:
 
 
 def _id(number: int | None) -> str:
-    """An id as text: a spreadsheet's numbers are exact to 15 digits only."""
+    """An id as text: a spreadsheet's numbers are exact to 15 digits only, and an export's ids are
+    text as well, so that looking one up finds it.
+    """
     return "" if number is None else str(number)
