@@ -15,10 +15,12 @@ import pandas as pd
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from reference import Expected, Line, Reference
-from shop import base_of, plan_of, sheet_saying
+from shop import base_of, plan_of, sheet_saying, snapshot_of
 
+from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.diff.why import explain
 from petsync.model import Category, Pet, Tag
 from petsync.table.sheet import Sheet
 
@@ -94,18 +96,29 @@ class Triple:
             base=None if self.base is None else base_of(self.base.values()),
         )
 
+    @property
+    def coverage(self) -> Coverage:
+        """Which status queries were answered."""
+        failed = tuple(Unanswered(s, "no answer") for s in STATUSES if s not in self.covered)
+        return Coverage(self.covered, failed)
+
     def plan(self, **changed: Any) -> Plan:
         """The plan for it, or for a triple that differs in what is `changed`."""
         this = but(self, **changed)
-        failed = tuple(Unanswered(s, "no answer") for s in STATUSES if s not in this.covered)
         return plan_of(
             this.listed.values(),
             this.sheet,
             elsewhere=this.elsewhere,
             delete_missing=this.delete_missing,
             on_conflict=this.on_conflict,
-            coverage=Coverage(this.covered, failed),
+            coverage=this.coverage,
         )
+
+    def why(self, plan: Plan, number: int) -> tuple[Explanation, ...]:
+        """What the plan for it says of a pet."""
+        snapshot = snapshot_of(self.listed.values(), coverage=self.coverage)
+        found = {number: self.elsewhere.get(number)}
+        return explain(plan, snapshot, self.sheet, found, number)
 
     def expected(self, **changed: Any) -> Expected:
         """What the reference says."""

@@ -1,0 +1,97 @@
+"""What a plan says of a pet is what it does with it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from test_plan_laws import SHORT, everything
+from triples import Triple, triples
+
+from petsync.diff.explain import Explanation, Reason
+from petsync.diff.fields import cell
+from petsync.diff.plan import Plan
+from petsync.diff.why import FIELD_RULES, PET_RULES
+from petsync.model import Pet
+
+SENT = {"differs", "edited", "merged", "clash-sheet"}
+CONFLICTS = {
+    "both-changed", "gone-edited", "removed-changed", "delete-changed", "no-such-pet", "exists",
+    "matches-several", "claimed-twice", "no-id", "no-name", "no-status", "no-category-name",
+    "not-looked-up",
+}  # fmt: skip
+
+
+def rows_about(triple: Triple, plan: Plan, number: int) -> set[int]:
+    """The rows that name a pet, or were recognised as it."""
+    named = {row for row, line in triple.lines.items() if line.get("id") == number}
+    return named | {row for row, pet in plan.recognised.items() if pet == number}
+
+
+def left(plan: Plan, number: int, now: Pet | None) -> Pet | None:
+    """What the store has of a pet when the plan was carried out."""
+    change = next((each for each in plan.changes if each.pet_id == number), None)
+    return now if change is None else change.after
+
+
+@settings(max_examples=40, phases=SHORT)
+@given(triples())
+def test_every_explanation_is_what_the_plan_does(triple: Triple) -> None:
+    """One for each row that is about the pet, or one for the pet; with the values that base,
+    sheet and store have, and the one that is left in the end.
+    """
+    plan = triple.plan()
+    for number in (1, 2, 3, 4, 8, 9, 12345):
+        now, old = everything(triple).get(number), (triple.base or {}).get(number)
+        told = triple.why(plan, number)
+        rows = rows_about(triple, plan, number)
+        assert sorted(each.row or 0 for each in told) == sorted(rows or {0})
+        for each in told:
+            assert each.pet_id == number
+            assert each.said
+            assert each.rule in CONFLICTS | set(PET_RULES)
+            check_fate(each, plan)
+            for reason in each.fields:
+                check_values(reason, old, now, left(plan, number, now))
+                check_rule(reason, each, plan)
+                line = triple.lines.get(each.row or 0, {})
+                assert (reason.sheet is None) == (line.get(reason.column) is None)
+
+
+def check_fate(told: Explanation, plan: Plan) -> None:
+    """The fate and its rule are the change's, the conflict's, or that of a row that is neither."""
+    place = told.row, told.pet_id
+    change = {(c.row, c.pet_id): c for c in plan.changes}.get(place)
+    conflict = {(c.row, c.pet_id): c for c in plan.conflicts}.get(place)
+    if change is not None:
+        assert told.fate == change.kind
+    elif conflict is not None:
+        assert (told.fate, told.rule) == ("conflict", conflict.rule)
+    else:
+        assert told.fate in ("unchanged", "ignored", "absent")
+        assert told.rule not in CONFLICTS | {"new", "updated", "asked", "missing"}
+
+
+def check_values(reason: Reason, old: Pet | None, now: Pet | None, after: Pet | None) -> None:
+    """Texts are as a cell shows them; None where there is nothing that could have one."""
+    assert reason.base == (None if old is None else cell(old, reason.column))
+    assert reason.store == (None if now is None else cell(now, reason.column))
+    assert reason.after == (None if after is None else cell(after, reason.column))
+    assert reason.rule in FIELD_RULES
+    assert reason.said == FIELD_RULES[reason.rule]
+
+
+def check_rule(reason: Reason, told: Explanation, plan: Plan) -> None:
+    """A field that is sent has a rule that sends it, and no other has, but a merge that comes to
+    what the store has; clashes are told as such.
+    """
+    update = next((u for u in plan.updates if u.row == told.row), None)
+    fields = update.fields if update is not None else ()
+    if reason.column in fields:
+        assert reason.rule in SENT | {"together"}
+    elif reason.column not in ("category", "category_id"):
+        assert reason.rule not in SENT - {"merged"}
+    clashes = {clash.column for c in plan.conflicts if c.row == told.row for clash in c.clashes}
+    if reason.column in clashes:
+        assert reason.rule.startswith("clash-") or reason.rule == "together"
+    if told.fate == "conflict" and not clashes:
+        assert reason.rule not in SENT
+        assert reason.after == reason.store
