@@ -12,7 +12,7 @@ from petsync.cli import gaps, progress
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
-from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code
+from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code, why_of_sheet
 from petsync.errors import GuardError
 
 if TYPE_CHECKING:
@@ -20,19 +20,23 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "save"]
 
-_FORMATS = ("text", "json", "html", "xlsx")
+_FORMATS = ("text", "json", "html", "xlsx", "md")
 _BY_SUFFIX = {
     ".json": "json",
     ".html": "html",
     ".htm": "html",
     ".xlsx": "xlsx",
+    ".md": "md",
     ".txt": "text",
 }
+_SHOWN = {"text": 20, "md": 100}
+"""How many rows of each sort are printed where nobody says otherwise."""
 _EXAMPLES = """
 petsync plan catalogue.xlsx
 petsync plan catalogue.xlsx -o plan.json -o plan.html
 petsync plan catalogue.xlsx --delete-missing --max-delete 25
 petsync plan arrivals.csv --match-on name --exit-code
+petsync plan catalogue.xlsx --why 4711
 """
 
 
@@ -45,14 +49,28 @@ petsync plan arrivals.csv --match-on name --exit-code
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Save the plan: as .json to apply it later, as .html, .xlsx or .txt to look at; "
+    help="Save the plan: as .json to apply it later, as .html, .xlsx, .md or .txt to look at; "
     "repeatable.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="What to print: text, json or html; xlsx needs -o.  [text]",
+    help="What to print: text, json, html or md, for a pull request; xlsx needs -o.  [text]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How many rows of each sort to print; 0 for all.  [20, of md 100]",
+)
+@click.option(
+    "--why",
+    "asked_why",
+    type=int,
+    multiple=True,
+    metavar="ID",
+    help="Print instead why the plan does with this pet what it does; repeatable.",
 )
 @plan_options
 @click.option("--exit-code", is_flag=True, help="Exit by what is found, as described above.")
@@ -62,6 +80,8 @@ def command(
     sheet: Path,
     outputs: tuple[Path, ...],
     form: str | None,
+    limit: int | None,
+    asked_why: tuple[int, ...],
     asked: Asked,
     exit_code: bool,
 ) -> int:
@@ -72,8 +92,11 @@ def command(
 
     Exits with 0, or with 4 if the plan is over a limit. With --exit-code: 2 if changes are
     pending; else 5 if rows are in conflict with the store; else 3 if errors in the sheet block
-    rows; else 0, in sync.
+    rows; else 0, in sync. With --why always with 0.
     """
+    if asked_why:
+        _only_why(form, outputs, exit_code=exit_code)
+        return _explain(context, sheet, asked, asked_why, as_json=context.as_json or form == "json")
     asked_form = form
     form = _form(context, form, outputs)
     for path in outputs:
@@ -82,9 +105,9 @@ def command(
     with context.connect() as store, progress.looked_up(context.err, text) as step:
         plan, _ = of_sheet(store, sheet, asked, step)
     gaps.warn(context, plan.coverage)
-    kinds = [save(plan, path, form) for path in outputs]
+    kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
-        _print(context, plan, form)
+        _print(context, plan, form, limit)
     for path in outputs:
         context.say(f"Saved {path}.")
     code = verdict_code(plan)
@@ -94,8 +117,10 @@ def command(
     return code if exit_code else 0
 
 
-def save(plan: Plan, path: Path, form: str = "text") -> str:
-    """Write the plan in the format of the path's suffix, else of `form`; which one it was."""
+def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> str:
+    """Write the plan in the format of the path's suffix, else of `form`; which one it was. Text and
+    Markdown have the first `limit` rows of each sort, 0 for all; where it is None, text has all.
+    """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
         from petsync.sheets import atomic
@@ -109,7 +134,11 @@ def save(plan: Plan, path: Path, form: str = "text") -> str:
         from petsync.render.text import plan_text
         from petsync.sheets import atomic
 
-        atomic.replace(path, plan_text(plan, limit=None).encode())
+        atomic.replace(path, plan_text(plan, limit=limit or None).encode() + b"\n")
+    elif kind == "md":
+        from petsync.sheets import atomic
+
+        atomic.replace(path, _markdown(plan, limit))
     else:
         from petsync.apply.planfile import save_plan
 
@@ -133,15 +162,51 @@ def _form(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
     return "json" if context.as_json else form or "text"
 
 
-def _print(context: Context, plan: Plan, form: str) -> None:
+def _only_why(form: str | None, outputs: Sequence[Path], *, exit_code: bool) -> None:
+    given = "-o" if outputs else "--exit-code" if exit_code else f"--format {form}"
+    if outputs or exit_code or form not in (None, "text", "json"):
+        raise click.UsageError(f"--why explains a plan and shows none: leave {given} out.")
+
+
+def _explain(
+    context: Context, sheet: Path, asked: Asked, ids: Sequence[int], *, as_json: bool
+) -> int:
+    text = "Comparing the sheet with the store"
+    with context.connect() as store, progress.looked_up(context.err, text) as step:
+        explanations = why_of_sheet(store, sheet, asked, ids, step)
+    if as_json:
+        from petsync.render.machine import explanations_json
+
+        context.show(explanations_json(explanations))
+    else:
+        from petsync.render.terminal import show_explanations
+
+        show_explanations(explanations, context.out)
+    return 0
+
+
+def _print(context: Context, plan: Plan, form: str, limit: int | None) -> None:
     if form == "json":
         context.show(plan.to_json())
     elif form == "html":
         context.show(_html(plan))
+    elif form == "md":
+        context.show(_markdown(plan, limit))
     else:
         from petsync.render.terminal import show_plan
 
-        show_plan(plan, context.out)
+        show_plan(plan, context.out, limit=_rows("text", limit))
+
+
+def _rows(form: str, limit: int | None) -> int | None:
+    """How many rows of each sort to show, None for all."""
+    return _SHOWN[form] if limit is None else limit or None
+
+
+def _markdown(plan: Plan, limit: int | None) -> bytes:
+    from petsync.render.markdown import plan_markdown
+
+    return plan_markdown(plan, limit=_rows("md", limit)).encode()
 
 
 def _html(plan: Plan) -> bytes:

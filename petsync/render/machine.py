@@ -1,13 +1,16 @@
-"""Reports and findings as JSON, for machines."""
+"""Reports, findings and explanations as JSON, for machines."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from petsync.diff.explain import Explanation
 from petsync.diff.report import Report
 from petsync.table.sheet import Sheet
 
-__all__ = ["findings_json", "report_json"]
+__all__ = ["explanations_json", "findings_json", "report_json"]
 
 
 def report_json(report: Report) -> bytes:
@@ -44,6 +47,13 @@ def findings_json(sheet: Sheet) -> bytes:
             "findings": sheet.problems,
         }
     )
+
+
+def explanations_json(explanations: Sequence[Explanation]) -> bytes:
+    """One JSON object: `explanations`, each with the fields of `Explanation`, and in its `fields`
+    those of `Reason`.
+    """
+    return _json({"explanations": explanations})
 
 
 def _json(value: object) -> bytes:

@@ -169,7 +169,7 @@ def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) ->
     done = shell("plan", _sheet(CHANGED), *to(box), "-o", name)
     assert done.code == 64
     assert name in done.err
-    assert "." in name[-5:] or ".json, .html, .htm, .xlsx, .txt" in done.err
+    assert "." in name[-5:] or ".json, .html, .htm, .xlsx, .md, .txt" in done.err
     assert not Path("x.pdf").exists()
     assert Path("pipe.json").is_fifo()
     assert not box.requests
@@ -177,10 +177,95 @@ def test_output_that_cannot_be_written(shell: Shell, box: Sandbox, name: str) ->
 
 def test_plan_as_text_and_through_links(shell: Shell, box: Sandbox) -> None:
     """-o x.txt holds what is printed; every format is written through a symbolic link."""
-    for ending in ("txt", "json", "html", "xlsx"):
+    for ending in ("txt", "json", "html", "xlsx", "md"):
         Path(f"link.{ending}").symlink_to(f"real.{ending}")
         done = shell("plan", _sheet(CHANGED), *to(box), "-o", f"link.{ending}")
         assert done.code == 0
         assert Path(f"link.{ending}").is_symlink()
         assert Path(f"real.{ending}").stat().st_size > 100
     assert "name: Rex -> Max" in Path("real.txt").read_text("utf-8")
+
+
+def test_markdown_on_stdout_or_in_a_file(shell: Shell, box: Sandbox) -> None:
+    """--format md prints what -o x.md saves: a heading, the guard's verdict, tables."""
+    sheet = _sheet(CHANGED)
+    done = shell("plan", sheet, *to(box), "--format", "md", "-o", "p.md")
+    assert done.out == ""
+    text = Path("p.md").read_text("utf-8")
+    assert text.startswith("## Plan: 1 to add, 1 to change, 0 to delete;")
+    assert "| `1` | `Rex` | name | `Rex` | `Max` |" in text
+    printed = shell("plan", sheet, *to(box), "--format", "md").out
+    assert printed.splitlines()[0] == text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [([], 20), (["--limit", "3"], 3), (["--limit", "0"], 40)]
+)
+def test_limit_says_how_many_rows(shell: Shell, box: Sandbox, asked: list[str], shown: int) -> None:
+    """Twenty rows of each sort are printed, or as many as --limit says, or with 0 all."""
+    rows = "".join(f",Pet number {n},sold\n" for n in range(40))
+    done = shell("plan", _sheet("id,name,status\n" + rows), *to(box), *asked)
+    assert done.out.count("Pet number") == shown
+    assert ("--limit 0" in done.out) is (shown < 40)
+
+
+def test_limit_holds_for_markdown_too(shell: Shell, box: Sandbox) -> None:
+    """Of Markdown a hundred rows are printed; --limit says otherwise; a saved text has all."""
+    rows = "".join(f",Pet number {n},sold\n" for n in range(140))
+    sheet = _sheet("id,name,status\n" + rows)
+    for asked, shown in (([], 100), (["--limit", "3"], 3), (["--limit", "0"], 140)):
+        done = shell("plan", sheet, *to(box), "--format", "md", *asked, "-o", "p.txt")
+        assert done.out.count("Pet number") == shown
+    shell("plan", sheet, *to(box), "-o", "p.txt")
+    assert Path("p.txt").read_text("utf-8").count("Pet number") == 140
+
+
+def test_why_explains_any_pet(shell: Shell, box: Sandbox) -> None:
+    """--why says of a pet that changes, one that does not and one that is nowhere which values
+    and which rule led to that, and exits with 0.
+    """
+    sheet = _sheet(CHANGED)
+    done = shell("plan", sheet, *to(box), "--why", "1", "--why", "2", "--why", "4711")
+    assert (done.code, done.err) == (0, "")
+    assert "~ Pet 1, Rex (line 2, column 1): it will be changed." in done.out
+    assert "[differs]" in done.out
+    assert "* Pet 2, Mia: nothing changes." in done.out
+    assert "[left-alone]" in done.out
+    assert "* Pet 4711: there is none." in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_why_as_json(shell: Shell, box: Sandbox) -> None:
+    """With --json each explanation has its rule, and each field its values and its rule."""
+    done = shell("plan", _sheet(CHANGED), *to(box), "--why", "1", "--json")
+    (one,) = done.json["explanations"]
+    assert (one["pet_id"], one["fate"], one["rule"]) == (1, "update", "updated")
+    name = next(field for field in one["fields"] if field["column"] == "name")
+    assert (name["sheet"], name["store"], name["after"], name["rule"]) == (
+        "Max",
+        "Rex",
+        "Max",
+        "differs",
+    )
+    assert (
+        shell("plan", _sheet(CHANGED), *to(box), "--why", "1", "--format", "json").json == done.json
+    )
+
+
+def test_why_with_the_options_of_the_plan(shell: Shell, box: Sandbox) -> None:
+    """It explains the plan that these options would make."""
+    sheet = _sheet(SAME)
+    done = shell("plan", sheet, *to(box), "--why", "2", "--delete-missing")
+    assert "- Pet 2, Mia: it will be deleted." in done.out
+    assert "[missing]" in done.out
+
+
+@pytest.mark.parametrize(
+    "more", [["-o", "p.json"], ["--format", "html"], ["--format", "md"], ["--exit-code"]]
+)
+def test_why_shows_no_plan(shell: Shell, box: Sandbox, more: list[str]) -> None:
+    """What would show or save the plan does not go with --why."""
+    done = shell("plan", _sheet(SAME), *to(box), "--why", "1", *more)
+    assert done.code == 64
+    assert more[0] in done.err
+    assert not box.requests
