@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
     from petsync.client.retry import RetryPolicy
-    from petsync.diff.change import Add, Change, Conflict, Delete, Update
-    from petsync.diff.guard import Guard, Limit, Verdict
+    from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
+    from petsync.diff.explain import Explanation
+    from petsync.diff.guard import Guard, Limit, Refusal, Verdict
     from petsync.diff.plan import Plan
     from petsync.diff.report import Report, Result
-    from petsync.diff.snapshot import Coverage, Snapshot
+    from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
+    from petsync.diff.summary import Summary
     from petsync.errors import (
         ApiError,
         AuthError,
@@ -66,11 +68,13 @@ __all__ = [
     "AuthError",
     "Category",
     "Change",
+    "Clash",
     "Conflict",
     "ConflictError",
     "Coverage",
     "Delete",
     "DuplicateError",
+    "Explanation",
     "Finding",
     "FindingsError",
     "Guard",
@@ -86,6 +90,7 @@ __all__ = [
     "PlanError",
     "RateLimitedError",
     "RedirectError",
+    "Refusal",
     "Report",
     "ResponseError",
     "Result",
@@ -98,8 +103,10 @@ __all__ = [
     "Snapshot",
     "StalePlanError",
     "Store",
+    "Summary",
     "Tag",
     "TransportError",
+    "Unanswered",
     "Update",
     "Verdict",
     "annotate_sheet",
@@ -125,10 +132,12 @@ _HOMES = {
     "petsync.diff.report": ("Report", "Result"),
     "petsync.client": ("auth",),
     "petsync.client.retry": ("RetryPolicy",),
-    "petsync.diff.change": ("Add", "Change", "Conflict", "Delete", "Update"),
-    "petsync.diff.guard": ("Guard", "Limit", "Verdict"),
+    "petsync.diff.change": ("Add", "Change", "Clash", "Conflict", "Delete", "Update"),
+    "petsync.diff.explain": ("Explanation",),
+    "petsync.diff.guard": ("Guard", "Limit", "Refusal", "Verdict"),
     "petsync.diff.plan": ("Plan",),
-    "petsync.diff.snapshot": ("Coverage", "Snapshot"),
+    "petsync.diff.snapshot": ("Coverage", "Snapshot", "Unanswered"),
+    "petsync.diff.summary": ("Summary",),
     "petsync.errors": (
         "ApiError",
         "AuthError",
@@ -177,8 +186,9 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if home.split(".")[1] not in _LIGHT:
-            # Plans, reports, sheets and snapshots show themselves through it.
+            # Plans, reports, sheets and snapshots show themselves and become files through them.
             import_module("petsync.render")
+            import_module("petsync.apply.planfile")
         if name == "auth":
             value = import_module(f"{home}.{name}")
         else:

@@ -11,7 +11,7 @@ from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
-from petsync.diff.sentinel import Sentinels
+from petsync.diff.sentinel import moved_since, pets_of
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.profile import STANDARD, ServiceProfile
@@ -51,7 +51,7 @@ def compare(
     decided = decisions.changes()
     gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
-    watched = Sentinels.of(guard.sentinels, snapshot, base)
+    watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
         store=snapshot.source,
@@ -74,8 +74,8 @@ def compare(
         pets=len(snapshot),
         notes=(*_silent(sheet, base), *_warned(sheet), *decisions.notes(), *gone.notes),
         coverage=snapshot.coverage,
-        sentinels=watched.pets,
-        verdict=Verdict(watched.refusals(changes)),
+        sentinels=watched,
+        verdict=Verdict(tuple(moved_since(watched, base))),
     )
     return plan.judged()
 

@@ -67,11 +67,13 @@ class Decisions:
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
         self.remarks = Remarks(older=list(self.sides.older))
+        self._rows: list[Row] = []
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
         changes = []
-        for row in self.sides.rows():
+        self._rows = list(self.sides.rows())
+        for row in self._rows:
             try:
                 change = self._decide(row)
             except _Held as held:
@@ -126,7 +128,7 @@ class Decisions:
         if row.action in ("update", "delete"):
             problem = f"is to {row.action} a pet, but has no id"
             raise _Held("no-id", problem, "Give the row the pet's id.")
-        taken = self._candidates.take_identical(row.said, self.vocabulary)
+        taken = self._identical.get(row.number)
         if taken is None:
             return self._add(row)
         place, pet = taken
@@ -174,6 +176,8 @@ class Decisions:
         return Delete(row=row.number, source=self._source(row), before=pet)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+        if row.action == "add":
+            old = None
         judged = self.judge.judge(row.said, pet, old, row.units)
         edits = self.judge.edits(row.said, old) if "category" in row.units else row.said
         if "category" in row.units and contradiction(edits, self.vocabulary):
@@ -236,14 +240,14 @@ class Decisions:
         after = merged(Pet(id=row.pet_id), row.said, self.vocabulary)
         if not normal(after.name) and "name" in self._profile.required:
             hint = "Give it a name, or the id of its pet."
-            raise _Held("no-name", "would be a new pet without a name", hint)
+            raise _Held("no-name", "would be a new pet without a name", hint, row.pet_id)
         if not normal(after.status):
             problem = (
                 "would be a new pet without a status, which no query of the service could find"
             )
-            raise _Held("no-status", problem, self._a_status())
+            raise _Held("no-status", problem, self._a_status(), row.pet_id)
         if nameless(None, row.said, self.vocabulary):
-            raise self._nameless(row)
+            raise self._nameless(row, row.pet_id)
         if contradiction(row.said, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = stated(after)
@@ -252,7 +256,7 @@ class Decisions:
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
 
-    def _nameless(self, row: Row, pet_id: int | None = None) -> _Held:
+    def _nameless(self, row: Row, pet_id: int | None) -> _Held:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
         return _Held("no-category-name", problem, "Write the category's name as well.", pet_id)
 
@@ -298,6 +302,14 @@ class Decisions:
         rows = self._sheet.frame[self.sides.active]
         free = rows[rows["id"].isna()] if "id" in rows else rows
         return set(free["name"].dropna().map(normal)) if "name" in rows else set()
+
+    @cached_property
+    def _identical(self) -> Mapping[int, tuple[int, Pet]]:
+        """The pet of each row without an id that says just what an unnamed pet is."""
+        if self._options.match_on:
+            return {}
+        free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
+        return self._candidates.identical(free, self.vocabulary)
 
     @cached_property
     def _candidates(self) -> Candidates:

@@ -133,12 +133,14 @@ def _are_ids(values: object) -> bool:
 
 class Refusal(msgspec.Struct, frozen=True):
     """A limit that a plan breaks: its stable name, what is over it, and the option of the command
-    line that would let it pass, "" where nothing may.
+    line that would let it pass, "" where nothing may. `of_store`: whether it is about the store
+    alone, so that any part of the plan breaks it too.
     """
 
     limit: Literal["empty", "add", "update", "delete", "everything", "sentinel"]
     problem: str
     override: str = ""
+    of_store: bool = False
 
     def __str__(self) -> str:
         return (

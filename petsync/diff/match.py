@@ -19,6 +19,9 @@ import pyarrow.compute as pc
 from petsync.diff.align import Mask
 from petsync.diff.fields import differing, key, normal
 from petsync.diff.merge import Said, merged, said_pet
+from petsync.diff.pairing import paired
+from petsync.diff.rows import Row
+from petsync.diff.units import UNITS, unit_key
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.columns import Column
@@ -47,13 +50,33 @@ class Candidates:
         key = key_of(said, self._on)
         return [] if key is None else self._places.get(key, [])
 
-    def take_identical(self, said: Said, vocabulary: Vocabulary) -> tuple[int, Pet] | None:
-        """The first pet that is all that the row says; it is then no candidate any more."""
-        places = self.agreeing(said)
-        for n, (_, pet) in enumerate(places):
-            if not differing(pet, merged(pet, said, vocabulary)):
-                return places.pop(n)
-        return None
+    def identical(self, rows: Sequence[Row], vocabulary: Vocabulary) -> dict[int, tuple[int, Pet]]:
+        """By row number, a pet that is all that the row says, and its place; none is given twice.
+
+        As many rows as can have a pet get one, those that say most before those that say less,
+        whatever order they stand in.
+        """
+        groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: (-len(row.said), _content(row))):
+            key = key_of(row.said, self._on)
+            if key is not None and key in self._places:
+                groups[key].append(row)
+        found: dict[int, tuple[int, Pet]] = {}
+        for key, group in groups.items():
+            found |= self._pairs(group, self._places[key], vocabulary)
+        return found
+
+    def _pairs(
+        self, rows: Sequence[Row], pets: Sequence[tuple[int, Pet]], vocabulary: Vocabulary
+    ) -> dict[int, tuple[int, Pet]]:
+        def fits(row: int, place: int) -> bool:
+            pet = pets[place][1]
+            return not differing(pet, merged(pet, rows[row].said, vocabulary))
+
+        kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
+        places = paired([_content(row) for row in rows], kinds, fits)
+        pairs = zip(rows, places, strict=True)
+        return {row.number: pets[place] for row, place in pairs if place is not None}
 
 
 def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
@@ -65,6 +88,11 @@ def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
     odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
     mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
     return mask
+
+
+def _content(row: Row) -> str:
+    """What the row says, for sorting and to tell rows apart that say the same."""
+    return repr(sorted(row.said.items()))
 
 
 def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:

@@ -14,6 +14,7 @@ from petsync._show import Where, as_file, as_html, as_text, of_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.selection import frame_of, selected
+from petsync.diff.sentinel import lost_or_touched
 from petsync.diff.snapshot import Coverage
 from petsync.diff.summary import Summary, summary_of
 from petsync.errors import GuardError, PlanError
@@ -121,17 +122,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def judged(self) -> Plan:
-        """The plan with the guard's verdict on what it holds now; what was found of sentinels
-        stays.
-        """
+        """The plan with the guard's verdict on what it holds now."""
         kinds = Counter(change.kind for change in self.changes)
+        watched = [
+            *lost_or_touched(self.guard.sentinels, self.sentinels, self.changes),
+            *(each for each in self.verdict.refusals if each.of_store),
+        ]
         verdict = self.guard.judge(
             pets=self.pets,
             rows=self.rows,
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
-            sentinels=[each for each in self.verdict.refusals if each.limit == "sentinel"],
+            sentinels=dict.fromkeys(watched),
         )
         return msgspec.structs.replace(self, verdict=verdict)
 

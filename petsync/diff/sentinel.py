@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -11,47 +10,44 @@ from petsync.diff import align
 from petsync.diff.change import Change
 from petsync.diff.fields import differing
 from petsync.diff.guard import Refusal
-from petsync.diff.snapshot import Snapshot
 from petsync.model import Pet
 from petsync.table.base import Base
 from petsync.table.frame import pets_from_frame
 
-__all__ = ["Sentinels", "drifted"]
+__all__ = ["drifted", "lost_or_touched", "moved_since", "pets_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sentinels:
-    """The pets of the ids that are watched: `pets` as the snapshot has them, `lost` the ids that
-    it lacks, `exported` what the base says of them.
-    """
+def pets_of(ids: Sequence[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
+    """The pets of these ids, those that are there."""
+    places = align.positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
+    return tuple(pets_from_frame(frame.iloc[places[places >= 0]]))
 
-    pets: tuple[Pet, ...]
-    lost: tuple[int, ...]
-    exported: Mapping[int | None, Pet]
 
-    @classmethod
-    def of(cls, ids: Sequence[int], snapshot: Snapshot, base: Base | None) -> Sentinels:
-        """The sentinels of these ids."""
-        there = _pets(ids, snapshot.frame)
-        old = {} if base is None else {pet.id: pet for pet in _pets(ids, base.frame)}
-        known = {pet.id for pet in there}
-        return cls(tuple(there), tuple(i for i in dict.fromkeys(ids) if i not in known), old)
+def moved_since(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:
+    """The sentinels that the store changed since the export."""
+    exported = pets_of([pet.id or 0 for pet in sentinels], base.frame) if base is not None else ()
+    old = {pet.id: pet for pet in exported}
+    for pet in sentinels:
+        if moved := differing(old.get(pet.id, pet), pet):
+            fields = ", ".join(moved)
+            problem = f"the store changed {fields} of sentinel {pet.id} since the export"
+            yield Refusal("sentinel", problem, of_store=True)
 
-    def refusals(self, changes: Iterable[Change]) -> tuple[Refusal, ...]:
-        """What is wrong with the sentinels, for a plan of these changes."""
-        return tuple(Refusal("sentinel", problem) for problem in self._problems(changes))
 
-    def _problems(self, changes: Iterable[Change]) -> Iterator[str]:
-        for pet_id in self.lost:
-            yield f"sentinel {pet_id} is not in the store's snapshot"
-        for pet in self.pets:
-            moved = differing(self.exported.get(pet.id, pet), pet)
-            if moved:
-                yield f"the store changed {', '.join(moved)} of sentinel {pet.id} since the export"
-        ids = {*(pet.id for pet in self.pets), *self.lost}
-        for change in changes if ids else ():
-            if change.pet_id is not None and change.pet_id in ids:
-                yield f"the plan would {change.kind} sentinel {change.pet_id}"
+def lost_or_touched(
+    ids: Sequence[int], sentinels: Sequence[Pet], changes: Iterable[Change]
+) -> Iterator[Refusal]:
+    """The ids of sentinels that are not there, and the changes that would touch one."""
+    there = {pet.id for pet in sentinels}
+    for each in dict.fromkeys(ids):
+        if each not in there:
+            problem = f"sentinel {each} is not in the store's snapshot"
+            yield Refusal("sentinel", problem, of_store=True)
+    watched = frozenset(ids)
+    for change in changes if watched else ():
+        if change.pet_id in watched:
+            problem = f"the plan would {change.kind} sentinel {change.pet_id}"
+            yield Refusal("sentinel", problem)
 
 
 def drifted(sentinel: Pet, now: Pet | None) -> str:
@@ -62,8 +58,3 @@ def drifted(sentinel: Pet, now: Pet | None) -> str:
     if not moved:
         return ""
     return f"the store changed {', '.join(moved)} of sentinel {sentinel.id} since the plan"
-
-
-def _pets(ids: Sequence[int], frame: pd.DataFrame) -> list[Pet]:
-    places = align.positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
-    return pets_from_frame(frame.iloc[places[places >= 0]])

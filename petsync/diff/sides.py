@@ -41,6 +41,7 @@ class Sides:
         action = sheet.frame["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
         self._deletes = (action == "delete").to_numpy(dtype=bool)
+        self._adds = (action == "add").to_numpy(dtype=bool)
         self._places = _places(self._frame, pets)
         self.named = self._named(sheet)
         self.ignored = int((~self.active).sum())
@@ -99,7 +100,8 @@ class Sides:
         if self._base is None or not len(at):
             return result
         places = align.positions(self._frame["id"].iloc[at], self._base.frame)
-        there = places >= 0
+        # A row that is to add its pet says all that it says, whatever was exported.
+        there = (places >= 0) & ~self._adds[at]
         result[there] = _bits(
             align.differences(self._frame, at[there], self._base.frame, places[there])
         )

@@ -190,7 +190,8 @@ class _Case:
         self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
     ) -> Iterator[Reason]:
         says = said_pet(row.said)
-        judged = self.judge.judge(row.said, now, old, UNITS) if now is not None else None
+        known = None if row.action == "add" else old
+        judged = self.judge.judge(row.said, now, known, UNITS) if now is not None else None
         rules = dict(judged.rules) if judged is not None else {}
         for unit in UNITS:
             for column in COLUMNS_OF[unit]:

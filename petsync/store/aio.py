@@ -12,6 +12,7 @@ from typing import Literal, Self
 
 import pandas as pd
 
+import petsync.apply.planfile
 import petsync.render  # noqa: F401 - plans, reports and sheets show themselves through it
 from petsync import sheets
 from petsync.apply import engine, journal
@@ -19,7 +20,7 @@ from petsync.apply.engine import ApplyOptions, Progress
 from petsync.apply.watch import check_sentinels
 from petsync.client import loader
 from petsync.client.api import AsyncApi
-from petsync.client.lookup import Lookups, look_up
+from petsync.client.lookup import Found, Lookups, look_up
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.diff import arguments
@@ -63,6 +64,14 @@ class AsyncStore:
         """
         asked = (statuses,) if isinstance(statuses, str) else statuses
         return await loader.snapshot(self.api, self._statuses(asked))
+
+    async def look_up(
+        self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
+    ) -> dict[int, Found]:
+        """What getPetById says of each id, whatever its status: the pet, None where there is none,
+        or Unanswered. Raises ApiError where the store cannot be asked at all.
+        """
+        return await look_up(self.api, ids, on_progress=on_progress)
 
     async def plan(
         self,

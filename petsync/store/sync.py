@@ -37,6 +37,7 @@ class Store:
     find_by_status = blocking(AsyncStore.find_by_status)
     find_by_tags = blocking(AsyncStore.find_by_tags)
     snapshot = blocking(AsyncStore.snapshot)
+    look_up = blocking(AsyncStore.look_up)
     plan = blocking(AsyncStore.plan)
     why = blocking(AsyncStore.why)
     apply = blocking(AsyncStore.apply)
