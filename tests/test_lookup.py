@@ -174,6 +174,18 @@ def test_a_service_that_breaks_down_ends_them_all(
     assert most <= box.requests["getPetById"] - before <= most + 2 * CONCURRENCY
 
 
+@pytest.mark.parametrize("faults", ["503=0.5", "drop_before=0.3", "503=0.6,html=0.4"])
+def test_failures_with_answers_between_them_end_nothing(box: Sandbox, faults: str) -> None:
+    """However many there are: a service that answers now and then, even about one pet alone and
+    unreadably, is there.
+    """
+    box.break_with(f"{faults},seed=1")
+    found = ask(box.url, lambda api: look_up(api, range(1, 301)))
+    failed = sum(isinstance(each, Unanswered) for each in found.values())
+    assert failed > 60
+    assert len(found) == 300
+
+
 @pytest.mark.parametrize("ids", [1, 5000])
 def test_a_service_that_is_gone_ends_them_at_once(ids: int) -> None:
     """Where nothing listens, one refusal after the retries is enough."""

@@ -30,14 +30,16 @@ class _Step(Protocol):
 
 
 @contextmanager
-def shown(console: Console, total: int) -> Iterator[Callable[[Progress], None]]:
+def shown(
+    console: Console, total: int, text: str = "Applying"
+) -> Iterator[Callable[[Progress], None]]:
     """What to call with each step of a run of `total` changes. Called from any thread, it never
     raises: a terminal that went away must not end a run.
     """
     if not console.is_terminal:
         yield _lines(console, "changes")
         return
-    bar = _bar(console, "Applying", "changes")
+    bar = _bar(console, text, "changes")
     bar.start()
     try:
         task = bar.add_task("", total=total, trouble="")
@@ -66,15 +68,16 @@ def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]
         return
     busy = console.status(f"{text} …")
     bar = _bar(console, "Looking up", "pets by id", transient=True)
-    task = bar.add_task("", total=None, trouble="")
 
     def step(lookups: Lookups) -> None:
         if lookups.total < _MANY:
             return
         with suppress(OSError, ValueError):
-            busy.stop()
-            bar.start()
-            bar.update(task, completed=lookups.done, total=lookups.total)
+            if not bar.tasks:
+                busy.stop()
+                bar.add_task("", total=lookups.total, trouble="")
+                bar.start()
+            bar.update(bar.task_ids[0], completed=lookups.done)
             if lookups.done == lookups.total:
                 bar.stop()
                 busy.start()

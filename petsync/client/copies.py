@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from petsync.client.api import AsyncApi
@@ -12,7 +13,7 @@ from petsync.client.lookup import look_up
 from petsync.diff.snapshot import Unanswered
 from petsync.errors import ResponseError
 from petsync.model import Pet
-from petsync.table.frame import frame_from_pets, pets_from_frame, without_duplicates
+from petsync.table.frame import frame_from_pets, without_duplicates
 
 __all__ = ["settled"]
 
@@ -50,13 +51,20 @@ def _ascends(ids: pd.Series[int]) -> bool:
 def _differing(frame: pd.DataFrame) -> tuple[int, ...]:
     """The ids whose rows are not the same pet throughout, in order."""
     repeated = frame["id"].duplicated(keep=False)
-    return _unlike(pets_from_frame(frame[repeated])) if repeated.any() else ()
+    if not repeated.any():
+        return ()
+    copies = frame[repeated].sort_values("id", kind="stable")
+    changes = {str(name): _changes(copies[name]) for name in copies}
+    is_copy = ~changes.pop("id")
+    unlike = np.logical_or.reduce([*changes.values()]) & is_copy
+    return tuple(copies["id"].iloc[1:][unlike].unique().tolist())
 
 
-def _unlike(pets: Iterable[Pet]) -> tuple[int, ...]:
-    first: dict[int | None, Pet] = {}
-    unlike = {pet.id for pet in pets if first.setdefault(pet.id, pet) != pet}
-    return tuple(sorted(pet_id for pet_id in unlike if pet_id is not None))
+def _changes(column: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    """Whether each value but the first differs from the one before it."""
+    values = column.astype(object).where(column.notna(), None).to_numpy()
+    changed: npt.NDArray[np.bool_] = values[1:] != values[:-1]
+    return changed.astype(bool)
 
 
 def _read(pet_id: int, found: Pet | Unanswered | None) -> Pet | None:
