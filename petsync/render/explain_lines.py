@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
@@ -11,6 +12,7 @@ from petsync.diff.explain import Explanation, Reason
 from petsync.render import explain_words, lines
 from petsync.render.explain_words import SIDES
 from petsync.render.fit import fitted
+from petsync.render.visible import wrap
 from petsync.render.words import SYMBOL
 
 __all__ = ["explanation_lines"]
@@ -19,6 +21,8 @@ _INDENT = 2
 _LABEL = 13
 """`category_id` and a gap."""
 _GAP = "  "
+_LINES = 6
+"""So many lines of its column a long value takes, more or less."""
 
 
 def explanation_lines(explanations: Iterable[Explanation], *, width: int = 80) -> Iterator[Text]:
@@ -48,8 +52,10 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     yield _row("", [(title, "dim") for title in SIDES], widths)
     for reason, texts in zip(reasons, values, strict=True):
         style = "bold" if explain_words.changes(reason) else ""
-        cells = [(text, "") for text in _cells(texts, widths)]
-        yield _row(reason.column, [*cells[:-1], (cells[-1][0], style)], widths)
+        label = reason.column
+        for cells in _cells(texts, widths):
+            yield _row(label, [*((c, "") for c in cells[:-1]), (cells[-1], style)], widths)
+            label = ""
         said = explain_words.why(reason.rule, reason.said)
         yield from lines.paragraph(said, width, indent=_INDENT + _LABEL, style="dim")
 
@@ -62,13 +68,18 @@ def _widths(rows: Iterable[Sequence[str]], room: int) -> list[int]:
     return widths
 
 
-def _cells(texts: Sequence[str], widths: Sequence[int]) -> list[str]:
-    """The texts in their columns; where one is too long, cut in front of where the long differ."""
+def _cells(texts: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """The texts in their columns, line by line; what is too long is cut in front of where the long
+    ones differ.
+    """
     long = [text for text, width in zip(texts, widths, strict=True) if cell_len(text) > width]
-    return [
-        fitted([text, *long], width)[0] if cell_len(text) > width else text
+    shown = [
+        wrap(fitted([text, *long], _LINES * width - _LINES)[0], width)
+        if cell_len(text) > width
+        else [text]
         for text, width in zip(texts, widths, strict=True)
     ]
+    return itertools.zip_longest(*shown, fillvalue="")
 
 
 def _row(label: str, cells: Sequence[tuple[str, str]], widths: Sequence[int]) -> Text:

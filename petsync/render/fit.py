@@ -22,7 +22,9 @@ def fitted(texts: Sequence[str], width: int) -> list[str]:
     over = max((cell_len(text) for text in texts), default=0) - width
     if over <= 0:
         return list(texts)
-    cut = min(over + len(_CUT), _alike(list(dict.fromkeys(texts))) - _LEAD)
+    different = list(dict.fromkeys(texts))
+    alike = _alike(different) if len(different) > 1 else 0
+    cut = min(over + len(_CUT), alike - _LEAD)
     return [shorten(_without_head(text, cut), width) for text in texts]
 
 

@@ -1,0 +1,176 @@
+"""Explanations and a plan's numbers, as text and as HTML."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from render_samples import CLASHING, HOSTILE, UPDATE, plan_with, replace, small_plan
+from rich.cells import cell_len
+
+import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
+from petsync.diff.explain import Explanation, Reason
+from petsync.render.explain_html import explanations_html
+from petsync.render.text import explanations_text, summary_text
+
+TEXT = """\
+~ Pet 17, Bella (Pets!B18): it will be changed.
+  The row says otherwise than the store. [updated]
+
+               exported   sheet  store  then
+  name         Bella      Bela   Bella  Bela
+               The sheet changed it, the store did not. [edited]
+  status       available  -      sold   sold
+               The cell is blank, so it says nothing. [blank]
+  tags         (empty)    lazy   -      -
+               The pet is new. [new]"""
+
+SUMMARY = """\
+petsync plan, in numbers
+  to add            1
+  to change         1  name 1, status 1, tags 1, photo_urls 1
+  to delete         2
+  conflicts         1
+  blocked           1  by errors in the sheet
+  in agreement    870
+  ignored           3
+  left out          0
+  rows            878  of the sheet
+  pets          1,200  in the store
+
+The guard refuses this plan: nothing will be sent."""
+
+
+def reason(column: str, *values: str | None, rule: str = "edited", said: str = "So.") -> Reason:
+    """Why a field ends as it does: base, sheet, store, after."""
+    base, sheet, store, after = values
+    return Reason(
+        column=column, base=base, sheet=sheet, store=store, after=after, rule=rule, said=said
+    )
+
+
+def explanation(*fields: Reason, **more: object) -> Explanation:
+    """What becomes of Bella."""
+    values = {
+        "pet_id": 17,
+        "name": "Bella",
+        "fate": "update",
+        "row": 18,
+        "source": "Pets!B18",
+        "rule": "updated",
+        "said": "The row says otherwise than the store.",
+    }
+    return Explanation(**{**values, **more}, fields=fields)
+
+
+BELLA = explanation(
+    reason(
+        "name", "Bella", "Bela", "Bella", "Bela", said="The sheet changed it, the store did not."
+    ),
+    reason(
+        "status",
+        "available",
+        None,
+        "sold",
+        "sold",
+        rule="blank",
+        said="The cell is blank, so it says nothing.",
+    ),
+    reason("tags", "", "lazy", None, None, rule="new", said="The pet is new."),
+)
+
+
+def test_an_explanation_as_text() -> None:
+    """An explanation reads exactly so, and shows itself so: the fate, then field by field."""
+    assert explanations_text([BELLA]) == TEXT
+    assert repr(BELLA) == TEXT
+
+
+def test_explanations_stand_below_each_other() -> None:
+    """Several pets are told of in the order in which they were asked for."""
+    nobody = explanation(pet_id=4711, name="", fate="absent", row=None, source="", said="No.")
+    text = explanations_text([BELLA, nobody])
+    assert text == f"{TEXT}\n\n* Pet 4711: there is none.\n  No. [updated]"
+
+
+@pytest.mark.parametrize(
+    ("fate", "said"),
+    [
+        ("add", "+ Pet 17, Bella (Pets!B18): it will be added."),
+        ("delete", "- Pet 17, Bella (Pets!B18): it will be deleted."),
+        ("conflict", "! Pet 17, Bella (Pets!B18): it is in conflict."),
+        ("blocked", "x Pet 17, Bella (Pets!B18): nothing is sent, as its row is blocked."),
+        ("ignored", "* Pet 17, Bella (Pets!B18): nothing is sent, as its row is ignored."),
+        ("unchanged", "* Pet 17, Bella (Pets!B18): nothing changes."),
+    ],
+)
+def test_every_fate_is_a_sentence(fate: str, said: str) -> None:
+    """What becomes of a pet is said in words, behind the sign that a plan has for it."""
+    assert explanations_text([explanation(fate=fate)]).splitlines()[0] == said
+
+
+def test_a_new_pet_has_no_id() -> None:
+    """A row without an id is about a new pet."""
+    text = explanations_text([explanation(pet_id=None, fate="add")])
+    assert text.startswith("+ A new pet, Bella (Pets!B18): it will be added.")
+
+
+def test_long_values_show_where_they_differ() -> None:
+    """Of long values that begin alike the part that differs is in sight."""
+    alike = "A very long name indeed, " * 30
+    text = explanations_text([explanation(reason("name", *(alike + end for end in "WXYZ")))])
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+    assert all(end in text for end in "WXYZ")
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
+    """Whatever things are called, lines fit, nothing steers a terminal, and HTML is escaped."""
+    fields = (reason("name", name, name + "2", None, "", rule=name, said=name),)
+    told = explanation(*fields, name=name, source=name, rule=name, said=name)
+    text = explanations_text([told], width=width)
+    assert all(cell_len(line) <= width for line in text.split("\n"))
+    assert text.replace("\n", "").replace("\u200d", "").isprintable()
+    html = explanations_html([told])
+    inner = html.partition("</style>")[2]
+    assert set(re.findall(r"<(\w+)", inner)) <= set(
+        ["div", "p", "bdi", "table", "thead", "tbody", "tr", "th", "td", "strong", "span"]
+    )
+    assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", inner))
+
+
+def test_an_explanation_as_html() -> None:
+    """The fate is a sentence, each field a row; what the store would have newly stands out."""
+    html = BELLA._repr_html_()
+    assert "Pet 17, Bella (Pets!B18): it will be changed." in html
+    for title in ("Field", "Exported", "Sheet", "Store", "Then", "Why"):
+        assert f">{title}</th>" in html
+    assert "<strong><bdi>Bela</bdi></strong>" in html
+    assert "<strong><bdi>sold" not in html
+    assert "[blank]" in html
+
+
+def test_a_summary_as_text() -> None:
+    """The numbers are aligned, and read exactly so."""
+    summary = small_plan().summary()
+    assert summary_text(summary) == SUMMARY
+    assert repr(summary) == SUMMARY
+
+
+def test_a_summary_says_who_won_and_what_is_left_out() -> None:
+    """Conflicts that the sheet wins are told apart, and a part of a plan is known as one."""
+    won = replace(CLASHING, winner="sheet")
+    plan = plan_with(UPDATE, conflicts=(CLASHING, won, won), left_out=12)
+    text = summary_text(plan.summary())
+    assert re.search(r"conflicts +3  2 that the sheet wins\n", text)
+    assert re.search(r"left out +12  by a selection\n", text)
+    assert text.endswith("Guard: the plan keeps every limit.")
+
+
+def test_a_summary_as_html() -> None:
+    """The same numbers as in the text, in a table."""
+    html = small_plan().summary()._repr_html_()
+    assert "name 1, status 1, tags 1, photo_urls 1" in html
+    assert "1,200" in html
+    assert "The guard refuses this plan" in html
