@@ -409,7 +409,7 @@ class TestSelect:
         assert "name" in caught.value.hint or "update" in caught.value.hint
 
     @pytest.mark.parametrize(
-        "wrong", [{"ids": 1}, {"ids": "1"}, {"query": 1}, {"actions": 1}], ids=str
+        "wrong", [{"ids": 1.5}, {"ids": "1"}, {"query": 1}, {"actions": 1}], ids=str
     )
     def test_arguments_of_another_type(self, wrong: dict[str, Any]) -> None:
         """They pick nothing by chance: a typed error."""

@@ -13,7 +13,7 @@ import pandas as pd
 from petsync._show import Where, as_file, as_html, as_text, of_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
-from petsync.diff.selection import frame_of, selected
+from petsync.diff.selection import conflicts_of, frame_of, is_told, selected
 from petsync.diff.sentinel import lost_or_touched
 from petsync.diff.snapshot import Coverage
 from petsync.diff.summary import Summary, summary_of
@@ -158,7 +158,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def select(
         self,
         *,
-        ids: Iterable[int] | None = None,
+        ids: Iterable[int] | int | None = None,
         actions: Iterable[str] | str | None = None,
         fields: Iterable[str] | str | None = None,
         query: str | None = None,
@@ -169,15 +169,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
         By `fields`, and by a query on updates, an update keeps these fields alone; a category's
         name and id stay together. An add or a delete is whole or not there, and no change of a
-        field. Conflicts and blocked rows stay. The guard judges the new plan, which has a
+        field. Conflicts and blocked rows stay; where the sheet was to win and its value is left
+        out, the store wins. The guard judges the new plan, which has a
         fingerprint of its own. Raises PlanError for what cannot be selected by.
         """
         changes = selected(self.changes, ids=ids, actions=actions, fields=fields, query=query)
-        kept = {_place(change) for change in changes}
-        kept |= {(conflict.row, conflict.pet_id) for conflict in self.open_conflicts}
-        left_out = sum(_place(change) not in kept for change in self.changes)
-        left_out += self.left_out
-        return msgspec.structs.replace(self, changes=changes, left_out=left_out).judged()
+        conflicts = conflicts_of(changes, self.conflicts)
+        told = {_place(each) for each in (*changes, *conflicts) if is_told(each)}
+        left_out = self.left_out + sum(_place(change) not in told for change in self.changes)
+        part = msgspec.structs.replace(
+            self, changes=changes, conflicts=conflicts, left_out=left_out
+        )
+        return part.judged()
 
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""
@@ -197,7 +200,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             raise PlanError(f"{where} is no plan of petsync: {error}") from None
         if saved.plan.format != FORMAT:
             raise PlanError(f"{where} has format {saved.plan.format}; this petsync reads {FORMAT}")
-        if saved.plan.fingerprint != saved.fingerprint:
+        if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(
                 f"{where} was changed after it was made: its fingerprint does not fit",
                 hint="Make the plan again from the sheet, and apply it as it is.",
@@ -216,5 +219,5 @@ class _Saved(msgspec.Struct, frozen=True):
     plan: Plan
 
 
-def _place(change: Change) -> tuple[int | None, int | None]:
-    return change.row, change.pet_id
+def _place(each: Change | Conflict) -> tuple[int | None, int | None]:
+    return each.row, each.pet_id

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pandas as pd
 
-from petsync.diff.change import Change, Delete, Update
+from petsync.diff.change import Change, Conflict, Delete, Update
 from petsync.diff.fields import cell
 from petsync.errors import PlanError
 from petsync.table.columns import COLUMNS, Column
@@ -16,7 +17,7 @@ from petsync.table.columns import COLUMNS, Column
 if TYPE_CHECKING:
     from petsync.model import Pet
 
-__all__ = ["frame_of", "selected"]
+__all__ = ["conflicts_of", "frame_of", "is_told", "selected"]
 
 _NAMES = ["source", "kind", "id", "name", "column", "before", "after"]
 _KINDS = ("add", "update", "delete")
@@ -34,7 +35,7 @@ def frame_of(changes: Sequence[Change]) -> pd.DataFrame:
 def selected(
     changes: Sequence[Change],
     *,
-    ids: Iterable[int] | None,
+    ids: Iterable[int] | int | None,
     actions: Iterable[str] | str | None,
     fields: Iterable[str] | str | None,
     query: str | None,
@@ -43,7 +44,7 @@ def selected(
 
     Raises PlanError for what cannot be selected by.
     """
-    wanted = None if ids is None else frozenset(ids)
+    wanted = None if ids is None else frozenset(_ids(ids))
     kinds = frozenset(_known(actions, _KINDS, "actions"))
     columns = None if fields is None else frozenset(_known(fields, COLUMNS[1:], "fields"))
     picked = None if query is None else _picked(changes, query)
@@ -55,6 +56,40 @@ def selected(
         and (picked is None or n in picked)
     )
     return tuple(part for part in parts if part is not None)
+
+
+def conflicts_of(changes: Iterable[Change], conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
+    """The conflicts of a plan of these changes: a field that is in none of them any more stays as
+    the store has it, though the sheet was to win.
+    """
+    sent = {(change.row, column) for change in changes for column in change.fields}
+    return tuple(part for conflict in conflicts for part in _by_winner(conflict, sent))
+
+
+def is_told(each: Change | Conflict) -> bool:
+    """Whether a report has a result for it."""
+    return not isinstance(each, Conflict) or each.is_open
+
+
+def _by_winner(
+    conflict: Conflict, sent: Container[tuple[int | None, Column]]
+) -> Iterator[Conflict]:
+    if conflict.winner != "sheet":
+        yield conflict
+        return
+    kept = [c for c in conflict.clashes if any((conflict.row, f) in sent for f in _both(c.column))]
+    lost = [clash for clash in conflict.clashes if clash not in kept]
+    if kept:
+        yield msgspec.structs.replace(conflict, clashes=tuple(kept))
+    if lost:
+        hint = "The store's value stays, as the change was left out."
+        yield msgspec.structs.replace(
+            conflict, clashes=tuple(lost), winner="store", suggestion=hint
+        )
+
+
+def _both(column: Column) -> frozenset[Column]:
+    return _CATEGORY if column in _CATEGORY else frozenset({column})
 
 
 def _part(
@@ -101,9 +136,20 @@ def _picked(changes: Sequence[Change], query: str) -> dict[int, frozenset[str]]:
     return picked
 
 
-def _known(given: Iterable[str] | str | None, known: Sequence[str], name: str) -> tuple[str, ...]:
-    values = (given,) if isinstance(given, str) else tuple(given or ())
-    for value in values:
+def _ids(given: Iterable[int] | int) -> list[int]:
+    try:
+        values = [given] if isinstance(given, int | str) else list(given)
+        return [index(value) for value in values]
+    except TypeError:
+        raise PlanError(
+            f"ids: {given!r} are no pets' ids", hint="Give whole numbers, such as ids=[1, 7]."
+        ) from None
+
+
+def _known(given: object, known: Sequence[str], name: str) -> tuple[str, ...]:
+    many = isinstance(given, Iterable) and not isinstance(given, str)
+    values = tuple(given) if many and isinstance(given, Iterable) else (given,)
+    for value in () if given is None else values:
         if value not in known:
             raise PlanError(
                 f"{name}: {value!r} cannot be selected by", hint=f"These can: {', '.join(known)}."
