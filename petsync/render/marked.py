@@ -24,10 +24,13 @@ _CUT = "..."
 
 def marked(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """Both texts in pieces, marked where they differ: by words, and inside a word that mostly
-    stays by characters. The pieces of a text are together the text.
+    stays by characters; whole where no word stays. The pieces of a text are together the text.
     """
     old, new = _words(before), _words(after)
     kept = _kept(old, new)
+    if not any(_is_word(old[i]) for i, _ in kept):
+        # Brackets and spaces alone that stay would only scatter the marks.
+        kept = []
     left: list[Piece] = []
     right: list[Piece] = []
     at = (0, 0)

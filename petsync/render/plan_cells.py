@@ -31,7 +31,7 @@ def page_row(record: Record) -> str:
     cells = (
         _cell("td", element("span", f"{symbol}{NAMES[kind]}", class_="ps-badge"), "ps-kind"),
         _cell("td", bdi(record.pet_id), "ps-id"),
-        _cell("th", bdi(record.name), "ps-name"),
+        _cell("th", bdi(record.name), "ps-name") if record.name else _cell("td", "", "ps-name"),
         _cell("td", what(record), "ps-what"),
         _cell("td", bdi(record.where), "ps-where"),
     )

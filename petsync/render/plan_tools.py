@@ -18,11 +18,10 @@ _STEPS = (("first", "First"), ("previous", "Previous"), ("next", "Next"), ("last
 
 
 def tools() -> str:
-    """The filters, and what they leave."""
-    reset = element("button", "Show all", type="button", id="reset", hidden="hidden")
+    """The filters."""
     return element(
         "form",
-        "".join([_kinds(), _fields(), _search(), reset]),
+        "".join([_kinds(), _fields(), _search()]),
         id="tools",
         class_="ps-tools",
         role="search",
@@ -51,9 +50,15 @@ def head() -> str:
 def pager(place: str) -> str:
     """The buttons that turn pages; the upper ones come with how many rows there are."""
     inner = "".join(_pager(place))
-    status = element("p", "", id="status", role="status") if place == "above" else ""
     nav = element("nav", inner, aria_label=f"Pages, {place} the rows", class_="ps-pages")
+    status = _status() if place == "above" else ""
     return element("div", status + nav, class_="ps-bar", hidden="hidden")
+
+
+def _status() -> str:
+    told = element("p", "", id="status", role="status")
+    reset = element("button", "Show all", type="button", id="reset", hidden="hidden")
+    return element("div", told + reset, class_="ps-status")
 
 
 def _kinds() -> str:

@@ -76,7 +76,7 @@ def records(plan: Plan) -> Iterator[Record]:
     """Every row of the plan, in the order of `KINDS`."""
     names = {change.pet_id: change.before.name for change in plan.updates}
     for conflict in plan.conflicts:
-        yield of_conflict(conflict, names.get(conflict.pet_id) or "")
+        yield of_conflict(conflict, names.get(conflict.pet_id) or _own_name(conflict))
     yield from map(of_blocked, plan.blocked)
     yield from map(of_change, plan.changes)
 
@@ -110,6 +110,11 @@ def of_conflict(conflict: Conflict, name: str = "") -> Record:
 def of_blocked(row: Blocked) -> Record:
     """The record of a blocked row."""
     return Record(KINDS.index("blocked"), "", "", _text(row.source), (), _text(row.problem))
+
+
+def _own_name(conflict: Conflict) -> str:
+    """What the store calls the pet, if that is a part of the conflict."""
+    return next((clash.store for clash in conflict.clashes if clash.column == "name"), "")
 
 
 def _said(conflict: Conflict) -> str:

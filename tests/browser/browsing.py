@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from render_samples import (
     ADD,
     BELLA,
@@ -28,6 +29,36 @@ from petsync.diff.change import Change
 from petsync.diff.guard import Refusal, Verdict
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage
+from petsync.render.html import plan_page
+
+
+class Opener:
+    """Opens documents in contexts of its own and keeps what they say, ask and load."""
+
+    def __init__(self, browser: Browser, folder: Path) -> None:
+        self.folder = folder
+        self.unrest: list[str] = []
+        self.contexts: list[BrowserContext] = []
+        self._browser = browser
+
+    def __call__(self, what: Plan | str, **options: object) -> Page:
+        """A plan's page, or any document, opened from a file."""
+        file = self.folder / f"{len(self.contexts)}.html"
+        file.write_text(what if isinstance(what, str) else plan_page(what), encoding="utf-8")
+        context = self._browser.new_context(**options)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: self.unrest.append(message.text))
+        page.on("pageerror", lambda error: self.unrest.append(str(error)))
+        page.on("dialog", lambda dialog: self.unrest.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: self._asked(request.url, file.as_uri()))
+        page.goto(file.as_uri())
+        return page
+
+    def _asked(self, url: str, own: str) -> None:
+        if url.partition("#")[0] != own:
+            self.unrest.append(f"request {url}")
+
 
 NAMES = ("Bella", "Rex", "Zoë", "小雪", "O'Malley", "Ænima")
 

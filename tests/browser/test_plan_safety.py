@@ -8,8 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 import pytest
-from browsing import chip, everything, plan_of, rows, said, status, together
-from conftest import Opener
+from browsing import Opener, chip, everything, plan_of, rows, said, status, together
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
 

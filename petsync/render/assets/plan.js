@@ -35,7 +35,8 @@
     return make("tr", `ps-${kind}`, { role: "row" },
       cell("ps-kind", badge),
       cell("ps-id", bdi(row[ID])),
-      make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME])),
+      row[NAME] ? make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME]))
+        : cell("ps-name"),
       cell("ps-what", ...what(row)),
       cell("ps-where", bdi(row[WHERE])));
   };
@@ -184,7 +185,10 @@
     const [old, come] = [wordsOf(before), wordsOf(after)];
     const [left, right] = [[], []];
     let [i, j] = [0, 0];
-    for (const [n, m] of [...keptOf(old, come), [old.length, come.length]]) {
+    const kept = keptOf(old, come);
+    // Brackets and spaces alone that stay would only scatter the marks.
+    if (!kept.some(([n]) => isWord(old[n]))) kept.length = 0;
+    for (const [n, m] of [...kept, [old.length, come.length]]) {
       const [gone, now] = inside(old.slice(i, n).join(""), come.slice(j, m).join(""));
       left.push(...gone, [old[n] || "", false]);
       right.push(...now, [come[m] || "", false]);
@@ -378,7 +382,7 @@
     if (page < 1 || page > pages() || page === state.page) return;
     state.page = page;
     showPage();
-    const top = one("status").parentElement;
+    const top = one("status").closest(".ps-bar");
     if (top.getBoundingClientRect().top < 0) top.scrollIntoView();
   };
 

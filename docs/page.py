@@ -1,0 +1,97 @@
+"""Draw docs/plan-light.png, plan-dark.png and plan-400px.png, a plan's page as Chromium shows it:
+`python docs/page.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from playwright.sync_api import Browser, sync_playwright
+
+from petsync.diff.compare import compare, unproved
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.profile import STANDARD
+from petsync.render.html import plan_page
+from petsync.samples import sample_data
+from petsync.sheets import read_sheet
+from petsync.table.base import Base
+from petsync.table.frame import frame_from_json
+
+__all__ = ["draw", "sample_plan"]
+
+_HERE = Path(__file__).parent
+_STORE = "https://shop.example/v2"
+_EXPORTED = datetime(2026, 11, 19, 16, 5, tzinfo=UTC)
+_PLANNED = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+_MEANWHILE: dict[int, dict[str, Any]] = {
+    1022: {"status": "available"},
+    1037: {"name": "Rosie-Bear"},
+    1050: {"status": "sold"},
+}
+"""What the store changed after the export, some of it what the shop's people changed too."""
+_PICTURES: dict[str, dict[str, Any]] = {
+    "plan-light": {"color_scheme": "light", "viewport": {"width": 1180, "height": 1330}},
+    "plan-dark": {"color_scheme": "dark", "viewport": {"width": 1180, "height": 1330}},
+    "plan-400px": {"color_scheme": "light", "viewport": {"width": 400, "height": 1640}},
+}
+
+
+def sample_plan() -> Plan:
+    """The plan for the workbook that the shop's people edited, and a store that changed
+    meanwhile.
+    """
+    exported = frame_from_json((sample_data() / "store.json").read_bytes())
+    base = Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat())
+    sheet = read_sheet(sample_data() / "catalogue_edited.xlsx")
+    sheet = dataclasses.replace(sheet, source="catalogue.xlsx", base=base)
+    snapshot = Snapshot(
+        frame=_changed(exported),
+        coverage=Coverage(STANDARD.statuses),
+        source=_STORE,
+        taken_at=_PLANNED,
+    )
+    found = dict.fromkeys(unproved(sheet.frame, snapshot.frame))
+    return compare(snapshot, sheet, found=found, created=_PLANNED.isoformat())
+
+
+def _changed(frame: pd.DataFrame) -> pd.DataFrame:
+    frame = frame.copy()
+    for number, values in _MEANWHILE.items():
+        for column, value in values.items():
+            frame.loc[frame["id"] == number, column] = value
+    return frame
+
+
+def draw(folder: Path) -> Iterator[Path]:
+    """Draw the pictures into a folder: conflicts and changes, which say most."""
+    page = folder / "plan.html"
+    page.write_text(plan_page(sample_plan()), encoding="utf-8")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+        for name, look in _PICTURES.items():
+            yield _drawn(chromium, page, folder / f"{name}.png", look)
+        chromium.close()
+
+
+def _drawn(chromium: Browser, page: Path, picture: Path, look: dict[str, Any]) -> Path:
+    context = chromium.new_context(**look)
+    tab = context.new_page()
+    tab.goto(f"{page.as_uri()}#kind=conflict,update")
+    tab.get_by_role("status").filter(has_text="Showing").wait_for()
+    tab.screenshot(path=picture)
+    context.close()
+    return picture
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as drawn_here:
+        for drawn in draw(Path(drawn_here)):
+            (_HERE / drawn.name).write_bytes(drawn.read_bytes())
