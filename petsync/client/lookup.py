@@ -26,8 +26,8 @@ Found = Pet | Unanswered | None
 
 _CONCURRENCY = 32
 _EVERY = 0.1
-_LOST_IN_A_ROW = 10
-_FAILED_IN_A_ROW = 50
+_IN_A_ROW = 2 * _CONCURRENCY
+"""So many failures without an answer between them: no worker got through, twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ async def look_up(
 
     Each id is asked for once, `concurrency` at a time. `on_progress` is called at the beginning,
     about ten times a second, and at the end. Raises what ends them all: AuthError, RedirectError,
-    TransportError for a service that cannot be reached or that breaks off ten times in a row, and
-    ServiceError or RateLimitedError where it refuses fifty times in a row. Nothing is under way
-    any more when it returns, raises or was cancelled.
+    TransportError for a service that cannot be reached; and TransportError, ServiceError or
+    RateLimitedError where 64 in a row failed so. Nothing is under way any more when it returns,
+    raises or was cancelled.
     """
     wanted = list(dict.fromkeys(ids))
     run = _Run(api, wanted, on_progress)
@@ -118,8 +118,9 @@ def _most_in_a_row(error: ApiError) -> int:
     A refused connection was tried again for seconds already, so the service is gone; an answer
     about the one pet, however wrong, shows that it is there.
     """
-    if isinstance(error, TransportError):
-        return _LOST_IN_A_ROW if error.may_have_happened else 1
     if isinstance(error, AuthError | RedirectError):
         return 1
-    return _FAILED_IN_A_ROW if isinstance(error, ServiceError | RateLimitedError) else 0
+    if isinstance(error, TransportError) and not error.may_have_happened:
+        return 1
+    failed = isinstance(error, TransportError | ServiceError | RateLimitedError)
+    return _IN_A_ROW if failed else 0
