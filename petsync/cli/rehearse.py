@@ -90,7 +90,8 @@ def command(
     plan that was applied before, 7 if it was interrupted.
     """
     is_plan = source.suffix.lower() == ".json"
-    _check(source, output, keep, page, has_seed=seed is not None, has_faults=bool(faults))
+    _check_files(source, output, keep, page)
+    _check_faults(faults, seed)
     if is_plan and asked:
         raise click.UsageError("A saved plan is rehearsed as it is; these options are for a SHEET.")
     options: dict[str, Any] = {
@@ -170,16 +171,8 @@ def _save_page(rehearsal: Rehearsal, path: Path) -> None:
     atomic.replace(path, page(rehearsal_html(rehearsal, limit=None), title).encode())
 
 
-def _check(
-    source: Path,
-    output: Path | None,
-    keep: Path | None,
-    page: Path | None,
-    *,
-    has_seed: bool,
-    has_faults: bool,
-) -> None:
-    """Raise UsageError, before anything is asked, for options that cannot be."""
+def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:
+    """Raise UsageError, before anything is asked, where a file could not be left behind."""
     written = [path for path in (output, keep, page) if path is not None]
     for path in written:
         keep_apart(path, source)
@@ -190,5 +183,16 @@ def _check(
         raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
-    if has_seed and not has_faults:
+    if keep is not None and keep.exists():
+        raise click.UsageError(f"--keep {keep}: there is a file already; name a new one.")
+
+
+def _check_faults(faults: str, seed: int | None) -> None:
+    """Raise, before anything is asked, for faults that cannot be."""
+    if seed is not None and not faults:
         raise click.UsageError("--seed decides which answers --faults breaks: give that too.")
+    if faults:
+        # The sandbox is loaded when a copy is made.
+        from petsync.sandbox.faults import parse
+
+        parse(faults if seed is None else f"{faults},seed={seed}")

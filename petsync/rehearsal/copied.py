@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +10,6 @@ import pandas as pd
 from petsync.diff.compare import unproved
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot, Unanswered
-from petsync.errors import ApiError, NotFoundError
 from petsync.model import Pet
 from petsync.store import Store
 from petsync.table.frame import frame_from_pets, pets_from_frame
@@ -50,25 +47,12 @@ def copied(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) ->
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
     if sheet is not None:
         named.update(unproved(sheet.frame, snapshot.frame))
-    answers = _looked_up(store, sorted(named - listed))
+    answers = store.look_up(sorted(named - listed)).values()
     return Copied(
         snapshot,
         tuple(answer for answer in answers if isinstance(answer, Pet)),
         tuple(answer for answer in answers if isinstance(answer, Unanswered)),
     )
-
-
-def _looked_up(store: Store, ids: Iterable[int]) -> list[Pet | Unanswered | None]:
-    def one(pet_id: int) -> Pet | Unanswered | None:
-        try:
-            return store.api.get_pet_by_id(pet_id)
-        except NotFoundError:
-            return None
-        except ApiError as error:
-            return Unanswered(str(pet_id), error.message)
-
-    with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(one, ids))
 
 
 def _id(pet: Pet) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from petsync.diff.rehearsal import Left, Rehearsal, Why
+from petsync.diff.rehearsal import Broken, Left, Rehearsal, Why
 from petsync.diff.report import OUTCOMES
 from petsync.render import words
 from petsync.render.digest import Listing, first
@@ -64,7 +64,8 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     yield "sheet", f"{visible(plan.source)} ({words.count(plan.rows, 'row')})"
     yield "tried", f"on the copy, on this machine (profile {visible(rehearsal.profile)})"
     if rehearsal.broken is not None:
-        yield "faults", _broken(rehearsal)
+        yield "faults", visible(rehearsal.broken.faults)
+        yield "broken", _hits(rehearsal.broken)
 
 
 def rehearsal_summary(rehearsal: Rehearsal) -> str:
@@ -158,13 +159,11 @@ def _end(rehearsal: Rehearsal) -> str:
     return "A second plan would " + ("be empty." if again.in_sync else "send nothing more.")
 
 
-def _broken(rehearsal: Rehearsal) -> str:
-    broken = rehearsal.broken
-    assert broken is not None
+def _hits(broken: Broken) -> str:
     hit = sum(broken.hits.values())
-    kinds = ", ".join(f"{kind}: {words.number(n)}" for kind, n in broken.hits.items())
-    of = f"{words.number(hit)} of {words.count(broken.requests, 'request')} broken"
-    return f"{visible(broken.faults)}; {of}{f' ({kinds})' if kinds else ''}"
+    kinds = ", ".join(f"{words.number(n)} {kind}" for kind, n in broken.hits.items())
+    of = f"{words.number(hit)} of {words.count(broken.requests, 'request')}"
+    return f"{of}: {kinds}" if kinds else of
 
 
 def _pet(pet_id: object, name: object) -> str:

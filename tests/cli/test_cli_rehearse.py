@@ -1,0 +1,204 @@
+"""petsync rehearse: a plan applied to a copy of the store."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import BIG, READING, Shell, process, to
+
+from petsync import read_sheet
+from petsync.sandbox import Sandbox
+
+CHANGED = f"id,name,status\n1,Max,available\n,New,sold\n{BIG},Sean,sold\n2,Mia,available\n"
+
+
+def _sheet(text: str = CHANGED, name: str = "pets.csv") -> Path:
+    path = Path(name)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_a_sheet_that_would_end_in_sync(shell: Shell, box: Sandbox) -> None:
+    """What would come of it is shown in 80 columns, and nothing but reading reaches the store."""
+    before = box.pets()
+    done = shell("rehearse", _sheet(), *to(box))
+    assert done.code == 0
+    assert "nothing was sent to the store" in done.out
+    assert "3 applied, 1 skipped. A second plan would be empty." in done.out
+    assert "1 new pet, with the ids that the copy gave" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert done.err == ""
+    assert box.pets() == before
+    assert set(box.requests) <= READING
+    assert not Path(".petsync").exists()
+
+
+def test_a_saved_plan_can_still_be_applied(shell: Shell, box: Sandbox) -> None:
+    """Rehearsing uses no plan up; one that was applied is refused with 5."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    assert shell("rehearse", "plan.json", *to(box)).code == 0
+    assert shell("rehearse", "plan.json", *to(box)).code == 0
+    assert shell("apply", "plan.json", *to(box), "--yes").code == 0
+    again = shell("rehearse", "plan.json", *to(box))
+    assert again.code == 5
+    assert "applied already" in again.err
+
+
+def test_a_saved_plan_without_its_sheet(shell: Shell, box: Sandbox) -> None:
+    """A plan whose sheet was changed is rehearsed, and no second plan is claimed."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    _sheet(CHANGED + "5,Tim,sold\n")
+    done = shell("rehearse", "plan.json", *to(box))
+    assert done.code == 0
+    assert "There is none: the sheet that the plan was made from is gone" in done.out
+    assert "The copy is as the plan says." in done.out
+
+
+def test_json_for_machines(shell: Shell, box: Sandbox) -> None:
+    """--json is one document: outcomes, the store by status, results, and the second plan."""
+    done = shell("rehearse", _sheet("name,status,action\nNew,sold,add\n"), *to(box), "--json")
+    assert done.code == 2
+    said = done.json
+    assert (said["ok"], said["exit_code"], said["store"]) == (False, 2, box.url)
+    assert said["counts"]["applied"] == 1
+    assert said["pets"] == {"before": 6, "after": 7}
+    assert said["statuses"]["sold"]["added"] == 1
+    assert said["results"][0]["assigned_id"] == 6
+    assert said["unexpected"] == []
+    assert [left["why"] for left in said["again"]["left"]] == ["each-time"]
+    assert (said["faults"], said["refusals"], said["stopped"]) == (None, [], "")
+
+
+def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
+    """A pet that could not be changed is in `unexpected`, its id exact, a new one's null."""
+    rows = f"id,name,status\n{BIG},Sean,sold\n,New,sold\n"
+    faults = "drop_before=1,only=updatePetWithForm+addPet"
+    said = shell("rehearse", _sheet(rows), *to(box), "--faults", faults, "--json").json
+    assert said["exit_code"] == 3
+    assert [row["id"] for row in said["unexpected"]] == [None, BIG]
+    assert said["unexpected"][1]["column"] == "name"
+    assert said["faults"]["hits"]["drop_before"] == said["faults"]["requests"] > 2
+
+
+def test_how_the_store_would_look(shell: Shell, box: Sandbox) -> None:
+    """-o writes the pets as they would be, without a base: it is no export of the store."""
+    done = shell("rehearse", _sheet(), *to(box), "-o", "after.csv")
+    assert "How the store would look is in after.csv." in done.err
+    sheet = read_sheet("after.csv")
+    assert sheet.base is None
+    assert not Path("after.csv.petsync-base").exists()
+    names = dict(zip(sheet.frame["id"], sheet.frame["name"], strict=True))
+    assert (names[1], names[2], names[BIG]) == ("Max", "Mia", "Sean")
+    assert len(names) == 7
+
+
+def test_report_as_a_page(shell: Shell, box: Sandbox) -> None:
+    """--report writes what is shown as one page of HTML, escaped."""
+    done = shell("rehearse", _sheet("id,name\n1,<b>Max</b>\n"), *to(box), "--report", "r.html")
+    assert done.code == 0
+    page = Path("r.html").read_text("utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "nothing was sent to the store" in page
+    assert "<b>" not in page
+
+
+def test_the_copy_is_kept_and_served(shell: Shell, box: Sandbox) -> None:
+    """--keep leaves a file that a sandbox opens, and never takes one that is there."""
+    done = shell("rehearse", _sheet(), *to(box), "--keep", "copy.db")
+    assert "petsync serve --no-auth --db copy.db" in done.err
+    with Sandbox(db="copy.db", auth=False) as kept:
+        assert "Max" in {pet.name for pet in kept.pets()}
+    assert shell("rehearse", _sheet(), *to(box), "--keep", "copy.db").code == 64
+
+
+def test_a_refused_plan(shell: Shell, box: Sandbox) -> None:
+    """A plan over a limit is rehearsed all the same: the refusal stands first, the code is 4."""
+    done = shell("rehearse", _sheet("id,name\n1,Rex\n"), *to(box), "--delete-missing")
+    assert done.code == 4
+    place = done.out.index("The guard refuses this plan")
+    assert place < done.out.index("What would become of the rows")
+    assert "--max-delete 5" in done.out
+    assert "5 applied" in done.out
+    assert len(box.pets()) == 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ("id,name,action\n99,Rex,update\n", 5),
+        ("id,name\nx,Rex\n1,Max\n", 3),
+        ("id,name\n1,Rex\n", 0),
+    ],
+)
+def test_exit_codes(shell: Shell, box: Sandbox, rows: str, code: int) -> None:
+    """5 for conflicts, 3 for rows that errors block, 0 where nothing is to be done."""
+    assert shell("rehearse", _sheet(rows), *to(box)).code == code
+
+
+def test_options_that_cannot_be(shell: Shell, box: Sandbox) -> None:
+    """What makes no sense is a usage error, before the store is asked for anything."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    asked = box.requests.total()
+    for options in (
+        ["plan.json", "--delete-missing"],
+        ["pets.csv", "--seed", "3"],
+        ["pets.csv", "--faults", "latnecy=1"],
+        ["pets.csv", "-o", "pets.csv"],
+        ["pets.csv", "-o", "after.docx"],
+        ["pets.csv", "--report", "r.pdf"],
+        ["pets.csv", "-o", "r.html", "--report", "r.html"],
+        ["pets.csv", "--keep", "nowhere/copy.db"],
+        ["pets.csv", "--concurrency", "0"],
+    ):
+        assert shell("rehearse", *options, *to(box)).code == 64, options
+    assert box.requests.total() == asked
+
+
+def test_a_plan_of_another_store(shell: Shell, box: Sandbox) -> None:
+    """A plan is rehearsed for the store that it was made for."""
+    shell("plan", _sheet(), *to(box), "-o", "plan.json")
+    with Sandbox(auth=False) as other:
+        done = shell("rehearse", "plan.json", *to(other))
+    assert done.code == 1
+    assert box.url in done.err
+
+
+def test_no_token_is_told(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the store's token nor the copy's is in what is shown, even with -vv."""
+    token = guarded.token()
+    monkeypatch.setenv("PETSYNC_TOKEN", token)
+    done = shell("rehearse", _sheet(), *to(guarded), "-vv", "--faults", "429=0.3,retry_after=0")
+    assert done.code == 0
+    assert token not in done.out + done.err
+    assert "Bearer" not in done.out + done.err
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_leaves_nothing(shell: Shell, box: Sandbox, tmp_path: Path, sign: int) -> None:
+    """Ctrl-C in the middle ends it with 7: no process, no temporary folder, no half copy, and the
+    store as it was.
+    """
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    _sheet("id,name,status\n" + "".join(f",Pet {n},sold\n" for n in range(100)))
+    args = ["rehearse", "pets.csv", *to(box), "--faults", "latency=0.3", "--concurrency", "1"]
+    env: dict[str, Any] = {"TMPDIR": str(folder)}
+    with process(*args, "--keep", "copy.db", env=env) as running:
+        while not list(folder.glob("petsync-rehearsal-*/runs/*")):
+            assert running.poll() is None
+            time.sleep(0.02)
+        time.sleep(0.3)
+        running.send_signal(sign)
+        out, err = running.communicate(timeout=30)
+    assert running.returncode == 7
+    assert "the rehearsal was interrupted" in err
+    assert "Traceback" not in err
+    assert out == ""
+    assert not list(folder.iterdir())
+    assert not list(Path().glob("copy.db*"))
+    assert len(box.pets()) == 6
+    assert set(box.requests) <= READING
