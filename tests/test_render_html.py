@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections import Counter
+from hashlib import sha256
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from render_samples import (
+    ADD,
     BELLA,
+    BLOCKED,
+    CLASHING,
+    CONFLICT,
     HOSTILE,
+    OVER,
+    SILENT,
     UPDATE,
     finding,
     hostile_plan,
@@ -24,11 +36,14 @@ from render_samples import (
     small_snapshot,
 )
 
+from petsync.diff.guard import Refusal, Verdict
+from petsync.diff.snapshot import Coverage
 from petsync.model import Tag
-from petsync.render.html import plan_html, report_html, sheet_html, snapshot_html
+from petsync.render.html import plan_html, plan_page, report_html, sheet_html, snapshot_html
+from petsync.render.marked import marked
 from petsync.render.page import page
 
-VOID = {"br", "meta"}
+VOID = {"br", "input", "meta"}
 ATTRIBUTES = {"class", "scope", "open", "role", "aria-hidden"}
 
 
@@ -58,7 +73,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
+        if not {"style", "script"} & set(self.open):
             self.text += data
 
 
@@ -190,3 +205,135 @@ def test_a_page_stands_alone(title: str) -> None:
     assert "href" not in reader.attributes
     assert not re.search(r"url\(|@import", whole)
     assert reader.text.count(title) == 2
+
+
+def _data(html: str) -> dict[str, Any]:
+    """What a page's script is given."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def test_a_plans_page_holds_every_row() -> None:
+    """The page carries each change, conflict and blocked row once, and shows the first of each."""
+    plan = plan_with(*large_plan(500).changes, ADD, conflicts=(CONFLICT,) * 30, blocked=(BLOCKED,))
+    html = plan_page(plan)
+    kinds = Counter(row[0] for row in _data(html)["rows"])
+    assert [kinds[n] for n in range(5)] == [30, 1, 1, 500, 0]
+    shown = Counter(re.findall(r'<tr (?:id="[^"]*" )?class="ps-(\w+)" role="row">', html))
+    assert shown == {"conflict": 20, "blocked": 1, "add": 1, "update": 20}
+    assert "42 of 532" in Reader(html).text
+
+
+def test_a_plans_page_says_what_stands_in_the_way() -> None:
+    """Refusals with their way out, questions without an answer and a plan's part come first."""
+    sentinel = Refusal("sentinel", "pet 1 is not in the store")
+    plan = plan_with(
+        UPDATE,
+        verdict=Verdict((OVER, sentinel)),
+        coverage=Coverage(("available",), (SILENT,)),
+        left_out=3,
+    )
+    for html in (plan_page(plan), plan_html(plan)):
+        text = Reader(html).text
+        top = text[: text.index("Bela")]
+        assert "lets through (1 of 1,200 pets). --max-delete 2 would let it pass." in top
+        assert "Pet 1 is not in the store. No option lets it pass." in top
+        assert "Status sold: findPetsByStatus: the service answered 503." in top
+        assert re.search(r"3 .*left out", top)
+        assert "<code>--max-delete 2</code>" in html
+
+
+def test_clashes_stand_side_by_side() -> None:
+    """A clash shows what the export, the sheet and the store say, and whose value it will be."""
+    for winner, tag in (("store", "stays"), ("sheet", "is sent")):
+        plan = plan_with(conflicts=(replace(CLASHING, winner=winner),))
+        for html in (plan_page(plan), plan_html(plan)):
+            row = re.search(r'<tr><th scope="row">name</th>(.*?)</tr>', html)
+            assert row is not None
+            assert re.findall(r"<bdi>(\w+)</bdi>", row[1]) == ["Bella", "Bela", "Bellina"]
+            assert re.findall(r'class="ps-wins"><bdi>(\w+)', row[1]) == [
+                "Bellina" if winner == "store" else "Bela"
+            ]
+            assert f'<span class="ps-tag">{tag}</span>' in html
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "</script>", "<!--<script>", "\u2028\u2029&amp;"])
+def test_nothing_ends_a_pages_data_early(name: str) -> None:
+    """Whatever things are called, the data holds no character that markup is made of, and reads
+    back as it was written.
+    """
+    html = plan_page(hostile_plan(name))
+    reader = Reader(html)
+    assert reader.tags["script"] == 2
+    assert not reader.tags.keys() & {"img", "b", "iframe", "svg"}
+    found = re.search(r'id="data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    assert not set("<>&\u2028\u2029") & set(found[1])
+    assert len(_data(html)["rows"]) == 8
+
+
+def test_a_page_allows_itself_alone() -> None:
+    """The policy's hashes are those of the page's own styles and script, and of nothing else."""
+    html = plan_page(small_plan())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        texts = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        hashes = {base64.b64encode(sha256(text.encode()).digest()).decode() for text in texts}
+        allowed = re.search(rf"{rule} ([^;]*)", policy[1])
+        assert allowed is not None
+        assert {f"'sha256-{each}'" for each in hashes} == set(allowed[1].split())
+    assert "unsafe" not in policy[1]
+    assert "default-src 'none'" in policy[1]
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert script is not None
+    assert not re.search(r"innerHTML|insertAdjacent|document\.write|eval\(|fetch|import", script[1])
+
+
+def test_long_values_show_where_they_differ() -> None:
+    """Of two texts of thousands of characters the page shows the place at which they differ."""
+    long = "word " * 1_000
+    after = replace(BELLA, name=f"{long}new{long}")
+    change = replace(UPDATE, before=replace(BELLA, name=long + long), after=after, fields=("name",))
+    (row,) = _data(plan_page(plan_with(change)))["rows"]
+    ((_, old, new),) = row[4]
+    assert "new" in new
+    assert "new" not in old
+    assert max(len(old), len(new)) <= 500
+
+
+TEXTS = st.text(st.sampled_from("abcB e\u0301é小👩‍-, 12_"), max_size=20)
+
+
+@given(TEXTS, TEXTS)
+def test_marks_lose_nothing(before: str, after: str) -> None:
+    """The pieces of a text are the text; what is not marked is the same on both sides."""
+    old, new = marked(before, after)
+    assert "".join(text for text, _ in old) == before
+    assert "".join(text for text, _ in new) == after
+    same = ["".join(text for text, is_marked in side if not is_marked) for side in (old, new)]
+    assert same[0] == same[1]
+    assert (before == after) == (not any(is_marked for _, is_marked in [*old, *new]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left", "right"),
+    [
+        ("Bella", "Bela", "Bel[l]a", "Bela"),
+        ("available", "sold", "[available]", "[sold]"),
+        ("Old Oreo", "Old Oreo II", "Old Oreo", "Old Oreo[ II]"),
+        ("Dogs (1)", "Cats (2)", "[Dogs (1)]", "[Cats (2)]"),
+        ("one two three", "one 2 three", "one [two] three", "one [2] three"),
+        ("Zoé", "Zoe\u0301", "Zo[é]", "Zo[e\u0301]"),
+        ("", "new", "", "[new]"),
+    ],
+)
+def test_marks_are_where_people_look(before: str, after: str, left: str, right: str) -> None:
+    """Words that change are marked whole, letters in a word that mostly stays, accents with their
+    letters; all of a text of which no word stays.
+    """
+    sides = marked(before, after)
+    told = ["".join(f"[{text}]" if on else text for text, on in side) for side in sides]
+    assert told == [left, right]
