@@ -5,14 +5,20 @@ tests/test_docs.py fails where a page is not as this would write it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from petsync.diff.plan import FORMAT, Plan
 from petsync.sheets.rules import KINDS, Rule
 
-__all__ = ["FINDINGS", "findings_page", "main"]
+__all__ = ["FINDINGS", "SCHEMA", "findings_page", "main", "plan_schema"]
 
 FINDINGS = Path(__file__).parent / "findings.md"
+SCHEMA = Path(__file__).parent / "plan.schema.json"
 
 _HEAD = """\
 <!-- Made by docs/make.py from petsync/sheets/rules/. -->
@@ -43,6 +49,46 @@ def findings_page() -> str:
 def main() -> None:
     """Write every page."""
     FINDINGS.write_text(findings_page(), encoding="utf-8")
+    SCHEMA.write_text(plan_schema(), encoding="utf-8")
+
+
+def plan_schema() -> str:
+    """The JSON Schema of a saved plan, from the types that it is made of."""
+    types = msgspec.json.schema(Plan)["$defs"]
+    # What is written has every field, and what has another one is no plan of this format.
+    for name, type_ in types.items():
+        fields: dict[str, Any] = type_["properties"]
+        types[name] = _closed(
+            {each: _without_defaults(field) for each, field in fields.items()},
+            title=name,
+        )
+    types["Plan"]["properties"]["format"] = {"const": FORMAT}
+    fingerprint = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_closed(
+            {"fingerprint": fingerprint, "plan": {"$ref": "#/$defs/Plan"}},
+            title="A saved plan of petsync",
+            description="Made by docs/make.py; docs/plan-format.md explains it.",
+        ),
+        "$defs": types,
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _closed(fields: dict[str, Any], **about: str) -> dict[str, Any]:
+    """An object that has these fields, all of them and no other."""
+    return {
+        **about,
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+
+
+def _without_defaults(field: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in field.items() if key != "default"}
 
 
 def _index() -> Iterator[str]:

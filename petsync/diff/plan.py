@@ -195,11 +195,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def from_json(cls, body: bytes, where: str = "the plan") -> Plan:
         """The plan of `to_json`. Raises PlanError where it is none, or was changed since."""
         try:
+            # First the format alone: of another one, the rest need not be as this one has it.
+            found = msgspec.json.decode(body, type=_Numbered).plan.format
+            if found != FORMAT:
+                raise _of_another(found, where)
             saved = msgspec.json.decode(body, type=_Saved)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise PlanError(f"{where} is no plan of petsync: {error}") from None
-        if saved.plan.format != FORMAT:
-            raise PlanError(f"{where} has format {saved.plan.format}; this petsync reads {FORMAT}")
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(
                 f"{where} was changed after it was made: its fingerprint does not fit",
@@ -212,6 +214,24 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+class _Format(msgspec.Struct, frozen=True):
+    format: int
+
+
+class _Numbered(msgspec.Struct, frozen=True):
+    plan: _Format
+
+
+def _of_another(found: int, where: str) -> PlanError:
+    older = found < FORMAT
+    return PlanError(
+        f"{where} has format {found}, of {'an older' if older else 'a newer'} petsync; this one "
+        f"reads {FORMAT}",
+        hint="Make the plan again from its sheet"
+        + ("." if older else ", or apply it with the petsync that made it."),
+    )
 
 
 class _Saved(msgspec.Struct, frozen=True):

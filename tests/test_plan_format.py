@@ -1,0 +1,135 @@
+"""The saved plan's format: as its page and its schema say, and no other one is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from render_samples import CLASHING, HOSTILE, SILENT, UPDATE, hostile_plan, replace, small_plan
+
+from petsync.diff.plan import FORMAT, Plan
+from petsync.diff.snapshot import Coverage
+from petsync.errors import PlanError
+from petsync.model import Category, Pet, Tag
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "plan-format.md").read_text("utf-8")
+SCHEMA: dict[str, Any] = json.loads((DOCS / "plan.schema.json").read_text("utf-8"))
+FULL = Pet(
+    id=2**63 - 1,
+    name="Ada",
+    category=Category(1, "Dogs", {"x": 1}),
+    tags=(Tag(None, "shy"), Tag(2, "calm", {"y": None})),
+    photo_urls=("/1", "/2"),
+    extra={"chip": [1, 2]},
+)
+
+
+def full_plan() -> Plan:
+    """A plan that uses every type."""
+    return replace(
+        small_plan(),
+        changes=(*small_plan().changes, replace(UPDATE, before=FULL)),
+        conflicts=(*small_plan().conflicts, CLASHING),
+        coverage=Coverage(("available",), (SILENT,)),
+        recognised={3: 7},
+        older=(5,),
+        sentinels=(FULL,),
+    )
+
+
+def test_the_schema_is_up_to_date() -> None:
+    """plan.schema.json is what docs/make.py writes from the types."""
+    make = runpy.run_path(str(DOCS / "make.py"))
+    made = make["plan_schema"]()
+    assert (DOCS / "plan.schema.json").read_text("utf-8") == made, "run: python docs/make.py"
+    assert SCHEMA["$defs"]["Plan"]["properties"]["format"] == {"const": FORMAT}
+
+
+@pytest.mark.parametrize("plan", [full_plan(), *map(hostile_plan, HOSTILE)])
+def test_a_plan_is_as_the_schema_says(plan: Plan) -> None:
+    """What is saved validates against the schema, whatever things are called."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(plan.to_json()))
+
+
+def _spoilt(path: list[Any], value: object) -> dict[str, Any]:
+    saved: dict[str, Any] = json.loads(full_plan().to_json())
+    place: Any = saved
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return saved
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["plan", "format"], 2),
+        (["plan", "rows"], "many"),
+        (["plan", "more"], 1),
+        (["plan", "changes", 0, "kind"], "replace"),
+        (["plan", "changes", 0, "after", "colour"], "red"),
+        (["plan", "conflicts", 0, "winner"], "me"),
+        (["fingerprint"], "abc"),
+    ],
+)
+def test_the_schema_refuses(path: list[Any], value: object) -> None:
+    """A field of another type, a field too many, an unknown word: no plan of this format."""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(_spoilt(path, value), SCHEMA)
+
+
+def test_the_page_names_every_field() -> None:
+    """plan-format.md has a table for each type, with its fields in their order and no other."""
+    tables = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
+    for name, type_ in SCHEMA["$defs"].items():
+        told = re.findall(r"^\| `([^`]+)` \|", tables[name], re.MULTILINE)
+        assert set(told) == set(type_["properties"]), name
+
+
+def test_the_file_has_the_order_of_the_page() -> None:
+    """The fields of a plan stand in the file in the order in which the page names them."""
+    table = PAGE.partition("\n## Plan\n")[2].partition("\n## ")[0]
+    told = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert list(json.loads(full_plan().to_json())["plan"]) == told
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_anybody_can_compute_the_fingerprint(name: str) -> None:
+    """The page's recipe gives the fingerprint of any plan, with the standard library alone."""
+    saved = json.loads(hostile_plan(name).to_json())
+    body = json.dumps(saved["plan"], separators=(",", ":"), ensure_ascii=False)
+    assert hashlib.sha256(body.encode()).hexdigest() == saved["fingerprint"]
+
+
+def test_the_pages_code_runs() -> None:
+    """The Python on the page is right as it stands there."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    exec(code, {})
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "an older"), (2, "an older"), (4, "a newer"), (99, "a newer")]
+)
+def test_another_format_is_refused(number: int, said: str) -> None:
+    """A plan of an older or newer petsync is known by its number, however the rest looks."""
+    of_its_own = {"format": number, "verdict": {"refusals": ["as text"]}, "changes": {}}
+    body = msgspec.json.encode({"fingerprint": "", "plan": of_its_own})
+    with pytest.raises(PlanError, match=rf"has format {number}, of {said} petsync") as caught:
+        Plan.from_json(body, "plan.json")
+    assert "again" in caught.value.hint
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"plan": {}}', b'{"plan": {"format": "3"}}'])
+def test_what_is_no_plan_is_said_to_be_none(body: bytes) -> None:
+    """A file of something else is refused by name."""
+    with pytest.raises(PlanError, match=r"plan\.json is no plan of petsync"):
+        Plan.from_json(body, "plan.json")
