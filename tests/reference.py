@@ -7,6 +7,7 @@ none of the code that compares or merges.
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,40 +58,34 @@ class UnknownCategoryError(Exception):
     """A category of which only an id is given, and the store does not know it."""
 
 
-@dataclass
 class Words:
     """The tags and categories that the listed pets use."""
 
-    pets: Sequence[Pet]
-
-    def _most_used(self, things: Iterable[Any]) -> Any:
-        things = list(things)
-        best = None
-        for thing in once(things):
-            rank = (-things.count(thing), thing.id is None, thing.id or 0, thing.name or "")
-            if best is None or rank < best[0]:
-                best = (rank, thing)
-        return best[1] if best else None
+    def __init__(self, pets: Iterable[Pet]) -> None:
+        self.tags: Counter[Tag] = Counter()
+        self.categories: Counter[Category] = Counter()
+        for pet in pets:
+            self.tags.update(pet.tags)
+            self.categories.update([pet.category] if pet.category else [])
 
     def tag(self, said: Tag, pet: Pet) -> Tag:
         """The tag that is meant: the pet's, else the store's, else what is said."""
         if said.id is not None and said.name:
             return said
-        every = [tag for other in self.pets for tag in other.tags]
-        for known in (list(pet.tags), every):
+        for known in (Counter(pet.tags), self.tags):
             if said.id is None:
                 like = [tag for tag in known if tag.name and plain(tag.name) == plain(said.name)]
             else:
                 like = [tag for tag in known if tag.id == said.id and tag.name]
             if like:
-                return self._most_used(like)
+                return most_used(like, known)
         return said
 
     def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
         """The category that is meant by a name, a number or both."""
-        used = [other.category for other in self.pets if other.category]
         if name is not None and not plain(name):
             return None
+        used = self.categories
         named = [c for c in used if name and plain(c.name) == plain(name)]
         numbered = [c for c in used if number is not None and c.id == number and c.name]
         if name is None:
@@ -99,7 +94,7 @@ class Words:
                 return own
             if not numbered:
                 raise UnknownCategoryError
-            return self._most_used(numbered)
+            return most_used(numbered, used)
         if number is not None and any(c.id == number for c in named):
             return Category(number, name)
         if number is not None and not named and not numbered:
@@ -107,7 +102,12 @@ class Words:
         own = pet.category
         if number is None and own and plain(own.name) == plain(name):
             return own
-        return self._most_used(named) if named else Category(None, name)
+        return most_used(named, used) if named else Category(None, name)
+
+
+def most_used(things: list[Any], counts: Counter[Any]) -> Any:
+    """The most frequent thing; among equals the one with the lowest id, and one without last."""
+    return min(things, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or ""))
 
 
 def merged_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
@@ -141,6 +141,7 @@ def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
     else:
         return CLASH
     result = [url for url in first if url not in base or url in other]
+    own = [url for url in first if url not in base and url not in other]
     for place, url in enumerate(other):
         if url in base or url in result:
             continue
@@ -148,7 +149,7 @@ def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
         for before in other[:place]:
             if before in result:
                 behind = result.index(before) + 1
-        while behind < len(result) and result[behind] in first and result[behind] not in base:
+        while behind < len(result) and result[behind] in own:
             behind += 1
         result.insert(behind, url)
     return result
@@ -195,7 +196,7 @@ class Reference:
     blocked_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        self.words = Words(list(self.listed.values()))
+        self.words = Words(self.listed.values())
         self.exported = self.base or {}
 
     def plan(self, lines: Mapping[int, Line]) -> Expected:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace as but
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from reference import UNITS, agree, compared
-from triples import Triple, row_of, triples
+from triples import Triple, row_of, triple_of, triples
 
 from petsync.diff.plan import Plan
 from petsync.model import Pet, Tag
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
-thorough = settings(max_examples=250, phases=SHORT)
-brief = settings(max_examples=100, phases=SHORT)
+brief = settings(max_examples=70, phases=SHORT)
+
+
+def always(law: Callable[[Triple], None]) -> Callable[[], None]:
+    """The law as a test: on many small triples, and on catalogues of a thousand pets, with and
+    without their export, in which rows are looked at by whole columns.
+    """
+    tested: Callable[[], None] = given(triple=triples())(law)
+    for triple in CATALOGUES:
+        tested = example(triple=triple)(tested)
+    return brief(tested)
+
+
+CATALOGUES = [triple_of(1000, Random(n), based=bool(n), strangers=30) for n in (0, 1)]
 
 
 def said_of(pet: Pet | None) -> Any:
@@ -47,8 +61,7 @@ def everything(triple: Triple) -> dict[int, Pet]:
     return {**triple.listed, **triple.elsewhere}
 
 
-@thorough
-@given(triples())
+@always
 def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
     """Every change, conflict and count is what a plain loop over the documentation says."""
     plan, expected = triple.plan(), triple.expected()
@@ -72,8 +85,7 @@ def test_the_plan_is_the_reference_merge(triple: Triple) -> None:
     assert set(plan.recognised) == set(expected.recognised)
 
 
-@thorough
-@given(triples())
+@always
 def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
     """Once a plan was carried out, the same sheet asks for nothing more: conflicts stay."""
     # An add without an id is always one more pet, and `add` says so.
@@ -82,18 +94,18 @@ def test_a_second_plan_has_nothing_left_to_change(triple: Triple) -> None:
         for row, line in triple.lines.items()
         if line.get("id") is not None or line["action"] != "add"
     }
-    triple = but(triple, lines=numbered)
+    # A category's number that the store did not know may be one that another row brings.
+    unsure = {each.row for each in triple.plan().conflicts if each.rule == "no-category-name"}
+    sure = {row: line for row, line in numbered.items() if row not in unsure}
+    triple = but(triple, lines=sure)
     plan = triple.plan()
-    # A category's number that the store did not know may be one that another row brought.
-    assume(all(conflict.rule != "no-category-name" for conflict in plan.conflicts))
     after = triple.after(plan)
     again = after.plan()
     assert again.changes == ()
     assert again.pets == len(after.listed)
 
 
-@thorough
-@given(triples())
+@always
 def test_a_plan_changes_what_it_says_and_nothing_else(triple: Triple) -> None:
     """An update's fields are just those in which the pet differs; what is not among them stays to
     the letter; each pet is changed once.
@@ -115,8 +127,7 @@ def test_a_plan_changes_what_it_says_and_nothing_else(triple: Triple) -> None:
         assert delete.before == store[delete.before.id or 0]
 
 
-@thorough
-@given(triples())
+@always
 def test_no_pet_is_deleted_that_is_not_proved_missing(triple: Triple) -> None:
     """Only pets whose status was asked for and answered, which no row names, and which the export
     had just so; and none at all unless it is asked for.
@@ -136,8 +147,7 @@ def test_no_pet_is_deleted_that_is_not_proved_missing(triple: Triple) -> None:
     assert {d.before.id for d in triple.plan(delete_missing=False).deletes} <= asked
 
 
-@brief
-@given(triples())
+@always
 def test_blank_cells_and_missing_columns_change_nothing(triple: Triple) -> None:
     """A row that says nothing of a unit leaves it as it is, with every kind of silence."""
     silences = (
@@ -264,8 +274,7 @@ def test_where_the_sheet_wins_it_is_in_sync_afterwards(triple: Triple) -> None:
     assert again.conflicts == ()
 
 
-@brief
-@given(triples())
+@always
 def test_every_row_is_one_thing(triple: Triple) -> None:
     """Each row is changed, in conflict, ignored or unchanged; a row in a clash alone may be
     changed too.
@@ -279,8 +288,7 @@ def test_every_row_is_one_thing(triple: Triple) -> None:
     assert plan.rows == len(triple.lines) == len(rows) + plan.unchanged + plan.ignored
 
 
-@brief
-@given(triples())
+@always
 def test_a_plan_is_a_value(triple: Triple) -> None:
     """The same input gives an equal plan with the same fingerprint, and a file gives it back."""
     one, other = triple.plan(), triple.plan()

@@ -9,12 +9,13 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as but
+from random import Random
 from typing import Any
 
 import pandas as pd
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from reference import Expected, Line, Reference
+from reference import UNITS, Expected, Line, Reference
 from shop import base_of, plan_of, sheet_saying, snapshot_of
 
 from petsync.diff.explain import Explanation
@@ -26,26 +27,13 @@ from petsync.table.sheet import Sheet
 
 HIDDEN = "lost"
 """A status for which nobody asks, so that such pets are found by their ids alone."""
+FRESH = 10**6
 STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
 CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"))
 TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
 URLS = ("a", "b", "c", "d", "e")
 COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
-
-names = st.sampled_from(NAMES)
-statuses = st.sampled_from(STATUSES)
-categories = st.sampled_from(CATEGORIES)
-tags = st.lists(st.sampled_from(TAGS), max_size=3, unique=True).map(tuple)
-urls = st.lists(st.sampled_from(URLS), max_size=4).map(tuple)
-values = {
-    "name": names,
-    "status": statuses,
-    "category": categories,
-    "tags": tags,
-    "photo_urls": urls,
-}
-units = st.sampled_from(tuple(values))
 
 
 def row_of(pet: Pet) -> dict[str, Any]:
@@ -79,6 +67,8 @@ class Triple:
     on_conflict: str = "store"
 
     def __repr__(self) -> str:
+        if len(self.lines) > 9:
+            return f"a triple of {len(self.lines)} rows"
         shown = ("base", "lines", "listed", "elsewhere")
         parts = [f"{name}={getattr(self, name)!r}" for name in shown]
         options = self.covered, self.delete_missing, self.on_conflict
@@ -134,42 +124,48 @@ class Triple:
         return reference.plan(this.lines)
 
     def after(self, plan: Plan) -> Triple:
-        """The triple once the plan was carried out perfectly; new pets get ids from 100 on."""
+        """The triple once the plan was carried out perfectly; new pets get ids from FRESH on."""
         every = {**self.listed, **self.elsewhere}
         for number, change in enumerate(plan.changes):
             if change.after is None:
                 del every[change.before.id]
             else:
                 pet = change.after
-                pet = pet if pet.id is not None else replace(pet, id=100 + number)
+                pet = pet if pet.id is not None else replace(pet, id=FRESH + number)
                 every[pet.id or 0] = pet
         listed = {n: pet for n, pet in every.items() if pet.status != HIDDEN}
         elsewhere = {n: pet for n, pet in every.items() if pet.status == HIDDEN}
         return but(self, listed=listed, elsewhere=elsewhere)
 
 
-@st.composite
-def pets(draw: st.DrawFn, number: int) -> Pet:
+def value_of(unit: str, chance: Random) -> Any:
+    """A value of a unit, of few words; photos may be there twice."""
+    if unit == "tags":
+        return tuple(chance.sample(TAGS, chance.randrange(4)))
+    if unit == "photo_urls":
+        return tuple(chance.choice(URLS) for _ in range(chance.randrange(5)))
+    return chance.choice({"name": NAMES, "status": STATUSES, "category": CATEGORIES}[unit])
+
+
+def pet_of(number: int, chance: Random) -> Pet:
     """A pet of few words."""
-    return Pet(id=number, **{unit: draw(value) for unit, value in values.items()})
+    return Pet(id=number, **{unit: value_of(unit, chance) for unit in UNITS})
 
 
-@st.composite
-def edits(draw: st.DrawFn, pet: Pet) -> Pet:
+def edited(pet: Pet, chance: Random) -> Pet:
     """The pet with up to three units changed."""
-    changed = draw(st.lists(units, min_size=1, max_size=3, unique=True))
-    return replace(pet, **{unit: draw(values[unit]) for unit in changed})
+    units = chance.sample(UNITS, chance.randrange(1, 4))
+    return replace(pet, **{unit: value_of(unit, chance) for unit in units})
 
 
-@st.composite
-def lives(draw: st.DrawFn, number: int) -> tuple[Pet | None, Pet | None]:
+def life_of(number: int, chance: Random) -> tuple[Pet | None, Pet | None]:
     """What was exported of a pet, and what the store has of it now."""
-    pet = draw(pets(number))
-    fate = draw(st.sampled_from(["same", "edited", "edited", "edited", "gone", "new", "hidden"]))
+    pet = pet_of(number, chance)
+    fate = chance.choice(["same", "edited", "edited", "edited", "gone", "new", "hidden"])
     if fate == "edited":
-        return pet, draw(edits(pet))
+        return pet, edited(pet, chance)
     if fate == "hidden":
-        return pet, replace(draw(edits(pet)), status=HIDDEN)
+        return pet, replace(edited(pet, chance), status=HIDDEN)
     return (None if fate == "new" else pet), (None if fate == "gone" else pet)
 
 
@@ -185,15 +181,13 @@ def _spelt_otherwise(column: str, value: Any) -> Any:
     return value.upper() if column == "status" else value
 
 
-@st.composite
-def lines(draw: st.DrawFn, start: Pet, now: Pet | None) -> dict[str, Any]:
+def line_of(start: Pet, now: Pet | None, chance: Random) -> dict[str, Any]:
     """A row as its editor left it, who started from a pet and may have met what is there now."""
     line = row_of(start)
-    other = row_of(draw(pets(start.id or 0)))
+    other = row_of(pet_of(start.id or 0, chance))
     theirs = row_of(now) if now else other
-    fates = st.sampled_from(["as it was"] * 6 + ["other", "other", "theirs", "spelt", "", "clear"])
     for column in COLUMNS:
-        fate = draw(fates)
+        fate = chance.choice(["as it was"] * 6 + ["other", "other", "theirs", "spelt", "", "clear"])
         if fate in ("other", "theirs"):
             line[column] = (other if fate == "other" else theirs)[column]
         elif fate == "spelt" and line[column] is not None:
@@ -202,16 +196,14 @@ def lines(draw: st.DrawFn, start: Pet, now: Pet | None) -> dict[str, Any]:
             line[column] = [] if column in ("tags", "photo_urls") else ""
         elif fate == "":
             line[column] = None
-    actions = ["merge"] * 12 + ["update", "delete", "add", "ignore"]
-    line["action"] = draw(st.sampled_from(actions))
+    line["action"] = chance.choice(["merge"] * 12 + ["update", "delete", "add", "ignore"])
     return line
 
 
-@st.composite
-def strangers(draw: st.DrawFn) -> dict[str, Any]:
-    """A row that is of no export: without an id, with one that is new, or with odd words."""
-    line = row_of(draw(pets(0)))
-    line["id"] = draw(st.sampled_from([None, None, 8, 9]))
+def stranger(number: int, chance: Random) -> dict[str, Any]:
+    """A row that is of no export: without an id or with a new one, and with odd words."""
+    line = row_of(pet_of(number, chance))
+    line["id"] = chance.choice([None, None, number])
     odd: dict[str, Any] = {
         "status": None,
         "name": None,
@@ -219,35 +211,44 @@ def strangers(draw: st.DrawFn) -> dict[str, Any]:
         "category_id": 9,
         "tags": [Tag(None, "shy"), Tag(2), Tag(None, "odd")],
     }
-    for column in draw(st.lists(st.sampled_from(tuple(odd)), max_size=2, unique=True)):
+    for column in chance.sample([*odd], chance.randrange(3)):
         line[column] = odd[column]
-    line["action"] = draw(st.sampled_from(["merge"] * 6 + ["add", "update", "ignore", "delete"]))
+    actions = ["merge"] * 6 + ["add", "update", "ignore", "delete"]
+    line["action"] = chance.choice(actions)
     return line
 
 
-@st.composite
-def triples(draw: st.DrawFn, *, based: bool | None = None, most: int = 4) -> Triple:
-    """A triple; `based` says whether the sheet carries its export."""
-    history = [draw(lives(number)) for number in range(1, 1 + draw(st.integers(1, most)))]
+def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> Triple:
+    """A triple of so many pets, with rows of pets that nobody knows; `based` says whether the
+    sheet carries its export.
+    """
+    history = [life_of(number, chance) for number in range(1, 1 + size)]
     rows = []
     for old, now in history:
         start = old or now
-        if start is not None and draw(st.integers(0, 5)):
-            rows.append(draw(lines(start, now)))
-    new = [draw(strangers()) for _ in range(draw(st.sampled_from([0, 0, 1, 2])))]
-    fresh = {line["id"]: line for line in new if line["id"] is not None}
-    rows += [*(line for line in new if line["id"] is None), *fresh.values()]
-    for column in draw(st.lists(st.sampled_from(COLUMNS), max_size=2, unique=True)):
-        if draw(st.booleans()):
-            rows = [{name: line[name] for name in line if name != column} for line in rows]
+        if start is not None and chance.randrange(6):
+            rows.append(line_of(start, now, chance))
+    rows += [stranger(size + n, chance) for n in range(1, 1 + strangers)]
+    silent = chance.sample(COLUMNS, chance.choice([0, 0, 1, 2]))
+    rows = [{name: line[name] for name in line if name not in silent} for line in rows]
     there = [now for _, now in history if now is not None]
-    is_based = draw(st.booleans()) if based is None else based
     return Triple(
-        base={old.id or 0: old for old, _ in history if old is not None} if is_based else None,
+        base={old.id or 0: old for old, _ in history if old is not None} if based else None,
         lines=dict(enumerate(rows, 2)),
         listed={pet.id or 0: pet for pet in there if pet.status != HIDDEN},
         elsewhere={pet.id or 0: pet for pet in there if pet.status == HIDDEN},
-        covered=draw(st.sampled_from([STATUSES, STATUSES, STATUSES[:2]])),
-        delete_missing=draw(st.booleans()),
-        on_conflict=draw(st.sampled_from(["store", "sheet"])),
+        covered=chance.choice([STATUSES, STATUSES, STATUSES[:2]]),
+        delete_missing=chance.choice([False, True]),
+        on_conflict=chance.choice(["store", "sheet"]),
+    )
+
+
+def triples(*, based: bool | None = None) -> st.SearchStrategy[Triple]:
+    """Small triples; `based` says whether the sheet carries its export, None for either."""
+    return st.builds(
+        triple_of,
+        st.integers(1, 4),
+        st.randoms(use_true_random=False),
+        based=st.booleans() if based is None else st.just(based),
+        strangers=st.sampled_from([0, 0, 1, 2]),
     )
