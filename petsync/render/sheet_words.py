@@ -63,11 +63,9 @@ def next_step(findings: Sequence[Finding]) -> str:
 
 
 def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """The store, the moment, what it did not list, and what it listed in copies that differ."""
+    """The store, the moment, and how many pets it listed in copies that differ."""
     yield "store", visible(snapshot.source)
     yield "taken", moment(snapshot.taken_at)
-    for query in snapshot.coverage.failed:
-        yield "not listed", visible(f"status {query.asked}: {query.problem}")
     if snapshot.reread:
         pets = count(len(snapshot.reread), "pet")
         yield "read again", f"{pets} by id, listed in copies that differ"
@@ -84,11 +82,13 @@ def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
 def coverage(snapshot: Snapshot) -> str:
     """What the snapshot is the union of, and so what its silence does not prove."""
     asked = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
-    failed = ", ".join(visible(query.asked) for query in snapshot.coverage.failed)
-    lack = f" The pets of the status {failed} are missing: that query failed." if failed else ""
+    lacks = (
+        f" The pets of the status {visible(query.asked)} are missing: {visible(query.problem)}."
+        for query in snapshot.coverage.failed
+    )
     return (
         f"{count(len(snapshot), 'pet')}. Covers the statuses {asked}; a pet of another status "
-        f"may exist without being here.{lack}"
+        f"may exist without being here.{''.join(lacks)}"
     )
 
 
