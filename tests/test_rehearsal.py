@@ -39,6 +39,8 @@ from petsync.rehearsal.imitation import imitated
 from petsync.sandbox import Sandbox
 
 FAR = 2**63 - 1
+# Refused, and not before a minute is over: nobody waits so long.
+_REFUSED = "429=1,retry_after=60"
 READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}
 EXTRA = {"chip": {"maker": "Ω", "since": 2019}, "weight": 4.25}
 
@@ -306,13 +308,55 @@ def test_a_copy_that_cannot_be_written(store: Store) -> None:
     the second plan is the first one again.
     """
     sheet = _rows({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"})
-    only = "drop_before=1,only=updatePetWithForm+updatePet"
-    rehearsal = rehearse(store, sheet, faults=only)
+    rehearsal = rehearse(store, sheet, faults=f"{_REFUSED},only=updatePetWithForm+updatePet")
     assert rehearsal.exit_code == 3
     assert rehearsal.report.counts["failed"] == 1
     assert set(rehearsal.unexpected["id"]) == {1, 2}
     assert [left.why for left in rehearsal.left()] == ["not-applied", "not-applied"]
     assert _pets(rehearsal.before) == _pets(rehearsal.after)
+
+
+def test_a_run_that_stops_early(store: Store) -> None:
+    """Where the copy cannot be listed, which adds without an id need, the run stops before it has
+    begun: code 7, why it stopped, and all of it left.
+    """
+    sheet = _rows({"id": 1, "name": "Max"}, {"name": "New", "status": "sold"})
+    rehearsal = rehearse(store, sheet, faults=f"{_REFUSED},only=findPetsByStatus")
+    assert rehearsal.exit_code == 7
+    assert "too many requests" in rehearsal.report.stopped
+    assert "Why it stopped" in repr(rehearsal)
+    assert len(rehearsal.left()) == 2
+
+
+def test_pets_that_gave_no_answer(store: Store, box: Sandbox) -> None:
+    """A pet that could not be looked up is not in the copy: it is said so, and the second plan does
+    not take it for a new one.
+    """
+    box.put(Pet(id=900, name="Hidden", status="on loan"))
+    box.break_with(f"{_REFUSED},only=getPetById")
+    rehearsal = rehearse(store, _rows({"id": 900, "name": "Found"}, {"id": 1, "name": "Max"}))
+    box.break_with(None)
+    assert rehearsal.exit_code == 5
+    assert any("no answer to pet 900" in note for note in rehearsal.notes)
+    assert rehearsal.again is not None
+    assert not rehearsal.again.changes
+    assert _pets(rehearsal.after)[1].name == "Max"
+
+
+def test_a_status_that_no_query_asks_for(tmp_path: Path) -> None:
+    """Where a plan gives a pet a status that no query of the profile asks for, the pet is still in
+    the copy, and it is said that no export would have it.
+    """
+    pets = [Pet(id=n, name=f"Pet {n}", status=s) for n, s in ((1, "sold"), (2, "on loan"))]
+    with (
+        Sandbox(profile="live", pets=pets, auth=False) as box,
+        connect(box.url, environ={}, profile="live", state=tmp_path) as store,
+    ):
+        now = store.snapshot(statuses=("sold", "on loan"))
+        plan = store.plan(_rows({"id": 1, "status": "on loan"}), snapshot=now)
+        rehearsal = rehearse(store, plan, snapshot=store.snapshot())
+    assert _pets(rehearsal.after)[1].status == "on loan"
+    assert any("No status query would find pet 1 any more" in note for note in rehearsal.notes)
 
 
 def test_statuses_add_up(store: Store) -> None:

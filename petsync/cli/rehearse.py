@@ -192,7 +192,6 @@ def _check_faults(faults: str, seed: int | None) -> None:
     if seed is not None and not faults:
         raise click.UsageError("--seed decides which answers --faults breaks: give that too.")
     if faults:
-        # The sandbox is loaded when a copy is made.
-        from petsync.sandbox.faults import parse
+        from petsync.rehearsal.run import specification
 
-        parse(faults if seed is None else f"{faults},seed={seed}")
+        specification(faults, seed)

@@ -22,8 +22,8 @@ _PENDING, _SOME_FAILED = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The faults that were asked for: the specification, to how many requests they could have
-    happened, and to how many each did (`429`, `drop_after`, …).
+    """The faults that were asked for, how many requests the run took, and how many of them each
+    fault has hit (`429`, `drop_after`, …).
     """
 
     faults: str

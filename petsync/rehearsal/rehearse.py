@@ -20,7 +20,7 @@ from petsync.errors import SettingsError
 from petsync.rehearsal.copied import Copied, copied
 from petsync.rehearsal.imitation import imitated
 from petsync.rehearsal.notes import notes
-from petsync.rehearsal.run import Breakage, applied, breakage, planned_again
+from petsync.rehearsal.run import applied, planned_again, specification
 from petsync.rehearsal.stage import must_be_new, stage
 from petsync.sheets.planned import sheet_of
 from petsync.store import Store
@@ -40,7 +40,7 @@ class _Trial:
     plan: Plan
     sheet: Sheet | None
     source: Copied
-    breakage: Breakage | None
+    faults: str
     concurrency: int
     keep: Path | None
     on_progress: Callable[[Progress], None] | None
@@ -74,7 +74,7 @@ def rehearse(
     KeyboardInterrupt where the rehearsal was stopped.
     """
     arguments.checked_pace(concurrency, None)
-    broken = breakage(faults, seed)
+    broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))
     if isinstance(plan, str | Path) and Path(plan).suffix.lower() == ".json":
         plan = load_plan(plan)
@@ -86,7 +86,7 @@ def rehearse(
         plan=made,
         sheet=read,
         source=source,
-        breakage=broken,
+        faults=broken,
         concurrency=concurrency,
         keep=path,
         on_progress=on_progress,
@@ -134,7 +134,7 @@ def _tried(store: Store, trial: _Trial) -> Rehearsal:
             box,
             copy,
             plan,
-            breakage=trial.breakage,
+            faults=trial.faults,
             concurrency=trial.concurrency,
             on_progress=trial.on_progress,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import msgspec
 
@@ -16,39 +15,23 @@ from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot, Unanswered
 from petsync.errors import InterruptedRunError
 from petsync.sandbox import Sandbox
-from petsync.sandbox.faults import Faults, parse
+from petsync.sandbox.faults import parse
 from petsync.store import Store
 from petsync.table.sheet import Sheet
 
-__all__ = ["Breakage", "applied", "breakage", "planned_again"]
+__all__ = ["applied", "planned_again", "specification"]
 
 _ANY = Limit(1e12, is_share=False)
 _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
-_KINDS = {"too_many": "429", "unavailable": "503"}
 
 
-@dataclass(frozen=True, slots=True)
-class Breakage:
-    """Faults as they were asked for, and as they were read."""
-
-    text: str
-    faults: Faults
-
-    def count(self, requests: Mapping[str, int]) -> Broken:
-        """What became of so many requests, by operation: which of them are hit is settled."""
-        total = sum(requests[name] for name in self.faults.only if name in requests)
-        most = total if self.faults.first is None else min(total, self.faults.first)
-        kinds = Counter(self.faults.hit(number).kind for number in range(1, most + 1))
-        hits = {_KINDS.get(kind, kind): kinds[kind] for kind in kinds if kind is not None}
-        return Broken(faults=self.text, requests=total, hits=dict(sorted(hits.items())))
-
-
-def breakage(faults: str, seed: int | None) -> Breakage | None:
-    """The faults, None where there are none. Raises SettingsError for what cannot be read."""
+def specification(faults: str, seed: int | None) -> str:
+    """The faults with their seed, "" for none. Raises SettingsError for what cannot be read."""
     if not faults.strip():
-        return None
+        return ""
     text = faults if seed is None else f"{faults},seed={seed}"
-    return Breakage(text, parse(text))
+    parse(text)
+    return text
 
 
 def applied(
@@ -56,22 +39,22 @@ def applied(
     copy: Store,
     plan: Plan,
     *,
-    breakage: Breakage | None,
+    faults: str,
     concurrency: int,
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[Report, Broken | None]:
     """The report of the plan's run on the copy, and what the faults did to it."""
     seen = box.requests
-    box.break_with(None if breakage is None else breakage.text)
+    box.break_with(faults or None)
     try:
         report = copy.apply(
             _of_copy(plan, copy.url), concurrency=concurrency, on_progress=on_progress
         )
     except InterruptedRunError as error:
         report = _ended_early(error)
-    finally:
-        box.break_with(None)
-    return report, None if breakage is None else breakage.count(box.requests - seen)
+    broken = Broken(faults=faults, requests=(box.requests - seen).total(), hits=box.broken)
+    box.break_with(None)
+    return report, broken if faults else None
 
 
 def planned_again(

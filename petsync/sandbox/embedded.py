@@ -141,6 +141,11 @@ class Sandbox:
         """How many requests there were, by operation (`addPet`), refused and broken ones too."""
         return Counter(self._here.service.requests)
 
+    @property
+    def broken(self) -> Counter[str]:
+        """How many requests the present faults have hit, by kind (`429`, `drop_after`)."""
+        return Counter(self._here.service.faults.hits)
+
     def token(
         self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
     ) -> str:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -95,6 +96,7 @@ class Faults:
 
 _SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html")
 _COPIES = ("twice", "stale")
+_NAMES = {"too_many": "429", "unavailable": "503"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,9 @@ class Hit:
 
 
 class Injector:
-    """Counts the requests that can be hit, and says what happens to each."""
+    """Counts the requests that can be hit, and says what happens to each; `hits` is how many were
+    hit, by the names of a specification.
+    """
 
     def __init__(self, faults: Faults | None = None) -> None:
         self.set(faults)
@@ -122,6 +126,7 @@ class Injector:
     def set(self, faults: Faults | None) -> None:
         """Begin anew with other faults, or with none."""
         self._faults, self._seen = faults, 0
+        self.hits: Counter[str] = Counter()
         self._moves = () if faults is None else faults.moves
 
     def next(self, operation: str, query: bytes = b"") -> Hit:
@@ -133,6 +138,8 @@ class Injector:
         if faults.first is not None and self._seen > faults.first:
             return _NO_HIT
         hit = faults.hit(self._seen)
+        if hit.kind is not None:
+            self.hits[_NAMES.get(hit.kind, hit.kind)] += 1
         if operation == _BY_STATUS and hit.kind is None and self._moves:
             hit = replace(hit, drift=replace(hit.drift, moves=self._moves))
             self._moves = ()
@@ -147,8 +154,8 @@ def parse(spec: str) -> Faults:
     given: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in spec.split(","))):
         key, sign, text = (part.strip() for part in item.partition("="))
-        name = {"429": "too_many", "503": "unavailable"}.get(key, key)
-        if name not in _READERS or not sign or key in ("too_many", "unavailable"):
+        name = next((name for name, said in _NAMES.items() if said == key), key)
+        if name not in _READERS or not sign or key in _NAMES:
             raise _refused(item, f"it is not one of {_KNOWN}")
         if name in given:
             raise _refused(item, "it is given twice")
