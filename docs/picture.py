@@ -1,11 +1,12 @@
-"""Draw docs/plan.svg, the plan that `petsync demo` shows: `python docs/picture.py`."""
+"""Draw docs/plan.svg, a plan for the sample data: `python docs/picture.py`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
+import pandas as pd
 
 import petsync.render  # noqa: F401 - so that plans can show themselves
 from petsync.diff.compare import compare, unproved
@@ -15,12 +16,17 @@ from petsync.profile import STANDARD
 from petsync.render.terminal import show_plan, terminal_svg
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
+from petsync.table.base import Base
 from petsync.table.frame import frame_from_json
 
 __all__ = ["PICTURE", "picture"]
 
 PICTURE = Path(__file__).parent / "plan.svg"
-_MOMENT = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+_STORE = "https://shop.example/v2"
+_EXPORTED = datetime(2026, 11, 19, 16, 5, tzinfo=UTC)
+_PLANNED = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
+_MEANWHILE = [(1037, "name", "Rosie-Bear"), (1022, "status", "available")]
+"""What the store changed after the export, and the shop's people too."""
 
 
 def picture() -> str:
@@ -30,18 +36,28 @@ def picture() -> str:
 
 
 def sample_plan() -> Plan:
-    """The plan for the sample store and the workbook that the shop's people edited."""
-    frame = frame_from_json((sample_data() / "store.json").read_bytes())
+    """The plan for the workbook that the shop edited, and a store that changed meanwhile."""
+    exported = frame_from_json((sample_data() / "store.json").read_bytes())
     snapshot = Snapshot(
-        frame=frame,
+        frame=_changed(exported),
         coverage=Coverage(STANDARD.statuses),
-        source="https://shop.example/v2",
-        taken_at=_MOMENT,
+        source=_STORE,
+        taken_at=_PLANNED,
     )
-    sheet = read_sheet(sample_data() / "catalogue_edited.xlsx")
-    found = dict.fromkeys(unproved(sheet.frame, frame))
-    plan = compare(snapshot, sheet, found=found, created=_MOMENT.isoformat())
-    return msgspec.structs.replace(plan, source="catalogue.xlsx")
+    sheet = replace(
+        read_sheet(sample_data() / "catalogue_edited.xlsx"),
+        source="catalogue.xlsx",
+        base=Base(frame=exported, store=_STORE, taken_at=_EXPORTED.isoformat()),
+    )
+    found = dict.fromkeys(unproved(sheet.frame, snapshot.frame))
+    return compare(snapshot, sheet, found=found, created=_PLANNED.isoformat())
+
+
+def _changed(frame: pd.DataFrame) -> pd.DataFrame:
+    frame = frame.copy()
+    for pet, column, value in _MEANWHILE:
+        frame.loc[frame["id"] == pet, column] = value
+    return frame
 
 
 if __name__ == "__main__":

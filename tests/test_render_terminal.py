@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 from render_samples import (
     HOSTILE,
+    UPDATE,
     finding,
     hostile_plan,
+    replace,
     sheet_with,
     small_plan,
     small_report,
@@ -18,14 +21,23 @@ from render_samples import (
 from rich.cells import cell_len
 from rich.console import Console
 
+from petsync.diff.explain import Explanation
+from petsync.render.plan_lines import plan_lines
 from petsync.render.terminal import (
+    show_explanations,
     show_findings,
     show_plan,
     show_report,
     show_snapshot,
     terminal_svg,
 )
-from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
+from petsync.render.text import (
+    explanations_text,
+    findings_text,
+    plan_text,
+    report_text,
+    snapshot_text,
+)
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -62,6 +74,35 @@ def test_on_a_terminal_it_is_the_same_text_in_colour() -> None:
     assert "\x1b[32m  + new  \x1b[0m" in written(out)
     assert "\x1b[31m  -  99  \x1b[0m" in written(out)
     assert _STYLE.sub("", written(out)) == plan_text(small_plan()) + "\n"
+
+
+def test_changed_characters_are_coloured() -> None:
+    """Of a text that changed the characters that go are red, those that come green."""
+    out = console(force_terminal=True, color_system="standard")
+    show_plan(small_plan(), out)
+    assert "name: Bel\x1b[31ml\x1b[0ma -> Bela" in written(out)
+    assert "status: \x1b[31mavailable\x1b[0m -> \x1b[32msold\x1b[0m" in written(out)
+    assert '\x1b[32m+"good with kids"\x1b[0m \x1b[31m-shy\x1b[0m' in written(out)
+
+
+def test_explanations_on_a_terminal() -> None:
+    """The sign of what becomes of a pet has its colour; the text is the plain one."""
+    told = Explanation(
+        pet_id=7, name="Rex", fate="delete", row=None, source="", rule="missing", said="Gone."
+    )
+    out = console(force_terminal=True, color_system="standard")
+    show_explanations([told], out)
+    assert written(out).startswith("\x1b[31m- \x1b[0m\x1b[1mPet 7, Rex: it will be deleted.")
+    assert _STYLE.sub("", written(out)) == explanations_text([told]) + "\n"
+
+
+def test_a_huge_plan_is_on_the_screen_at_once() -> None:
+    """The first lines of 300,000 changes are there before all of them were looked at in detail."""
+    plan = replace(small_plan(), changes=(UPDATE,) * 300_000)
+    begun = time.process_time()
+    first = next(iter(plan_lines(plan)))
+    assert first.plain.startswith("Plan: 0 to add, 300,000 to change")
+    assert time.process_time() - begun < 2
 
 
 def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,13 @@ from render_samples import (
     ADD,
     BELLA,
     CATS,
+    CLASHING,
     HOSTILE,
     MISSING,
     OVER,
     SILENT,
     UPDATE,
+    clash,
     finding,
     hostile_plan,
     large_plan,
@@ -31,7 +33,7 @@ from rich.cells import cell_len
 
 import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
 from petsync.diff.change import Change
-from petsync.diff.guard import Verdict
+from petsync.diff.guard import Refusal, Verdict
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage
 from petsync.model import Pet, Tag
@@ -237,6 +239,7 @@ def test_a_long_plan_is_cut() -> None:
     text = plan_text(large_plan(221), limit=20)
     assert text.count("Pets!B18") == 20
     assert "\n  ... and 201 more\n" in text
+    assert "Change 221 pets\n  name 221, status 221, tags 221, photo_urls 221\n" in text
     assert "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html`" in text
     assert plan_text(large_plan(221), limit=None).count("Pets!B18") == 221
 
@@ -281,6 +284,66 @@ def test_a_name_as_long_as_a_book_is_cut() -> None:
     """What is shown of a plan does not grow with the length of what things are called."""
     short, long = (len(plan_text(hostile_plan("a" * n))) for n in (5_000, 2_000_000))
     assert long == short
+
+
+def test_a_query_without_an_answer_catches_the_eye() -> None:
+    """What was asked, what went wrong and what follows stand before the facts, which say that it
+    is a part.
+    """
+    text = plan_text(plan_with(ADD, coverage=Coverage(("available", "pending"), (SILENT,))))
+    top, _, facts = text.partition("\n  store ")
+    assert "\n  x status sold: findPetsByStatus: the service answered 503\n" in top
+    assert "none is\n    deleted for being in no row." in top
+    assert "covers    pets that are available or pending; 1 question without an answer" in facts
+
+
+def test_clashes_stand_side_by_side() -> None:
+    """Each field that both changed has its three values in columns; the winner is named, and the
+    update says what of its row is not sent.
+    """
+    text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
+    assert (
+        "1 conflict: the store's value stays, the row's other edits are sent\n"
+        "  ! Pets!B18 (pet 17)\n"
+        "                  exported  sheet    store (stays)\n"
+        "      name        Bella     Bela     Bellina\n"
+        "      status      sold      pending  (empty)"
+    ) in text
+    assert "      in conflict, and not sent: name, status\n" in text
+
+
+def test_clashes_that_the_sheet_wins() -> None:
+    """With --on-conflict sheet the values are sent, and both places say so."""
+    text = plan_text(plan_with(UPDATE, conflicts=(replace(CLASHING, winner="sheet"),)))
+    assert "1 conflict: the sheet's value is sent\n" in text
+    assert "exported  sheet (sent)  store\n" in text
+    assert "      in conflict, and sent: name, status\n" in text
+    assert "1 conflict that the sheet wins" in text.splitlines()[0]
+
+
+def test_a_long_clash_stands_on_lines_of_its_own() -> None:
+    """Values too long for columns stand below each other, whole where three lines hold them."""
+    photos = "https://images.petshop.example/17/1.jpg\nhttps://images.petshop.example/17/2.jpg"
+    long = replace(CLASHING, clashes=(clash("photo_urls", photos, "/1.png", ""),))
+    text = plan_text(plan_with(conflicts=(long,)))
+    assert "      photo_urls  exported       https://images.petshop.example/17/1.jpg |\n" in text
+    assert "\n                                 https://images.petshop.example/17/2.jpg\n" in text
+    assert "\n                  store (stays)  (empty)" in text
+
+
+def test_a_part_of_a_plan_says_so() -> None:
+    """What a selection left out is in the first line and among the facts."""
+    text = plan_text(plan_with(ADD, left_out=1_200))
+    assert "1,200 left out" in text.splitlines()[0]
+    assert "  selected  a part of a plan: 1,200 changes were left out\n" in text
+
+
+def test_a_guard_without_an_option_says_so() -> None:
+    """What no option can override is told apart from what one can."""
+    gone = Refusal("sentinel", "pet 1, a sentinel, is not in the store")
+    text = plan_text(plan_with(ADD, verdict=Verdict((OVER, gone))))
+    assert "    --max-delete 2 would let it pass.\n" in text
+    assert "  x pet 1, a sentinel, is not in the store\n    No option lets it pass." in text
 
 
 def change_of(**fields: object) -> Change:

@@ -32,12 +32,17 @@ def clashing(plan: Plan) -> Clashing:
 
 
 def change_lines(
-    kind: words.Kind, listing: Listing[Change], conflicts: Clashing, width: int
+    kind: words.Kind, listing: Listing[Change], plan: Plan, conflicts: Clashing, width: int
 ) -> Iterator[Text]:
-    """The changes of one kind that are shown, under a heading that counts all of them."""
+    """The changes of one kind that are shown, under a heading that counts all of them, and where
+    there are more the fields that they change.
+    """
     if not listing.total:
         return
     yield from lines.heading(f"{words.HEADING[kind]} {words.count(listing.total, 'pet')}", width)
+    if kind == "update" and listing.more:
+        said = words.fields_changed(plan.summary())
+        yield from lines.paragraph(said, width, indent=2, style="dim")
     numbers = _numbers(listing.shown)
     for number, change in zip(numbers, listing.shown, strict=True):
         yield from _change(number, change, width)

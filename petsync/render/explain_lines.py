@@ -52,7 +52,7 @@ def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     yield _row("", [(title, "dim") for title in SIDES], widths)
     for reason, texts in zip(reasons, values, strict=True):
         style = "bold" if explain_words.changes(reason) else ""
-        label = reason.column
+        label: str = reason.column
         for cells in _cells(texts, widths):
             yield _row(label, [*((c, "") for c in cells[:-1]), (cells[-1], style)], widths)
             label = ""

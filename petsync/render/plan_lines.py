@@ -36,7 +36,7 @@ def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterat
     yield from lines.facts([*words.plan_facts(plan), *words.scope_facts(plan)], width)
     partial, told = clashing(plan), 0
     parts = (
-        *(change_lines(kind, changes[kind], partial, width) for kind in words.KINDS),
+        *(change_lines(kind, changes[kind], plan, partial, width) for kind in words.KINDS),
         *(conflict_lines(winner, conflicts[winner], width) for winner in words.WINNERS),
         _blocked(blocked, width),
         _notes(notes, width),
@@ -65,7 +65,7 @@ def _guard(plan: Plan, width: int) -> Iterator[Text]:
             yield from lines.item("blocked", visible(refusal.problem), width)
             yield from lines.paragraph(visible(words.way_out(refusal)), width, indent=4)
     elif plan.changes:
-        yield Text(words.KEPT)
+        yield Text(words.KEPT, "green")
 
 
 def _unanswered(plan: Plan, limit: int | None, width: int) -> Iterator[Text]:

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from petsync.diff.summary import Summary
 from petsync.render import lines, words
-from petsync.render.visible import visible
 
 __all__ = ["summary_lines", "summary_rows"]
 
@@ -32,13 +31,11 @@ def summary_lines(summary: Summary, *, width: int = 80) -> Iterator[Text]:
 
 def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     """What is counted, how often, and what of that there is to say."""
-    number = words.number
-    fields = ", ".join(f"{visible(name)} {number(n)}" for name, n in summary.fields.items())
     yield "to add", summary.adds, ""
-    yield "to change", summary.updates, fields
+    yield "to change", summary.updates, words.fields_changed(summary)
     yield "to delete", summary.deletes, ""
     decided = summary.conflicts - summary.open_conflicts
-    won = f"{number(decided)} that the sheet wins" if decided else ""
+    won = f"{words.number(decided)} that the sheet wins" if decided else ""
     yield "conflicts", summary.conflicts, won
     yield "blocked", summary.blocked, "by errors in the sheet" if summary.blocked else ""
     yield "in agreement", summary.unchanged, ""

@@ -10,6 +10,7 @@ from petsync.diff.change import Add, Change, Delete
 from petsync.diff.guard import Refusal
 from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Outcome, Report
+from petsync.diff.summary import Summary
 from petsync.model import Pet
 from petsync.render.visible import visible
 
@@ -32,6 +33,7 @@ __all__ = [
     "conflicts_title",
     "count",
     "duration",
+    "fields_changed",
     "moment",
     "name_of",
     "number",
@@ -162,6 +164,11 @@ def way_out(refusal: Refusal) -> str:
     if refusal.override:
         return f"{refusal.override} would let it pass."
     return "No option lets it pass."
+
+
+def fields_changed(summary: Summary) -> str:
+    """Of how many updates each field is a part: `name 3, status 1`."""
+    return _list(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
 
 
 def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
