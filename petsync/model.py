@@ -72,8 +72,10 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         force = msgspec.structs.force_setattr
-        force(self, "photo_urls", tuple(self.photo_urls or ()))
-        force(self, "tags", tuple(self.tags or ()))
+        if type(self.photo_urls) is not tuple:
+            force(self, "photo_urls", tuple(self.photo_urls or ()))
+        if type(self.tags) is not tuple:
+            force(self, "tags", tuple(self.tags or ()))
         if self.category is not None and self.category == _NOTHING:
             force(self, "category", None)
 

@@ -17,6 +17,7 @@ from petsync.diff.snapshot import Snapshot
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
+from petsync.table.frame import no_collection
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = ["compare", "unproved"]
@@ -46,6 +47,19 @@ def compare(
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
     """
+    with no_collection():
+        return _compared(snapshot, sheet, found, created, options, guard, profile)
+
+
+def _compared(
+    snapshot: Snapshot,
+    sheet: Sheet,
+    found: Found,
+    created: str,
+    options: PlanOptions,
+    guard: Guard,
+    profile: ServiceProfile,
+) -> Plan:
     base = base_of(sheet, snapshot.source, two_way=options.two_way)
     decisions = Decisions(snapshot, sheet, found, options, profile, base)
     decided = decisions.changes()

@@ -179,9 +179,11 @@ class Decisions:
         if row.action == "add":
             old = None
         judged = self.judge.judge(row.said, pet, old, row.units)
-        edits = self.judge.edits(row.said, old) if "category" in row.units else row.said
-        if "category" in row.units and contradiction(edits, self.vocabulary):
-            self.remarks.by_name.append(row.number)
+        edits: Said = {}
+        if "category" in row.units:
+            edits = self.judge.edits(row.said, old, ("category",))
+            if contradiction(edits, self.vocabulary):
+                self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
             if any(rule == "not-edited" for _, rule in judged.rules):
                 self.remarks.older.append(row.number)
@@ -204,7 +206,7 @@ class Decisions:
 
     def _check(self, row: Row, pet: Pet, judged: Judgement, edits: Said) -> None:
         """Raise _Held where the row asks for what cannot be meant."""
-        if "category" in row.units and nameless(pet.category, edits, self.vocabulary):
+        if nameless(pet.category, edits, self.vocabulary):
             raise self._nameless(row, pet.id)
         if row.action == "add":
             differs = [*judged.fields, *(clash.column for clash in judged.clashes)]

@@ -36,7 +36,7 @@ def differing(before: Pet, after: Pet) -> tuple[Column, ...]:
 
 def stated(pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet has anything, in the table's order; `id` is no field."""
-    return differing(_NOTHING, pet)
+    return tuple(column for column, has in _HAS.items() if has(pet))
 
 
 def same(one: Pet, other: Pet, column: Column) -> bool:
@@ -60,9 +60,6 @@ def content(pet: Pet) -> Hashable:
 def tag_key(tag: Tag) -> tuple[int | None, str]:
     """What two tags must share to be the same."""
     return tag.id, normal(tag.name)
-
-
-_NOTHING = Pet()
 
 
 def _says(tag: Tag) -> bool:
@@ -95,4 +92,13 @@ _CELLS: Mapping[Column, Callable[[Pet], str]] = {
     "category_id": lambda pet: "" if (number := _category_id(pet)) is None else str(number),
     "tags": lambda pet: format_tags(pet.tags),
     "photo_urls": lambda pet: format_photo_urls(pet.photo_urls),
+}
+
+_HAS: Mapping[Column, Callable[[Pet], object]] = {
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: normal(pet.status),
+    "category": lambda pet: normal(_category(pet)),
+    "category_id": lambda pet: _category_id(pet) is not None,
+    "tags": lambda pet: any(map(_says, pet.tags)),
+    "photo_urls": lambda pet: pet.photo_urls,
 }

@@ -16,7 +16,7 @@ from petsync.diff.fields import cell, normal
 from petsync.diff.merge import Said, laid_over
 from petsync.diff.photos import merged_photos
 from petsync.diff.tags import merged_tags
-from petsync.diff.units import COLUMNS_OF, Unit, changed_columns, says, unit_key, unit_text
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns, says, unit_text
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.columns import Column
@@ -66,50 +66,60 @@ class Judge:
         clashes: list[Clash] = []
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
-            if not says(said, unit):
-                rules.append((unit, "blank"))
-                continue
-            rule, new = self._one(unit, said, now, old)
+            rule, new, changed = self._one(unit, said, now, old)
             rules.append((unit, rule))
-            if rule in ("clash-store", "clash-sheet") and old is not None:
+            if rule in _CLASHING and old is not None:
                 clashes.append(_clash(unit, old, new, now))
-            if rule in _CHANGING and (changed := changed_columns(now, new, unit)):
+            if changed and rule in _CHANGING:
                 fields += changed
-                after = msgspec.structs.replace(after, **{unit: getattr(new, unit)})
+                after = new if after is now else _with(after, unit, new)
         return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
 
-    def edits(self, said: Said, old: Pet | None) -> Said:
-        """What the row says and did not say when it was exported: all, where that is not known."""
+    def edits(self, said: Said, old: Pet | None, units: Iterable[Unit] = UNITS) -> Said:
+        """What the row says of the units and did not say when it was exported: all, where that is
+        not known.
+        """
         if old is None:
             return said
-        edited = (c for unit in COLUMNS_OF for c in self._edited(unit, said, old))
+        edited = (c for unit in units for c in self._edited(unit, said, old))
         return {column: said[column] for column in edited}
 
-    def _one(self, unit: Unit, said: Said, now: Pet, old: Pet | None) -> tuple[FieldRule, Pet]:
-        """The rule that holds for a unit, and a pet that has it as the sheet wants it then."""
+    def _one(
+        self, unit: Unit, said: Said, now: Pet, old: Pet | None
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
+        columns in which that one differs.
+        """
+        if not says(said, unit):
+            return "blank", now, ()
         if old is None:
             new = laid_over(now, unit, said, self.vocabulary)
-            return ("differs" if _moved(now, new, unit) else "equal"), new
-        moved = _moved(old, now, unit)
+            changed = changed_columns(now, new, unit)
+            return ("differs" if changed else "equal"), new, changed
+        moved = changed_columns(old, now, unit)
         edits = {column: said[column] for column in self._edited(unit, said, old)}
         if not edits:
-            return ("not-edited" if moved else "same"), now
+            return ("not-edited" if moved else "same"), now, ()
         new = laid_over(now, unit, edits, self.vocabulary)
-        if not _moved(now, new, unit):
-            return ("alike" if moved else "same"), now
+        changed = changed_columns(now, new, unit)
+        if not changed:
+            return ("alike" if moved else "same"), now, ()
         if not moved:
-            return "edited", new
+            return "edited", new, changed
         return self._both(unit, edits, now, old, new)
 
-    def _both(self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet) -> tuple[FieldRule, Pet]:
+    def _both(
+        self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        rule: FieldRule = "clash-sheet" if self.sheet_wins else "clash-store"
         if unit == "tags":
             tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
-            return "merged", msgspec.structs.replace(now, tags=tags)
-        if unit == "photo_urls":
+            rule, new = "merged", msgspec.structs.replace(now, tags=tags)
+        elif unit == "photo_urls":
             urls = merged_photos(old.photo_urls, edits["photo_urls"], now.photo_urls)
             if urls is not None:
-                return "merged", msgspec.structs.replace(now, photo_urls=urls)
-        return ("clash-sheet" if self.sheet_wins else "clash-store"), new
+                rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
+        return rule, new, changed_columns(now, new, unit)
 
     def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
@@ -119,14 +129,16 @@ class Judge:
         if unit == "category":
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
-        return given if _moved(old, new, unit) else ()
+        return given if changed_columns(old, new, unit) else ()
 
 
+_CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
 _CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "clash-sheet"})
 
 
-def _moved(one: Pet, other: Pet, unit: Unit) -> bool:
-    return unit_key(one, unit) != unit_key(other, unit)
+def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
+    """The pet with a unit of another."""
+    return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:

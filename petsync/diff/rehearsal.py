@@ -84,17 +84,13 @@ class Rehearsal:
         """
         if not self.plan.verdict.ok:
             return GuardError.exit_code
+        if not self.stopped and self.unexpected["outcome"].isin(["applied", ""]).any():
+            return _SOME_FAILED
         if self.report.exit_code:
             return self.report.exit_code
-        if len(self.unexpected):
-            return _SOME_FAILED
-        if self.again is None or not self.again.changes:
-            return ConflictError.exit_code if self._open else 0
-        return _PENDING
-
-    @property
-    def _open(self) -> bool:
-        return self.again is not None and bool(self.again.open_conflicts)
+        if self.again is not None and self.again.open_conflicts:
+            return ConflictError.exit_code
+        return _PENDING if self.again is not None and self.again.changes else 0
 
     @property
     def stopped(self) -> bool:

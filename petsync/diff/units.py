@@ -25,7 +25,7 @@ COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
 
 def says(said: Mapping[Column, Any], unit: Unit) -> bool:
     """Whether a row says anything of the unit."""
-    return any(column in said for column in COLUMNS_OF[unit])
+    return unit in said or (unit == "category" and "category_id" in said)
 
 
 def unit_key(pet: Pet, unit: Unit) -> Hashable:
@@ -37,6 +37,8 @@ def unit_key(pet: Pet, unit: Unit) -> Hashable:
 
 def changed_columns(before: Pet, after: Pet, unit: Unit) -> tuple[Column, ...]:
     """The columns of a unit in which two pets differ."""
+    if getattr(before, unit) is getattr(after, unit):
+        return ()
     return tuple(c for c in COLUMNS_OF[unit] if key(before, c) != key(after, c))
 
 

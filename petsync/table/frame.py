@@ -119,8 +119,11 @@ def _values(frame: pd.DataFrame, name: str) -> list[Any]:
     if name not in frame:
         return [None] * len(frame)
     column = frame[name]
-    pairs = zip(column.tolist(), column.isna(), strict=True)
-    return [None if missing else value for value, missing in pairs]
+    missing = column.isna().to_numpy()
+    values = column.tolist()
+    if not missing.any():
+        return values
+    return [None if gone else value for value, gone in zip(values, missing.tolist(), strict=True)]
 
 
 def _pet(
@@ -133,15 +136,16 @@ def _pet(
     photo_urls: Sequence[str] | None,
     extra: Mapping[str, Any] | None,
 ) -> Pet:
-    kept = dict(extra or {})
-    of_category = kept.pop(_CATEGORY_EXTRA, None)
+    kept = dict(extra) if extra else {}
+    of_category = kept.pop(_CATEGORY_EXTRA, None) if kept else None
+    has_category = category is not None or category_id is not None or of_category is not None
     return Pet(
         id=identity,
         name=name,
         status=status,
-        category=Category(category_id, category, of_category),
-        tags=tuple(tags or ()),
-        photo_urls=tuple(photo_urls or ()),
+        category=Category(category_id, category, of_category) if has_category else None,
+        tags=tuple(tags) if tags else (),
+        photo_urls=tuple(photo_urls) if photo_urls else (),
         extra=kept or None,
     )
 
