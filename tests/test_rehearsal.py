@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pytest
 
@@ -30,10 +31,12 @@ from petsync import (
     connect,
     frame_from_pets,
     load_plan,
+    pets_from_frame,
     read_sheet,
     write_sheet,
 )
 from petsync.apply.engine import Progress
+from petsync.diff.surprises import surprises
 from petsync.rehearsal import rehearse
 from petsync.rehearsal.imitation import imitated
 from petsync.sandbox import Sandbox
@@ -84,8 +87,6 @@ def _rows(*rows: dict[str, Any]) -> pd.DataFrame:
 
 
 def _pets(frame: pd.DataFrame) -> dict[int, Pet]:
-    from petsync import pets_from_frame
-
     return {pet.id: pet for pet in pets_from_frame(frame) if pet.id is not None}
 
 
@@ -170,7 +171,7 @@ def test_rows_that_add_each_time(store: Store) -> None:
     rehearsal = rehearse(store, _rows({"name": "New", "status": "sold", "action": "add"}))
     assert rehearsal.exit_code == 2
     assert [left.why for left in rehearsal.left()] == ["each-time"]
-    assert "pets are added each time" in repr(rehearsal)
+    assert "adds a pet each time" in repr(rehearsal)
 
 
 def test_a_part_of_a_plan(store: Store) -> None:
@@ -255,10 +256,10 @@ def test_a_base_goes_along(store: Store, box: Sandbox, tmp_path: Path) -> None:
     base = read_sheet(path).base
     edited = _shop()
     edited[0] = Pet(id=1, name="Max", status="available", tags=(*edited[0].tags, Tag(7, "loud")))
-    edited[1] = replace_name(edited[1], "Moritz")
+    edited[1] = _named(edited[1], "Moritz")
     write_sheet(frame_from_pets(edited), path, base=base)
     box.put(Pet(id=1, name="Pet 1", status="available", tags=(Tag(1, "calm"), Tag(9, "quick"))))
-    box.put(replace_name(_shop()[1], "Otto"))
+    box.put(_named(_shop()[1], "Otto"))
     rehearsal = rehearse(store, path)
     tags = {tag.name for tag in _pets(rehearsal.after)[1].tags}
     assert tags == {"calm", "quick", "loud"}
@@ -273,10 +274,7 @@ def test_a_base_goes_along(store: Store, box: Sandbox, tmp_path: Path) -> None:
     assert _pets(won.after)[2].name == "Moritz"
 
 
-def replace_name(pet: Pet, name: str) -> Pet:
-    """The pet under another name."""
-    import msgspec
-
+def _named(pet: Pet, name: str) -> Pet:
     return msgspec.structs.replace(pet, name=name)
 
 
@@ -314,6 +312,66 @@ def test_a_copy_that_cannot_be_written(store: Store) -> None:
     assert set(rehearsal.unexpected["id"]) == {1, 2}
     assert [left.why for left in rehearsal.left()] == ["not-applied", "not-applied"]
     assert _pets(rehearsal.before) == _pets(rehearsal.after)
+
+
+def test_what_nobody_planned(store: Store) -> None:
+    """A pet that changes on the copy and is in no row is told, and is a failure."""
+    sheet = _rows({"name": "New", "status": "sold"})
+    rehearsal = rehearse(store, sheet, faults="moves=40:available")
+    assert rehearsal.exit_code == 3
+    row = rehearsal.unexpected.iloc[0]
+    assert (row["id"], row["kind"], row["column"]) == (40, "none", "status")
+    assert (row["expected"], row["found"], row["outcome"]) == ("sold", "available", "")
+    assert "Not as the plan said, although nothing went wrong: 1" in repr(rehearsal)
+    assert "pet 40 (Rex): status: expected 'sold', found 'available'" in repr(rehearsal)
+
+
+def test_surprises_are_found_to_the_last_field(store: Store) -> None:
+    """Of a pet that was changed every other field must be as it was, unknown ones too; of the
+    others every character. A pet too many, or too few, is told.
+    """
+    rehearsal = rehearse(store, _rows({"id": 40, "category": "Cats"}))
+    before, after = _pets(rehearsal.before), _pets(rehearsal.after)
+    assert surprises(rehearsal.report, before, after).empty
+    changed = {
+        **after,
+        40: msgspec.structs.replace(after[40], extra={"weight": 4.25}),
+        1: msgspec.structs.replace(after[1], name=" Pet 1"),
+        77: Pet(id=77, name="Twin"),
+    }
+    del changed[FAR]
+    found = surprises(rehearsal.report, before, changed).set_index("id")
+    assert list(found.index) == [40, 1, 77, FAR]
+    assert list(found["column"]) == ["(unknown fields)", "", "", ""]
+    assert list(found.loc[[77, FAR], "found"]) == ["in the store", "not there"]
+    assert '" Pet 1"' in found.loc[1, "found"]
+
+
+def test_an_empty_store(tmp_path: Path) -> None:
+    """A store without a pet is copied, filled and shown like any other; so is an empty sheet."""
+    with (
+        Sandbox(auth=False) as box,
+        connect(box.url, environ={}, state=tmp_path) as store,
+    ):
+        rehearsal = rehearse(store, _rows({"name": "New", "status": "sold"}))
+        assert rehearsal.ok
+        assert list(rehearsal.by_status().loc["sold"]) == [0, 1, 0, 0, 0, 1]
+        nothing = rehearse(store, frame_from_pets([]))
+        assert nothing.exit_code == 4
+        assert "1 new pet" not in repr(nothing) + nothing._repr_html_()
+
+
+def test_a_service_that_speaks_xml(tmp_path: Path) -> None:
+    """Where pets travel as XML the copy speaks it too, and ids and texts stay exact."""
+    profile = replace(STANDARD, media="xml")
+    pets = [pet for pet in _shop() if pet.extra is None]
+    with (
+        Sandbox(pets=pets, auth=False) as box,
+        connect(box.url, environ={}, profile=profile, state=tmp_path) as store,
+    ):
+        rehearsal = rehearse(store, _rows({"id": FAR, "name": "Ünö <&>", "tags": ["far"]}))
+    assert rehearsal.ok, rehearsal
+    assert _pets(rehearsal.after)[FAR].name == "Ünö <&>"
 
 
 def test_a_run_that_stops_early(store: Store) -> None:
@@ -423,16 +481,10 @@ def test_arguments_that_cannot_be(store: Store, box: Sandbox) -> None:
     with pytest.raises(SettingsError, match="delete_missing"):
         rehearse(store, plan, delete_missing=True)
     with pytest.raises(PlanError, match="this store is"):
-        rehearse(store, _with_store(plan, "http://127.0.0.1:1/v2"))
+        rehearse(store, msgspec.structs.replace(plan, store="http://127.0.0.1:1/v2"))
     with pytest.raises(SettingsError, match="concurrency"):
         rehearse(store, plan, concurrency=0)
     assert box.requests.total() == asked
-
-
-def _with_store(plan: Any, url: str) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(plan, store=url)
 
 
 def test_limits_of_the_plan_go_along(store: Store) -> None:

@@ -29,19 +29,18 @@ def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
     yield element("p", markup.text(said.NOTHING_SENT))
     yield markup.facts(said.rehearsal_facts(rehearsal))
     if not rehearsal.plan.verdict.ok:
-        refusals = (markup.bdi(str(each)) for each in rehearsal.plan.verdict.refusals)
-        yield markup.alert(said.REFUSED, refusals)
+        yield markup.alert(said.REFUSED, map(markup.bdi, said.refusals(rehearsal)))
     if rehearsal.stopped:
         lines = map(markup.bdi, rehearsal.report.stopped.splitlines())
         yield markup.alert(words.STOPPED, lines)
     yield markup.folding(said.ROWS, _outcomes(rehearsal), open_=True)
-    yield from _results(rehearsal, limit, fold_over)
     yield markup.folding(said.LOOK, _statuses(rehearsal), open_=True)
+    yield from _again(rehearsal, limit, fold_over)
+    yield from _results(rehearsal, limit, fold_over)
     listing = first(rehearsal.assigned(), limit)
     columns = ("", "Id", "Pet", "Where")
     yield markup.listing(said.new_title(listing.total), listing, columns, _new, fold_over=fold_over)
     yield from _unexpected(rehearsal, limit, fold_over)
-    yield from _again(rehearsal, limit, fold_over)
     if rehearsal.notes:
         notes = "".join(element("li", markup.bdi(note)) for note in rehearsal.notes)
         yield markup.folding("Notes", element("ul", notes), open_=True)

@@ -21,7 +21,7 @@ _STATUS = 18
 
 
 def rehearsal_lines(
-    rehearsal: Rehearsal, *, limit: int | None = 10, width: int = 80
+    rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80
 ) -> Iterator[Text]:
     """The rehearsal with the first `limit` rows of each sort, in lines of at most `width` cells."""
     yield Text(said.NOTHING_SENT, "bold")
@@ -42,8 +42,8 @@ def rehearsal_lines(
 def _refused(rehearsal: Rehearsal, width: int) -> Iterator[Text]:
     if not rehearsal.plan.verdict.ok:
         yield from lines.heading(said.REFUSED, width, style="bold red")
-        for refusal in rehearsal.plan.verdict.refusals:
-            yield from lines.item("conflict", visible(str(refusal)), width)
+        for refusal in said.refusals(rehearsal):
+            yield from lines.item("conflict", refusal, width)
 
 
 def _look(rehearsal: Rehearsal, width: int) -> Iterator[Text]:

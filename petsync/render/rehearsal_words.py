@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import pandas as pd
+
 from petsync.diff.rehearsal import Broken, Left, Rehearsal, Why
 from petsync.diff.report import OUTCOMES
 from petsync.render import words
@@ -24,6 +26,7 @@ __all__ = [
     "left_title",
     "left_where",
     "new_title",
+    "refusals",
     "rehearsal_facts",
     "rehearsal_summary",
     "surprise_title",
@@ -37,13 +40,14 @@ NO_STATUS = "(no status)"
 ROWS = "What would become of the rows"
 LOOK = "How the store would look, by status"
 AGAIN = "A second plan from the same sheet"
+_WENT_WELL = ("applied", "")
 _LEFT: Mapping[Why, str] = {
-    "each-time": "pets are added each time, as their rows have no id. The result sheet that "
+    "each-time": "as a row without an id adds a pet each time. The result sheet that "
     "`petsync apply` writes has the ids: plan from that one.",
-    "not-applied": "were not applied on the copy:",
-    "left-out": "were left out of this plan:",
-    "new": "were no changes before:",
-    "not-settled": "were applied, and yet their rows do not agree:",
+    "not-applied": "not applied on the copy:",
+    "left-out": "left out of this plan:",
+    "new": "new since the first plan:",
+    "not-settled": "applied, and still not in agreement:",
 }
 
 
@@ -75,6 +79,12 @@ def rehearsal_summary(rehearsal: Rehearsal) -> str:
     return f"Rehearsed: {', '.join(said)}. {_end(rehearsal)}"
 
 
+def refusals(rehearsal: Rehearsal) -> Iterator[str]:
+    """Each limit that the plan breaks, and the way out."""
+    for refusal in rehearsal.plan.verdict.refusals:
+        yield words.sentences(visible(refusal.problem), words.way_out(refusal))
+
+
 def again_said(rehearsal: Rehearsal) -> str:
     """What the second plan comes to."""
     again = rehearsal.again
@@ -102,7 +112,7 @@ def left_by_reason(rehearsal: Rehearsal, limit: int | None) -> Mapping[Why, List
 
 def left_title(why: Why, total: int) -> str:
     """What is said of all changes that are left for one reason."""
-    return f"{words.number(total)} {_LEFT[why]}"
+    return f"{words.count(total, 'change')}, {_LEFT[why]}"
 
 
 def left_where(left: Left) -> str:
@@ -124,7 +134,7 @@ def surprises(rehearsal: Rehearsal) -> list[Surprise]:
     rows = rehearsal.unexpected
     return [
         Surprise(str(row.source), _pet(row.id, row.name), _said(row))
-        for row in rows[rows["outcome"].isin(["applied", "skipped", ""])].itertuples()
+        for row in rows[rows["outcome"].isin(_WENT_WELL)].itertuples()
     ]
 
 
@@ -136,7 +146,7 @@ def surprise_title(total: int) -> str:
 def unapplied(rehearsal: Rehearsal) -> str:
     """How many pets are not as the plan said because their changes were not applied; "" if none."""
     rows = rehearsal.unexpected
-    missed = rows[~rows["outcome"].isin(["applied", "skipped", ""])]
+    missed = rows[~rows["outcome"].isin(_WENT_WELL)]
     total = len(missed[["id", "source"]].drop_duplicates())
     if not total:
         return ""
@@ -161,13 +171,13 @@ def _end(rehearsal: Rehearsal) -> str:
 
 def _hits(broken: Broken) -> str:
     hit = sum(broken.hits.values())
-    kinds = ", ".join(f"{words.number(n)} {kind}" for kind, n in broken.hits.items())
+    kinds = ", ".join(f"{kind}: {words.number(n)}" for kind, n in sorted(broken.hits.items()))
     of = f"{words.number(hit)} of {words.count(broken.requests, 'request')}"
-    return f"{of}: {kinds}" if kinds else of
+    return f"{of} ({kinds})" if kinds else of
 
 
 def _pet(pet_id: object, name: object) -> str:
-    said = f"pet {pet_id}" if isinstance(pet_id, int) else "new pet"
+    said = "new pet" if pet_id is pd.NA else f"pet {pet_id}"
     return f"{said} ({visible(str(name))})" if name else said
 
 

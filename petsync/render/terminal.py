@@ -49,7 +49,7 @@ def show_report(report: Report, console: Console, *, limit: int | None = 20) -> 
     _show(report_lines(report, limit=limit, width=_width(console)), console)
 
 
-def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 10) -> None:
+def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:
     """Print the rehearsal with the first `limit` rows of each sort."""
     _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
 

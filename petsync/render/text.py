@@ -53,7 +53,7 @@ def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> s
     return _joined(report_lines(report, limit=limit, width=width))
 
 
-def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 10, width: int = 80) -> str:
+def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
     """The rehearsal with the first `limit` rows of each sort."""
     return _joined(rehearsal_lines(rehearsal, limit=limit, width=width))
 
