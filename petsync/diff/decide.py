@@ -185,7 +185,7 @@ class Decisions:
             if contradiction(edits, self.vocabulary):
                 self.remarks.by_name.append(row.number)
         if not judged.fields and not judged.clashes:
-            if any(rule == "not-edited" for _, rule in judged.rules):
+            if self.judge.is_older(judged, row.said, pet):
                 self.remarks.older.append(row.number)
             return self._agrees()
         self._check(row, pet, judged, edits)

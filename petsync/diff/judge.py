@@ -84,6 +84,13 @@ class Judge:
         edited = (c for unit in units for c in self._edited(unit, said, old))
         return {column: said[column] for column in edited}
 
+    def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
+        """Whether the row says of some unit what was exported, and the store something newer."""
+        kept = (unit for unit, rule in judged.rules if rule == "not-edited")
+        return any(
+            changed_columns(now, laid_over(now, unit, said, self.vocabulary), unit) for unit in kept
+        )
+
     def _one(
         self, unit: Unit, said: Said, now: Pet, old: Pet | None
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:

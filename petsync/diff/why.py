@@ -44,6 +44,7 @@ FIELD_RULES: Mapping[str, str] = {
     "together": "It goes with the category's other cell.",
     "new": "The pet is new.",
     "held": "Nothing is sent for the row until a person decides.",
+    "ignored": "The row's action is ignore.",
     "deleted": "The pet is deleted.",
     "no-row": "No row names the pet.",
 }
@@ -197,7 +198,9 @@ class _Case:
             for column in COLUMNS_OF[unit]:
                 sheet = cell(says, column) if column in row.said else None
                 rule = self._rule(row, unit, column, rules.get(unit, "new"))
-                if after is None and now is not None:
+                if row.action == "ignore":
+                    rule = "ignored"
+                elif after is None and now is not None:
                     rule = "deleted"
                 elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
                     rule = "held"
