@@ -70,7 +70,7 @@ class Words:
 
     def tag(self, said: Tag, pet: Pet) -> Tag:
         """The tag that is meant: the pet's, else the store's, else what is said."""
-        if said.id is not None and said.name:
+        if (said.id is not None and said.name) or said in pet.tags:
             return said
         for known in (Counter(pet.tags), self.tags):
             if said.id is None:
@@ -87,10 +87,10 @@ class Words:
             return None
         used = self.categories
         named = [c for c in used if name and plain(c.name) == plain(name)]
-        numbered = [c for c in used if number is not None and c.id == number and c.name]
+        numbered = [c for c in used if number is not None and c.id == number]
         if name is None:
             own = pet.category
-            if own and own.id == number and own.name:
+            if own and own.id == number:
                 return own
             if not numbered:
                 raise UnknownCategoryError
@@ -100,7 +100,7 @@ class Words:
         if number is not None and not named and not numbered:
             return Category(number, name)
         own = pet.category
-        if number is None and own and plain(own.name) == plain(name):
+        if own and plain(own.name) == plain(name):
             return own
         return most_used(named, used) if named else Category(None, name)
 
@@ -108,6 +108,12 @@ class Words:
 def most_used(things: list[Any], counts: Counter[Any]) -> Any:
     """The most frequent thing; among equals the one with the lowest id, and one without last."""
     return min(things, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or ""))
+
+
+def most_said(line: Line) -> Any:
+    """Rows that say most come first; among equals their content decides."""
+    said = {name: value for name, value in line.items() if value is not None and name != "action"}
+    return -len(said), repr(sorted(said.items()))
 
 
 def merged_tags(base: Pet, sheet: list[Tag], store: Pet, words: Words) -> tuple[Tag, ...]:
@@ -206,6 +212,9 @@ class Reference:
         self.free = {n: pet for n, pet in sorted(self.listed.items()) if n not in named}
         for number in self.blocked_ids:
             self.free.pop(number, None)
+        self.expected.recognised = self.recognised(lines)
+        for number in self.expected.recognised.values():
+            del self.free[number]
         for row, line in lines.items():
             self.line(row, line)
         if self.delete_missing:
@@ -230,13 +239,34 @@ class Reference:
             self.expected.uncertain = True
             self.expected.conflict(row, None, "no-id")
             return
-        for number, pet in self.free.items() if action == "merge" and line.get("name") else ():
-            if plain(pet.name) == plain(line["name"]) and self.says_no_more(line, pet):
-                del self.free[number]
-                self.expected.recognised[row] = number
-                self.expected.unchanged += 1
-                return
-        self.new(row, line)
+        if row in self.expected.recognised:
+            self.expected.unchanged += 1
+        else:
+            self.new(row, line)
+
+    def recognised(self, lines: Mapping[int, Line]) -> dict[int, int]:
+        """The pets of rows without an id that say just what a pet says: of as many as can be, and
+        first of those that say most.
+        """
+        may: dict[int, list[int]] = {}
+        for row, line in lines.items():
+            if line.get("id") is None and line.get("name") and line.get("action") == "merge":
+                named = [n for n, p in self.free.items() if plain(p.name) == plain(line["name"])]
+                may[row] = [n for n in named if self.says_no_more(line, self.free[n])]
+        rows_of: dict[int, int] = {}
+
+        def seat(row: int, asked: set[int]) -> bool:
+            for number in may[row]:
+                if number not in asked:
+                    asked.add(number)
+                    if number not in rows_of or seat(rows_of[number], asked):
+                        rows_of[number] = row
+                        return True
+            return False
+
+        for row in sorted(may, key=lambda row: most_said(lines[row])):
+            seat(row, set())
+        return {row: number for number, row in rows_of.items()}
 
     def with_id(self, row: int, line: Line, action: str, pet: Pet | None, old: Pet | None) -> None:
         """A row that names its pet, which the store has or not, and had at the export or not."""
@@ -284,8 +314,8 @@ class Reference:
                     value = self.wanted(unit, line, pet, old)
                     value = getattr(pet, unit) if self.on_conflict == "store" else value
                 after = replace(after, **{unit: value})
-                if old and self.says(unit, line) and not self.is_edited(unit, line, old):
-                    is_older |= compared(unit, old) != compared(unit, pet)
+                if old and not self.is_edited(unit, line, old):
+                    is_older |= self.says_otherwise(unit, line, pet)
         except UnknownCategoryError:
             self.expected.conflict(row, pet.id, "no-category-name")
             return
@@ -354,16 +384,19 @@ class Reference:
             return tuple(once(self.words.tag(tag, pet) for tag in line["tags"]))
         return tuple(once(line[unit])) if unit == "photo_urls" else line[unit]
 
+    def says_otherwise(self, unit: str, line: Line, pet: Pet) -> bool:
+        """Whether a row says something else of a unit than a pet."""
+        if not self.says(unit, line):
+            return False
+        try:
+            wanted = self.wanted(unit, line, pet, None)
+        except UnknownCategoryError:
+            return True
+        return bool(compared(unit, replace(pet, **{unit: wanted})) != compared(unit, pet))
+
     def says_no_more(self, line: Line, pet: Pet) -> bool:
         """Whether a pet is all that a row says already."""
-        try:
-            return all(
-                compared(unit, replace(pet, **{unit: self.merged(unit, line, pet, None)}))
-                == compared(unit, pet)
-                for unit in UNITS
-            )
-        except UnknownCategoryError:
-            return False
+        return not any(self.says_otherwise(unit, line, pet) for unit in UNITS)
 
     def new(self, row: int, line: Line) -> None:
         """A pet that is to be added, if the row says enough of it."""
