@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
+    from petsync.client.lookup import Lookups
     from petsync.client.retry import RetryPolicy
     from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
     from petsync.diff.explain import Explanation
@@ -83,6 +84,7 @@ __all__ = [
     "InvalidInputError",
     "Limit",
     "LockedError",
+    "Lookups",
     "NotFoundError",
     "Pet",
     "PetsyncError",
@@ -131,6 +133,7 @@ _HOMES = {
     "petsync.apply.planfile": ("load_plan", "save_plan"),
     "petsync.diff.report": ("Report", "Result"),
     "petsync.client": ("auth",),
+    "petsync.client.lookup": ("Lookups",),
     "petsync.client.retry": ("RetryPolicy",),
     "petsync.diff.change": ("Add", "Change", "Clash", "Conflict", "Delete", "Update"),
     "petsync.diff.explain": ("Explanation",),

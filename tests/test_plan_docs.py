@@ -1,0 +1,33 @@
+"""docs/plan.md names every rule that a plan or an explanation can give."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from petsync.diff.why import FIELD_RULES, PET_RULES
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "plan.md").read_text("utf-8")
+
+
+def conflict_rules() -> set[str]:
+    """The rules of conflicts, from the code that gives them."""
+    files = (ROOT / "petsync" / "diff" / f"{name}.py" for name in ("decide", "missing"))
+    code = "\n".join(file.read_text("utf-8") for file in files)
+    return set(re.findall(r'(?:_Held\(\s*|rule=)"([a-z-]+)"', code))
+
+
+def test_conflict_rules_are_found() -> None:
+    """The expression above finds them: a few that must be there, and as many as there are."""
+    rules = conflict_rules()
+    assert {"both-changed", "gone-edited", "removed-changed", "not-looked-up", "no-id"} <= rules
+    assert len(rules) == 13
+
+
+@pytest.mark.parametrize("rule", sorted({*FIELD_RULES, *PET_RULES, *conflict_rules()}))
+def test_every_rule_is_described(rule: str) -> None:
+    """In a table of the page, by its code."""
+    assert any(f"`{rule}`" in line for line in PAGE.splitlines() if line.startswith("| `"))
