@@ -1,6 +1,6 @@
 """Two texts side by side, and which of their characters are not in the other.
 
-`assets/plan.js` does the same in the browser, where pages are made as they are turned.
+`assets/marks.js` does the same in the browser, where pages are made as they are turned.
 """
 
 from __future__ import annotations

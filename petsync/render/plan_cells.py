@@ -1,4 +1,4 @@
-"""What a plan's rows say, as HTML. `assets/plan.js` makes the same for the rows of other pages."""
+"""What a plan's rows say, as HTML. `assets/rows.js` makes the same for the rows of other pages."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def plan_page(plan: Plan) -> str:
             *([_data(rows)] if rows else ()),
         ]
     )
-    scripts = ("plan.js",) if rows else ()
+    scripts = ("marks.js", "rows.js", "plan.js") if rows else ()
     return document(body, title, styles=(markup.FRAGMENT_STYLE, "plan.css"), scripts=scripts)
 
 

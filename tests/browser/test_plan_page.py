@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -114,6 +115,16 @@ def test_text_finds_rows(show: Show, text: str, expected: list[str]) -> None:
     expect(status(page)).to_contain_text("filtered")
     found = rows(page).locator(".ps-where").all_inner_texts()
     assert found[: len(expected)] == expected
+
+
+def test_what_was_found_stands_out(show: Show) -> None:
+    """The words that were searched for are highlighted where they stand in the rows shown."""
+    page = show(plan_of(120))
+    found = """() => [...CSS.highlights.get("found")].map((range) => range.toString())"""
+    assert page.evaluate(found) == []
+    page.get_by_label("Search").fill("rex sold")
+    said(page, "Showing 1\u201316 of 16, filtered from 123")
+    assert Counter(page.evaluate(found)) == {"Rex": 16 + 2 * 8, "sold": 16}
 
 
 def test_nothing_found(show: Show) -> None:

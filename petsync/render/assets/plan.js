@@ -1,201 +1,11 @@
 "use strict";
-// Filters, sorts and pages a plan's rows. Text from outside only ever becomes a text node.
+// Filters, sorts and pages a plan's rows.
 (() => {
   const one = (id) => document.getElementById(id);
   const all = (query) => [...document.querySelectorAll(query)];
   const { kinds, units, rows } = JSON.parse(one("data").textContent);
-  const KIND = 0, ID = 1, NAME = 2, WHERE = 3, FIELDS = 4, SAID = 5, CURE = 6, WINNER = 7;
-  const CLASHES = 4;
   const names = kinds.map(([name]) => name);
-  const count = (n) => n.toLocaleString("en");
-
-  // ---- a row, as petsync/render/plan_cells.py writes it
-
-  const make = (tag, kind, attributes, ...children) => {
-    const made = document.createElement(tag);
-    if (kind) made.className = kind;
-    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
-  const quiet = (kind, text) => make("span", kind, { "aria-hidden": "true" }, text);
-  const hidden = (text) => make("span", "ps-hidden", {}, text);
-  const bdi = (text) => make("bdi", "", {}, text);
-  const empty = () => make("span", "ps-empty", {}, "(empty)");
-  const list = (items) => make("ul", "ps-items", {}, ...items);
-
-  // What stands between backticks is to be typed.
-  const prose = (text) => text.split(/`([^`]+)`/).map((part, n) =>
-    n % 2 ? make("code", "", {}, part) : part).filter((part) => part !== "");
-
-  const rowOf = (row) => {
-    const [kind, symbol, title] = kinds[row[KIND]];
-    const badge = make("span", "ps-badge", {}, quiet("ps-sign", symbol), title);
-    const cell = (kind, ...inner) => make("td", kind, { role: "cell" }, ...inner);
-    return make("tr", `ps-${kind}`, { role: "row" },
-      cell("ps-kind", badge),
-      cell("ps-id", bdi(row[ID])),
-      row[NAME] ? make("th", "ps-name", { scope: "row", role: "rowheader" }, bdi(row[NAME]))
-        : cell("ps-name"),
-      cell("ps-what", ...what(row)),
-      cell("ps-where", bdi(row[WHERE])));
-  };
-
-  const what = (row) => {
-    const clashes = row[FIELDS].filter((field) => field.length === CLASHES);
-    const fields = row[FIELDS].filter((field) => field.length !== CLASHES);
-    const parts = [];
-    if (row[SAID]) parts.push(make("p", "", {}, ...prose(row[SAID])));
-    if (clashes.length) parts.push(clashTable(clashes, row[WINNER]));
-    if (row[CURE]) parts.push(make("p", "ps-cure", {}, ...prose(row[CURE])));
-    if (fields.length) parts.push(make("dl", "ps-fields", {}, ...fields.map(fieldOf)));
-    return parts;
-  };
-
-  const fieldOf = ([unit, ...values]) => make("div", "", {},
-    make("dt", "", {}, units[unit]), make("dd", "", {}, ...saidOf(values)));
-
-  const saidOf = (values) => {
-    if (values.length === 1) {
-      const [value] = values;
-      return [typeof value === "string" ? bdi(value) : list(itemsOf("span", "", "", value))];
-    }
-    const [before, after] = values;
-    if (typeof before === "string") return changeOf(before, after);
-    const come = itemsOf("ins", "+", "added", before);
-    return [list([...come, ...itemsOf("del", "-", "removed", after)])];
-  };
-
-  const itemsOf = (tag, sign, word, items) => items.map((item) => {
-    if (typeof item === "number") {
-      return make("li", "", {}, `and ${count(item)} more ${word}`.trimEnd());
-    }
-    const signs = sign ? [quiet("ps-sign", sign), hidden(`${word} `)] : [];
-    return make("li", "", {}, make(tag, "ps-item", {}, ...signs, bdi(item)));
-  });
-
-  const changeOf = (before, after) => {
-    const [old, come] = marked(before, after);
-    return [
-      make("span", "ps-old", {}, hidden("from "), valueOf("del", old)),
-      quiet("", " \u2192 "),
-      make("span", "ps-new", {}, hidden("to "), valueOf("ins", come)),
-    ];
-  };
-
-  const valueOf = (tag, pieces) => pieces.length === 0 ? empty() : make("bdi", "", {},
-    ...pieces.map(([text, isMarked]) => isMarked ? make(tag, "", {}, text) : text));
-
-  const SIDES = ["As exported", "Sheet", "Store"];
-  const WINS = { store: "stays", sheet: "is sent" };
-  const clashTable = (clashes, winner) => {
-    const wins = SIDES.map((side) => side.toLowerCase() === winner);
-    const heads = SIDES.map((side, n) => make("th", "", { scope: "col" }, side,
-      ...(wins[n] ? [" ", make("span", "ps-tag", {}, WINS[winner])] : [])));
-    const body = clashes.map(([unit, ...values]) => make("tr", "", {},
-      make("th", "", { scope: "row" }, units[unit]),
-      ...values.map((value, n) =>
-        make("td", wins[n] ? "ps-wins" : "", {}, value ? bdi(value) : empty()))));
-    return make("table", "ps-clash", {},
-      make("thead", "", {}, make("tr", "", {}, make("th", "", { scope: "col" }, "Field"), ...heads)),
-      make("tbody", "", {}, ...body));
-  };
-
-  // ---- what differs in two texts, as petsync/render/marked.py finds it
-
-  const MOST_STEPS = 40000;
-  const segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
-  const signsOf = (text) => Array.from(segmenter.segment(text), (part) => part.segment);
-  const isWord = (sign) => /^[\p{L}\p{N}_]/u.test(sign);
-
-  const wordsOf = (text) => {
-    const words = [];
-    let inWord = false;
-    for (const sign of signsOf(text)) {
-      const goesOn = isWord(sign);
-      if (goesOn && inWord) words[words.length - 1] += sign;
-      else words.push(sign);
-      inWord = goesOn;
-    }
-    return words;
-  };
-
-  const alike = (one, other, most = Math.min(one.length, other.length)) => {
-    let n = 0;
-    while (n < most && one[n] === other[n]) n += 1;
-    return n;
-  };
-  const ends = (one, other) => {
-    const head = alike(one, other);
-    const tail = alike(one.slice(head).reverse(), other.slice(head).reverse());
-    return [head, tail];
-  };
-
-  const common = (old, come) => {
-    const best = Array.from({ length: old.length + 1 }, () => new Uint32Array(come.length + 1));
-    for (let i = old.length - 1; i >= 0; i -= 1) {
-      for (let j = come.length - 1; j >= 0; j -= 1) {
-        best[i][j] = old[i] === come[j]
-          ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-      }
-    }
-    const found = [];
-    for (let i = 0, j = 0; i < old.length && j < come.length;) {
-      if (old[i] === come[j]) found.push([i++, j++]);
-      else if (best[i + 1][j] >= best[i][j + 1]) i += 1;
-      else j += 1;
-    }
-    return found;
-  };
-
-  const keptOf = (old, come) => {
-    const [head, tail] = ends(old, come);
-    const [one, other] = [old, come].map((words) => words.slice(head, words.length - tail));
-    const kept = Array.from({ length: head }, (_, n) => [n, n]);
-    if (one.length * other.length <= MOST_STEPS) {
-      for (const [i, j] of common(one, other)) kept.push([head + i, head + j]);
-    }
-    for (let n = tail; n > 0; n -= 1) kept.push([old.length - n, come.length - n]);
-    return kept;
-  };
-
-  const inside = (gone, come) => {
-    const [old, now] = [signsOf(gone), signsOf(come)];
-    let [head, tail] = ends(old, now);
-    if ((head + tail) * 2 < Math.max(old.length, now.length)) head = tail = 0;
-    return [old, now].map((signs) => [
-      [signs.slice(0, head).join(""), false],
-      [signs.slice(head, signs.length - tail).join(""), true],
-      [signs.slice(signs.length - tail).join(""), false],
-    ]);
-  };
-
-  const joined = (pieces) => {
-    const whole = [];
-    for (const [text, isMarked] of pieces) {
-      const last = whole[whole.length - 1];
-      if (!text) continue;
-      if (last && last[1] === isMarked) last[0] += text;
-      else whole.push([text, isMarked]);
-    }
-    return whole;
-  };
-
-  const marked = (before, after) => {
-    const [old, come] = [wordsOf(before), wordsOf(after)];
-    const [left, right] = [[], []];
-    let [i, j] = [0, 0];
-    const kept = keptOf(old, come);
-    // Brackets and spaces alone that stay would only scatter the marks.
-    if (!kept.some(([n]) => isWord(old[n]))) kept.length = 0;
-    for (const [n, m] of [...kept, [old.length, come.length]]) {
-      const [gone, now] = inside(old.slice(i, n).join(""), come.slice(j, m).join(""));
-      left.push(...gone, [old[n] || "", false]);
-      right.push(...now, [come[m] || "", false]);
-      [i, j] = [n + 1, m + 1];
-    }
-    return [joined(left), joined(right)];
-  };
+  const rowOf = rowMaker(kinds, units);
 
   // ---- which rows, in which order
 
@@ -339,7 +149,31 @@
     }
     for (const text of all(".ps-page-count")) text.textContent = `of ${count(pages())}`;
     for (const select of all(".ps-size")) select.value = state.size;
+    highlight();
     remember();
+  };
+
+  // What was searched for stands out, without a change to the page's elements.
+  const highlight = () => {
+    if (!window.CSS || !CSS.highlights) return;
+    const ranges = [];
+    const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
+    const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
+    while (words.length && texts.nextNode()) {
+      const node = texts.currentNode;
+      const text = node.data.toLowerCase();
+      // A few characters change their length with their case; their places would be wrong.
+      if (text.length !== node.data.length || node.parentElement.closest(".ps-hidden")) continue;
+      for (const word of words) {
+        for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+          const range = document.createRange();
+          range.setStart(node, at);
+          range.setEnd(node, at + word.length);
+          ranges.push(range);
+        }
+      }
+    }
+    CSS.highlights.set("found", new Highlight(...ranges));
   };
 
   // The address keeps what is shown, so that "back" and a reload lead to the same rows.
