@@ -85,7 +85,7 @@ def command(
     does it. Nothing is sent to the store itself that changes anything, and a plan is not used up.
     Then a second plan is made from the same sheet: it should be empty.
 
-    Exits with 0 if all went as planned, 2 if a second plan would still hold changes, 3 if rows
+    Exits with 0 if all went as planned, 2 if a second plan would send something, 3 if rows
     failed, 4 if the guard refuses the plan (it is rehearsed all the same), 5 for conflicts or a
     plan that was applied before, 7 if it was interrupted.
     """
