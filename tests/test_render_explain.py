@@ -134,9 +134,19 @@ def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
     assert text.replace("\n", "").replace("\u200d", "").isprintable()
     html = explanations_html([told])
     inner = html.partition("</style>")[2]
-    assert set(re.findall(r"<(\w+)", inner)) <= set(
-        ["div", "p", "bdi", "table", "thead", "tbody", "tr", "th", "td", "strong", "span"]
-    )
+    assert set(re.findall(r"<(\w+)", inner)) <= {
+        "div",
+        "p",
+        "bdi",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "strong",
+        "span",
+    }
     assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", inner))
 
 

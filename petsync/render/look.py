@@ -2,113 +2,86 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
-from xml.etree.ElementTree import Element, SubElement
+from collections.abc import Mapping
 
-from openpyxl import Workbook
-from openpyxl.cell import WriteOnlyCell
-from openpyxl.cell.rich_text import CellRichText, TextBlock
-from openpyxl.cell.text import InlineFont
+from openpyxl.cell import Cell
 from openpyxl.formatting.rule import Rule
-from openpyxl.styles import Alignment, Border, Color, Font, PatternFill, Side
+from openpyxl.styles import Alignment, Border, Font, PatternFill, Side
 from openpyxl.styles.differential import DifferentialStyle
-from openpyxl.worksheet._writer import WorksheetWriter
-from rich.cells import cell_len
+from openpyxl.worksheet.header_footer import HeaderFooter, HeaderFooterItem
+from openpyxl.worksheet.page import PageMargins
+from openpyxl.worksheet.properties import PageSetupProperties
+from openpyxl.worksheet.worksheet import Worksheet
 
-from petsync.render.marked import Piece
+from petsync.render.rowxml import FONT, LINE_HEIGHT, SIZE, Styles
 
-__all__ = ["COME", "GONE", "append", "begin", "finish", "literal", "make_readable", "rich"]
+__all__ = ["colour", "lay_out", "letters", "styles_of"]
 
-_HEADER = PatternFill(fgColor="2F4858", fill_type="solid")
-_LINE = Border(bottom=Side(style="thin", color="D9DDE0"))
-GONE = InlineFont(strike=True, color=Color(rgb="00B3261E"), rFont="Calibri", sz=11)
-COME = InlineFont(b=True, color=Color(rgb="001B6E2E"), rFont="Calibri", sz=11)
+_HEADER = PatternFill("solid", fgColor="1F5B66")
+_TITLE = Font(name=FONT, size=SIZE, bold=True, color="FFFFFF")
+_PLAIN = Font(name=FONT, size=SIZE)
 _READABLE = Alignment(wrap_text=True, vertical="top", horizontal="left")
 _PALE = Font(color="6B747B")
+_LINE = Border(bottom=Side(style="thin", color="D5DDE0"))
 _A4 = 9
-_LINE_HEIGHT, _MOST_LINES = 15, 20
-_SLACK = 0.08
-"""Words do not fill a line to its end."""
 
 
-class _Writer(WorksheetWriter):
-    """Tells Excel not to flag ids as numbers stored as text: that is what they are."""
-
-    def write_breaks(self) -> None:
-        super().write_breaks()
-        element = Element("ignoredErrors")
-        sheet: Any = self.ws
-        area = f"A2:{sheet.last_letter}1048576"
-        SubElement(element, "ignoredError", sqref=area, numberStoredAsText="1")
-        self.xf.send(element)
+def styles_of(sheet: Worksheet) -> Styles:
+    """The formats of a workbook's cells: text wraps, and every row begins at its top."""
+    cell = Cell(sheet, row=2, column=1)
+    cell.font, cell.alignment = _PLAIN, _READABLE
+    plain = cell.style_id
+    cell.quotePrefix = True
+    return Styles(plain, cell.style_id)
 
 
-def make_readable(book: Workbook) -> None:
-    """Let long text wrap and every row begin at its top, without a style for each cell."""
-    styles: Any = book
-    styles._cell_styles[0].alignmentId = styles._alignments.add(_READABLE)
-
-
-def begin(sheet: Any, columns: Mapping[str, int]) -> None:
-    """Set up an empty worksheet, and write its header; must come before any row."""
-    letters = _letters(columns)
-    for letter, width in zip(letters, columns.values(), strict=True):
+def lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
+    """Give an empty worksheet its header, and the widths (in characters) of its columns."""
+    for letter, (name, width) in zip(letters(columns), columns.items(), strict=True):
+        cell = sheet[f"{letter}1"]
+        cell.value, cell.font, cell.fill = name, _TITLE, _HEADER
+        cell.alignment = Alignment(vertical="center", horizontal="left")
         sheet.column_dimensions[letter].width = width
-        sheet.column_dimensions[letter].alignment = _READABLE
+    sheet.row_dimensions[1].height = 1.5 * LINE_HEIGHT
+    sheet.sheet_format.defaultRowHeight = LINE_HEIGHT
     sheet.freeze_panes = "A2"
+    _print(sheet)
+
+
+def _print(sheet: Worksheet) -> None:
+    """In landscape, as wide as a page, the header on each."""
     sheet.print_title_rows = "1:1"
     sheet.page_setup.orientation, sheet.page_setup.paperSize = "landscape", _A4
     sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
-    sheet.sheet_properties.pageSetUpPr.fitToPage = True
-    sheet.page_margins.left = sheet.page_margins.right = 0.4
-    sheet.oddFooter.left.text, sheet.oddFooter.right.text = "&A", "&P / &N"
-    sheet.last_letter = letters[-1]
-    sheet._writer = _Writer(sheet)
-    sheet._writer.write_top()
-    sheet.append([_header(sheet, name) for name in columns])
+    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
+    sheet.page_margins = PageMargins(left=0.4, right=0.4, top=0.6, bottom=0.7)
+    footer = HeaderFooterItem()
+    footer.left.text, footer.right.text = "&A", "&P / &N"
+    sheet.HeaderFooter = HeaderFooter(oddFooter=footer)
 
 
-def append(sheet: Any, cells: Sequence[Any], widths: Sequence[int], row: int) -> None:
-    """Write a row, as high as its longest text needs: not every program finds that out itself."""
-    lines = max(map(_lines, cells, widths), default=1)
-    if lines > 1:
-        sheet.row_dimensions[row].height = _LINE_HEIGHT * min(lines, _MOST_LINES)
-    sheet.append(cells)
-    sheet.row_dimensions.pop(row, None)
-
-
-def _lines(value: Any, width: int) -> int:
-    text = value if isinstance(value, str | CellRichText) else getattr(value, "value", None)
-    if text is None or isinstance(text, int):
-        return 1
-    text = str(text)
-    if len(text) < width // 2 and "\n" not in text:
-        return 1
-    widths = map(cell_len, text.split("\n"))
-    return sum(1 if each <= width else math.ceil(each / width + _SLACK) for each in widths)
-
-
-def finish(
-    sheet: Any, columns: Mapping[str, int], colours: Mapping[str, str], repeats: str, rows: int
+def colour(
+    sheet: Worksheet,
+    columns: Mapping[str, int],
+    colours: Mapping[str, str],
+    repeats: str,
+    rows: int,
 ) -> None:
-    """Filter and colours for the `rows` that were written. The first of the columns `repeats` are
-    pale where all of them say what the row above says.
+    """Filter and colours for so many rows. The first of the columns `repeats` are pale where all
+    of them say what the row above says.
     """
-    letters = _letters(columns)
-    sheet.auto_filter.ref = f"A1:{letters[-1]}{rows + 1}"
+    last, end = letters(columns)[-1], rows + 1
+    sheet.auto_filter.ref = f"A1:{last}{end}"
     if not rows:
         return
-    rules, end = sheet.conditional_formatting, rows + 1
     same = ",".join(f"${letter}2=${letter}1" for letter in repeats)
     tests = {f'$A2="{value}"': colour for value, colour in colours.items()}
-    for test, colour in {**tests, "TRUE": ""}.items():
+    for test, fill in {**tests, "TRUE": ""}.items():
         # A program that looks at the first rule alone must find the whole look there.
         if repeats:
-            pale = _rule(f"AND({test},{same})", colour, _PALE)
-            rules.add(f"A2:{_last_in_a_row(repeats)}{end}", pale)
-        rules.add(f"A2:{letters[-1]}{end}", _rule(test, colour))
+            area = f"A2:{_last_in_a_row(repeats)}{end}"
+            sheet.conditional_formatting.add(area, _rule(f"AND({test},{same})", fill, _PALE))
+        sheet.conditional_formatting.add(f"A2:{last}{end}", _rule(test, fill))
 
 
 def _last_in_a_row(letters: str) -> str:
@@ -116,37 +89,13 @@ def _last_in_a_row(letters: str) -> str:
     return max(letter for n, letter in enumerate(letters) if ord(letter) - ord("A") == n)
 
 
-def _rule(test: str, colour: str, font: Font | None = None) -> Rule:
-    fill = PatternFill(bgColor=colour, fill_type="solid") if colour else None
-    style = DifferentialStyle(fill=fill, border=_LINE, font=font)
+def _rule(test: str, fill: str, font: Font | None = None) -> Rule:
+    style = DifferentialStyle(
+        fill=PatternFill("solid", bgColor=fill) if fill else None, border=_LINE, font=font
+    )
     return Rule(type="expression", formula=[test], dxf=style)
 
 
-def rich(pieces: Sequence[Piece], font: InlineFont) -> CellRichText:
-    """Text with the marked pieces in the font."""
-    return CellRichText(
-        *(TextBlock(font, text) if is_marked else text for text, is_marked in pieces)
-    )
-
-
-def literal(sheet: Any, value: str | CellRichText) -> Any:
-    """A cell that stays text even if somebody edits it in place."""
-    cell = WriteOnlyCell(sheet)
-    content: Any = value
-    cell.value = content
-    cell.data_type = "s"
-    cell.quotePrefix = True
-    cell.alignment = _READABLE
-    return cell
-
-
-def _letters(columns: Mapping[str, int]) -> str:
+def letters(columns: Mapping[str, int]) -> str:
+    """The columns' letters."""
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(columns)]
-
-
-def _header(sheet: Any, name: str) -> Any:
-    cell = WriteOnlyCell(sheet, value=name)
-    cell.font = Font(name="Calibri", sz=11, bold=True, color="FFFFFF")
-    cell.fill = _HEADER
-    cell.alignment = Alignment(vertical="center", horizontal="left")
-    return cell

@@ -6,40 +6,32 @@ cheap. Text is text: a name that looks like a formula or an error is none.
 
 from __future__ import annotations
 
-import itertools
 import os
+import re
+import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, NamedTuple
 
 from openpyxl import Workbook
 
 from petsync._file import landing
 from petsync.errors import SheetError
 from petsync.render import look
-from petsync.render.marked import Piece
-from petsync.render.visible import visible
+from petsync.render.rowxml import Marked, Value, row_xml
 
 __all__ = ["Marked", "Tab", "Value", "write"]
 
 _ROWS = 1_048_575
 """So many rows fit below a worksheet's header; more go on in another worksheet."""
-_LENGTH = 16_000
-"""A cell holds 32,767 UTF-16 units, and a character may be two."""
-_NOT_TEXT = ("=", "+", "-", "@", "#")
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A text in pieces; what is marked is `gone` or has `come`."""
-
-    pieces: Sequence[Piece]
-    how: Literal["gone", "come"]
-
-
-Value = str | int | Marked
+_IN_MEMORY, _CHUNK = 4_000_000, 1_000_000
+_SHEET = re.compile(r"xl/worksheets/sheet([0-9]+)\.xml")
+_DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
+_END, _FOOTER = b"</sheetData>", b"</headerFooter>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,69 +48,80 @@ class Tab:
     repeats: str = ""
 
 
+class _End(NamedTuple):
+    place: int
+    area: str
+    """The cells that the worksheet has, as one range."""
+
+
 def write(path: Path, tabs: Iterable[Tab]) -> None:
     """Write the tabs into an .xlsx file, in place of one that is there.
 
     Raises SheetError if it cannot be written; what was there is then as it was.
     """
-    with _in_place_of(path) as file, _workbook() as book:
-        for tab in tabs:
-            _add(book, tab)
-        book.save(file)
+    with (
+        _in_place_of(path) as file,
+        tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows,
+    ):
+        book = Workbook()
+        book.remove(book.worksheets[0])
+        ends = [end for tab in tabs for end in _pages(book, tab, rows)]
+        _fill(book, rows, ends, file)
 
 
-@contextmanager
-def _workbook() -> Iterator[Workbook]:
-    """A new workbook, whose temporary files are closed even if it is never saved."""
-    book = Workbook(write_only=True)
-    look.make_readable(book)
-    try:
-        yield book
-    finally:
-        sheets: list[Any] = list(book.worksheets)
-        for sheet in sheets:
-            if not sheet.closed:
-                sheet.close()
-
-
-def _add(book: Workbook, tab: Tab) -> None:
+def _pages(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_End]:
+    """Add the tab's worksheets without their rows, and these to the body; where each one's end."""
     rows = iter(tab.rows)
-    for page in itertools.count(1):
-        sheet: Any = book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
-        look.begin(sheet, tab.columns)
-        written, widths = 0, list(tab.columns.values())
-        for row in itertools.islice(rows, _ROWS):
+    row = next(rows, None)
+    page = 0
+    while page == 0 or row is not None:
+        page += 1
+        sheet = book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
+        look.lay_out(sheet, tab.columns)
+        styles, widths = look.styles_of(sheet), list(tab.columns.values())
+        written = 0
+        while row is not None and written < _ROWS:
             written += 1
-            look.append(sheet, [_cell(sheet, value) for value in row], widths, written + 1)
-        look.finish(sheet, tab.columns, tab.colours, tab.repeats, written)
-        if written < _ROWS:
-            return
+            body.write(row_xml(written + 1, row, widths, styles).encode())
+            row = next(rows, None)
+        look.colour(sheet, tab.columns, tab.colours, tab.repeats, written)
+        yield _End(body.tell(), f"A1:{look.letters(tab.columns)[-1]}{written + 1}")
 
 
-def _cell(sheet: Any, value: Value) -> Any:
-    """What to append for a value: text that could be taken for something else as a marked cell."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, Marked):
-        return _rich(sheet, value)
-    text = _shown(value)
-    return look.literal(sheet, text) if text.startswith(_NOT_TEXT) else text or None
+def _fill(book: Workbook, rows: IO[bytes], ends: Sequence[_End], file: IO[bytes]) -> None:
+    """Write the workbook with the rows in its worksheets."""
+    empty = BytesIO()
+    book.save(empty)
+    with (
+        zipfile.ZipFile(empty) as source,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for info in source.infolist():
+            data, sheet = source.read(info), _SHEET.fullmatch(info.filename)
+            with target.open(info.filename, "w") as part:
+                if sheet is None:
+                    part.write(data)
+                    continue
+                number = int(sheet[1]) - 1
+                start, end = ends[number - 1].place if number else 0, ends[number]
+                head, _, tail = data.partition(_END)
+                part.write(_DIMENSION.sub(f'<dimension ref="{end.area}"'.encode(), head))
+                rows.seek(start)
+                for size in _chunks(end.place - start):
+                    part.write(rows.read(size))
+                part.write(_END + tail.replace(_FOOTER, _FOOTER + _IDS_ARE_TEXT, 1))
 
 
-def _rich(sheet: Any, value: Marked) -> Any:
-    text = "".join(part for part, _ in value.pieces)
-    if len(text) > _LENGTH or not any(is_marked for _, is_marked in value.pieces):
-        return _cell(sheet, text)
-    pieces = [(_shown(part), is_marked) for part, is_marked in value.pieces]
-    if sum(len(part) for part, _ in pieces) > _LENGTH:
-        return _cell(sheet, text)
-    formatted = look.rich(pieces, look.GONE if value.how == "gone" else look.COME)
-    return look.literal(sheet, formatted) if text.startswith(_NOT_TEXT) else formatted
+def _chunks(size: int) -> Iterator[int]:
+    while size > 0:
+        yield min(size, _CHUNK)
+        size -= _CHUNK
 
 
-def _shown(text: str) -> str:
-    shown = visible(text, keep="\n")
-    return shown if len(shown) <= _LENGTH else f"{shown[:_LENGTH]}..."
+# Excel would put a green triangle at each of them.
+_IDS_ARE_TEXT = (
+    b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
+)
 
 
 @contextmanager

@@ -114,7 +114,8 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
     for conflict in plan.conflicts:
         head = (conflict.source, _id(conflict.pet_id))
-        said = (words.sentences(conflict.problem), conflict.suggestion)
+        problem = words.sentences(f"{conflict.subject} {conflict.problem}")
+        said = (problem[:1].upper() + problem[1:], conflict.suggestion)
         for clash in conflict.clashes:
             yield *head, clash.column, *_sides(clash), conflict.winner, *said
         if not conflict.clashes:
