@@ -6,14 +6,15 @@ const CLASHES = 4;
 
 const count = (n) => n.toLocaleString("en");
 
+const make = (tag, kind, attributes, ...children) => {
+  const made = document.createElement(tag);
+  if (kind) made.className = kind;
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+};
+
 const rowMaker = (kinds, units) => {
-  const make = (tag, kind, attributes, ...children) => {
-    const made = document.createElement(tag);
-    if (kind) made.className = kind;
-    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
-    made.append(...children);
-    return made;
-  };
   const quiet = (kind, text) => make("span", kind, { "aria-hidden": "true" }, text);
   const hidden = (text) => make("span", "ps-hidden", {}, text);
   const bdi = (text) => make("bdi", "", {}, text);
