@@ -282,7 +282,8 @@ class Reference:
             if self.says_no_more(line, pet):
                 self.expected.unchanged += 1
             else:
-                self.expected.conflict(row, number, "exists")
+                # Of what it says wrong besides, either may be named.
+                self.expected.conflict(row, number, "exists", "no-category-name", "no-status")
         elif pet is not None:
             self.there(row, line, pet, old)
         elif action == "add":
