@@ -1,0 +1,304 @@
+"""From two tables in memory to what is to be changed: petsync, beside what else compares tables.
+
+    python benchmarks/diff.py [PETS ...] [--rounds N] [--shuffled]    (default: 10k, 100k and 1M)
+
+The store is an answer of findPetsByStatus as a DataFrame, with real lists of tags and photo URLs.
+The sheet is decoded on its own, so that nothing in it is the same object, and edited as a person
+would: 1 % of the pets changed (name, status, category, tags or photos, in turn), 0.5 % taken out,
+and 0.5 % added at the end, by ids that the store does not have. Three-way, the sheet carries its
+base, and the store has changed 0.5 % other pets since the export.
+
+petsync's part goes from these to the whole Plan. The others only find the rows and cells that
+differ, from the same tables. What cannot take them is given what it can: lists become texts for
+datacompy, and csv-diff reads the texts of two CSV files by its own loader (writing those is not
+counted). Of each one's time, `compare` is the part after that.
+
+Every contender has a process of its own, which holds its tables and nobody else's; in a round each
+runs once. Times are medians, with the processor's beside them, which others on the machine disturb
+less. Memory is the peak above the tables: `resident` as the system counts it, in a forked child,
+and `traced` as Python's and Arrow's allocators count it, in another one, as a process may find room
+in what it has and does not use. The larger of both counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tables
+from tables import Found, Inputs, Work
+
+FORK = multiprocessing.get_context("fork")
+TWO_WAY, THREE_WAY, COPY = "petsync, two-way", "petsync, three-way", "copy of both tables"
+DATACOMPY, MERGE, CSV_DIFF = "datacompy, pandas engine", "pandas merge + compare", "csv-diff"
+CONTENDERS: dict[str, Callable[[Inputs], Work]] = {
+    TWO_WAY: tables.petsync,
+    THREE_WAY: partial(tables.petsync, is_three_way=True),
+    COPY: tables.copy,
+    "copy, lists and texts too": partial(tables.copy, in_depth=True),
+    DATACOMPY: tables.by_datacompy,
+    MERGE: tables.by_merge,
+    "pandas, lists as texts": partial(tables.by_merge, with_texts=True),
+    CSV_DIFF: tables.by_csv_diff,
+}
+GOALS = {DATACOMPY: 1 / 5, MERGE: 1 / 5, CSV_DIFF: 1 / 15, COPY: 4.0}
+"""How many times each one's time the two-way plan may take, at the largest size."""
+THREE_TO_TWO, TABLES, GROWTH = 2.0, 1.0, 1.1
+"""Three-way's time in two-way's; memory, in tables; and the power of the number of pets."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one run: all of it, the processor's, and of the comparison alone."""
+
+    whole: float
+    processor: float
+    compare: float
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a contender takes, in medians; MiB above the tables; and what it found."""
+
+    times: Times
+    resident: float
+    traced: float
+    found: Found
+
+    @property
+    def peak(self) -> float:
+        """The larger of both counts of memory."""
+        return max(self.resident, self.traced)
+
+
+Costs = Mapping[str, Cost]
+
+
+def main() -> None:
+    """Compare at every size; say how each contender grows, and which goals are met."""
+    options = _options()
+    sizes = sorted(set(options.pets))
+    costs = {}
+    for pets in sizes:
+        costs[pets], table = at(pets, options.rounds, shuffled=options.shuffled)
+    met = [*goals(costs[sizes[-1]], table), *growth(costs)]
+    print("\nall goals met: " + ("yes" if all(met) else "NO"))
+
+
+def at(pets: int, rounds: int | None, *, shuffled: bool) -> tuple[Costs, float]:
+    """What each contender takes for so many pets, printed; and the MiB of one table."""
+    with ProcessPoolExecutor(1, mp_context=FORK) as apart:
+        # In another process, so that what the making leaves behind is in nobody's memory.
+        inputs = apart.submit(tables.made, pets, shuffled=shuffled).result()
+        table = apart.submit(_table_size, inputs.exported).result() / 2**20
+    workers = {name: Worker(name, inputs) for name in CONTENDERS}
+    rounds = rounds or (7 if pets <= 200_000 else 5)
+    costs = measure(workers, rounds)
+    for worker in workers.values():
+        worker.end()
+    show(f"{pets:,} pets, {table:,.0f} MiB a table, {rounds} rounds", costs)
+    return costs, table
+
+
+def measure(workers: Mapping[str, Worker], rounds: int) -> Costs:
+    """What each contender takes."""
+    found = {name: worker.ask("found") for name, worker in workers.items()}
+    peaks = {name: (each.ask("resident"), each.ask("traced")) for name, each in workers.items()}
+    taken = [{name: each.ask("run") for name, each in workers.items()} for _ in range(rounds)]
+    return {
+        name: Cost(_median([times[name] for times in taken]), *peaks[name], found[name])
+        for name in workers
+    }
+
+
+def show(title: str, costs: Costs) -> None:
+    """The table of one size, with the two-way plan's ratios to each contender."""
+    ours = costs[TWO_WAY].times
+    print(f"\n{title}")
+    print(f"  {'':26}{'seconds':>8}{'processor':>11}{'compare':>9}", end="")
+    print(f"{'two-way is':>12}{'of compare':>12}{'peak MiB':>10}{'resident':>10}{'traced':>8}")
+    for name, cost in costs.items():
+        times = cost.times
+        print(
+            f"  {name:26}{times.whole:8.3f}{times.processor:11.3f}{times.compare:9.3f}"
+            f"{ours.whole / times.whole:12.3f}{ours.whole / times.compare:12.3f}"
+            f"{cost.peak:10,.0f}{cost.resident:10,.0f}{cost.traced:8,.0f}"
+        )
+    answers = {cost.found for cost in costs.values() if cost.found}
+    if len(answers) > 1:
+        raise SystemExit(f"they disagree: {[(name, cost.found) for name, cost in costs.items()]}")
+    adds, updates, deletes, cells = answers.pop()
+    print(f"  all agree: {adds:,} adds, {updates:,} updates ({cells:,} cells), {deletes:,} deletes")
+
+
+def goals(costs: Costs, table: float) -> Iterator[bool]:
+    """Whether each goal is met at the largest size, printed."""
+    two, three = costs[TWO_WAY], costs[THREE_WAY]
+    print("\ngoals, on the clock (of the processor)")
+    for name, most in GOALS.items():
+        times = f"{most:g} x" if most >= 1 else f"1/{1 / most:g} of"
+        yield _met(f"two-way at most {times} {name}", *_ratios(two, costs[name]), most)
+    yield _met(f"three-way at most {THREE_TO_TWO:g} x two-way", *_ratios(three, two), THREE_TO_TWO)
+    for name in (TWO_WAY, THREE_WAY):
+        ratio = costs[name].peak / table
+        yield _met(f"{name}: memory at most that of one table", ratio, None, TABLES)
+
+
+def growth(costs: Mapping[int, Costs]) -> Iterator[bool]:
+    """Each contender's time and memory as a power of the number of pets, by least squares over
+    all sizes; and whether petsync's are kept.
+    """
+    if len(costs) < 2:
+        return
+    print("\ngrowth, as a power of the number of pets: seconds, of the processor, peak MiB")
+    for name in CONTENDERS:
+        own = {pets: each[name] for pets, each in costs.items()}
+        seconds = _power({pets: cost.times.whole for pets, cost in own.items()})
+        processor = _power({pets: cost.times.processor for pets, cost in own.items()})
+        peak = _power({pets: cost.peak for pets, cost in own.items()})
+        print(f"  {name:26}{seconds:8.2f}{processor:8.2f}{peak:8.2f}")
+        if name in (TWO_WAY, THREE_WAY):
+            yield _met(f"{name}: no worse than n^{GROWTH}", max(seconds, peak), None, GROWTH)
+
+
+class Worker:
+    """A contender in a process of its own, which holds its tables and does what it is asked."""
+
+    def __init__(self, name: str, inputs: Inputs) -> None:
+        self._pipe, far = FORK.Pipe()
+        self._process = FORK.Process(target=_serve, args=(far, name, inputs), daemon=True)
+        self._process.start()
+        far.close()
+
+    def ask(self, order: str) -> Any:
+        """The answer to one of `ORDERS`; the first has to wait for the tables."""
+        self._pipe.send(order)
+        return self._pipe.recv()
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.terminate()
+        self._process.join()
+
+
+def _serve(pipe: Connection, name: str, inputs: Inputs) -> None:
+    work = CONTENDERS[name](inputs)
+    while order := pipe.recv():
+        gc.collect()
+        pipe.send(ORDERS[order](work))
+
+
+def _found(work: Work) -> Found:
+    return work.count(work.compare(work.convert()))
+
+
+def _run(work: Work) -> Times:
+    begun, used = time.perf_counter(), time.process_time()
+    form = work.convert()
+    ready = time.perf_counter()
+    result = work.compare(form)
+    done = time.perf_counter()
+    processor = time.process_time() - used
+    del result
+    return Times(done - begun, processor, done - ready)
+
+
+def _resident(work: Work) -> float:
+    """Peak memory in MiB, above what the process had before; but for code that it only maps."""
+    Path("/proc/self/clear_refs").write_text("5")
+    before, mapped = _status("VmRSS"), _status("RssFile")
+    result = work.compare(work.convert())
+    peak = _status("VmHWM") - before - (_status("RssFile") - mapped)
+    del result
+    return peak / 1024
+
+
+def _traced(work: Work) -> float:
+    """The peak of what Python gave out, in MiB, and that of what Arrow did."""
+    pool = pa.system_memory_pool()
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    result = work.compare(work.convert())
+    peak = tracemalloc.get_traced_memory()[1] + pool.max_memory()
+    del result
+    return peak / 2**20
+
+
+def _apart(measured: Callable[[Work], float], work: Work) -> float:
+    """What is measured in a forked child, which begins with this process's memory."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, str(measured(work)).encode())
+        os._exit(0)
+    os.close(writer)
+    result = float(os.read(reader, 100))
+    os.close(reader)
+    os.wait()
+    return result
+
+
+ORDERS: Mapping[str, Callable[[Work], Any]] = {
+    "found": _found,
+    "run": _run,
+    "resident": partial(_apart, _resident),
+    "traced": partial(_apart, _traced),
+}
+
+
+def _table_size(body: bytes) -> int:
+    return tables.table_bytes(tables.frame_from_json(body))
+
+
+def _median(runs: list[Times]) -> Times:
+    return Times(
+        statistics.median(run.whole for run in runs),
+        statistics.median(run.processor for run in runs),
+        statistics.median(run.compare for run in runs),
+    )
+
+
+def _ratios(one: Cost, other: Cost) -> tuple[float, float]:
+    return one.times.whole / other.times.whole, one.times.processor / other.times.processor
+
+
+def _met(goal: str, ratio: float, processor: float | None, most: float) -> bool:
+    aside = "" if processor is None else f" ({processor:.3f})"
+    print(f"  {goal}: {ratio:.3f}{aside}: {'met' if ratio <= most else 'NOT MET'}")
+    return ratio <= most
+
+
+def _power(values: Mapping[int, float]) -> float:
+    slope, _ = np.polyfit(np.log(list(values)), np.log(list(values.values())), 1)
+    return float(slope)
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field + ":"))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    sizes = [10_000, 100_000, 1_000_000]
+    parser.add_argument("pets", nargs="*", type=int, default=sizes, help="1,000 or more each")
+    parser.add_argument("--rounds", type=int, help="default: 7, of large tables 5")
+    parser.add_argument("--shuffled", action="store_true", help="the sheet's rows in any order")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""The tables that benchmarks/diff.py compares, and those who compare them.
+
+Each contender is a function from `Inputs` to a `Work`: what it takes to bring the two tables into
+the form that it needs, what it takes to compare them then, and how its result is counted.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from sys import getsizeof
+from typing import Any
+
+import csv_diff
+import datacompy
+import msgspec
+import numpy as np
+import orjson
+import pandas as pd
+import pyarrow as pa
+from load import answer
+
+from petsync.diff.compare import compare, unproved
+from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.profile import STANDARD
+from petsync.table.base import Base
+from petsync.table.frame import frame_from_json, no_collection
+from petsync.table.sheet import Sheet
+
+Found = tuple[int, ...]
+"""How many pets are to be added, updated and deleted, and how many cells of the updated differ."""
+Pair = tuple[pd.DataFrame, pd.DataFrame]
+
+URL = "https://petstore.example/v2"
+EXPORTED, COMPARED = "2026-11-19T00:00:00+00:00", "2026-11-20T00:00:00+00:00"
+LISTS = ("tags", "photo_urls")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The service's answers at the export and `later`, when some pets have changed there, and the
+    sheet's pets as such an answer. `order` are the sheet's rows in theirs, None for as they come.
+    """
+
+    exported: bytes
+    later: bytes
+    sheet: bytes
+    order: Sequence[int] | None
+
+    def store_frame(self) -> pd.DataFrame:
+        """The store's table at the export, decoded anew."""
+        return frame_from_json(self.exported)
+
+    def sheet_frame(self) -> pd.DataFrame:
+        """The sheet's table, decoded anew, as a reader of sheets would make it."""
+        frame = frame_from_json(self.sheet)
+        if self.order is not None:
+            frame = frame.take(np.array(self.order))
+        frame["action"] = pd.array(["merge"] * len(frame), dtype="str")
+        frame.index = pd.Index(np.arange(2, 2 + len(frame)), name="row")
+        return frame
+
+    def plain(self) -> Pair:
+        """Both tables as one would give them to something else than petsync."""
+        store, sheet = self.store_frame(), self.sheet_frame().drop(columns="action")
+        numbers = {"id": "int64", "category_id": "int64"}
+        return store.astype(numbers), sheet.reset_index(drop=True).astype(numbers)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one contender does: `convert` the tables, `compare` what that gave, and `count`."""
+
+    compare: Callable[[Any], Any]
+    count: Callable[[Any], Found]
+    convert: Callable[[], Any] = lambda: None
+
+
+def made(pets: int, *, shuffled: bool) -> Inputs:
+    """The answers for so many pets, edited by chance, with a seed."""
+    chance = random.Random(20_261_121)
+    stored = orjson.loads(answer(pets + pets // 200))
+    stored, new = stored[:pets], stored[pets:]
+    some, part = chance.sample(range(pets), pets // 50), pets // 200
+    later, rows = list(stored), list(stored)
+    for at in some[:part]:
+        later[at] = stored[at] | {"name": f"{stored[at]['name']} of kennel {at % 40}"}
+    for turn, at in enumerate(some[2 * part :]):
+        rows[at] = stored[at] | EDITS[turn % len(EDITS)](stored[at])
+    for at in sorted(some[part : 2 * part], reverse=True):
+        del rows[at]
+    rows += new
+    order = chance.sample(range(len(rows)), len(rows)) if shuffled else None
+    return Inputs(orjson.dumps(stored), orjson.dumps(later), orjson.dumps(rows), order)
+
+
+EDITS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (
+    lambda pet: {"name": f"{pet['name']} the second"},
+    lambda pet: {"status": "sold" if pet["status"] == "available" else "available"},
+    lambda _: {"category": {"id": 14, "name": "Category 14"}},
+    lambda pet: {"tags": [*pet["tags"][1:], {"id": 90, "name": "award winner"}]},
+    lambda pet: {"photoUrls": [*pet["photoUrls"], "https://images.petshop.example/new.jpg"]},
+)
+"""What a person changes in a pet, in turn."""
+
+
+def table_bytes(frame: pd.DataFrame) -> int:
+    """The bytes of a table with all that it alone holds: its columns, the lists in them, and what
+    these hold; but None and small integers, which Python has once for everybody.
+    """
+    lists = [each for name in LISTS for each in frame[name]]
+    tags = [tag for each in frame["tags"] for tag in each]
+    photos = [photo for each in frame["photo_urls"] for photo in each]
+    parts = [part for tag in tags for part in (tag.id, tag.name) if not _is_common(part)]
+    columns = int(frame.memory_usage(index=False, deep=False).sum())
+    return columns + sum(sum(map(getsizeof, held)) for held in (lists, tags, parts, photos))
+
+
+def _is_common(part: object) -> bool:
+    return part is None or (isinstance(part, int) and -5 <= part <= 256)
+
+
+def petsync(inputs: Inputs, *, is_three_way: bool = False) -> Work:
+    """From the tables to a whole Plan with its changes; asked for any pet, getPetById says 404."""
+    base = Base(frame=inputs.store_frame(), store=URL, taken_at=EXPORTED) if is_three_way else None
+    frame = inputs.sheet_frame()
+    sheet = Sheet(
+        source="pets.xlsx",
+        tab="Pets",
+        frame=frame,
+        others=pd.DataFrame(index=frame.index),
+        columns=dict(zip(frame.columns, "ABCDEFGH", strict=True)),
+        base=base,
+    )
+    snapshot = Snapshot(
+        frame=frame_from_json(inputs.later) if is_three_way else inputs.store_frame(),
+        coverage=Coverage(STANDARD.statuses),
+        source=URL,
+        taken_at=datetime.fromisoformat(COMPARED).astimezone(UTC),
+    )
+    options = PlanOptions(delete_missing=True)
+
+    def plan(_: object) -> Plan:
+        found = dict.fromkeys(unproved(sheet.frame, snapshot.frame))
+        return compare(snapshot, sheet, found=found, created=COMPARED, options=options)
+
+    return Work(plan, _of_plan)
+
+
+def _of_plan(plan: Plan) -> Found:
+    plan.require_ok()
+    cells = sum(len(update.fields) for update in plan.updates)
+    return len(plan.adds), len(plan.updates), len(plan.deletes), cells
+
+
+def copy(inputs: Inputs, *, in_depth: bool = False) -> Work:
+    """Nothing but a copy of both tables."""
+    store, sheet = inputs.store_frame(), inputs.sheet_frame()
+    copied = _in_depth if in_depth else pd.DataFrame.copy
+    return Work(lambda _: (copied(store), copied(sheet)), lambda _: ())
+
+
+def _in_depth(frame: pd.DataFrame) -> pd.DataFrame:
+    """A copy with texts and lists of its own: pandas shares Arrow's texts, and never copies what
+    an object column holds.
+    """
+    copied = frame.copy()
+    with no_collection():
+        for name in LISTS:
+            for at, each in enumerate(lists := copied[name].to_numpy(copy=True)):
+                lists[at] = each.copy()
+            copied[name] = lists
+    memory = pa.default_cpu_memory_manager()
+    for name in frame.select_dtypes("str"):
+        chunks = pa.chunked_array(pa.array(frame[name])).chunks
+        copied[name] = pd.array(
+            pa.chunked_array([chunk.copy_to(memory) for chunk in chunks]), dtype="str"
+        )
+    return copied
+
+
+def by_datacompy(inputs: Inputs) -> Work:
+    """datacompy's pandas engine; it is many times slower on lists than on their texts."""
+    store, sheet = inputs.plain()
+
+    def compared(texts: Pair) -> tuple[datacompy.PandasCompare, pd.DataFrame]:
+        result = datacompy.PandasCompare(*texts, join_columns="id")
+        return result, result.all_mismatch()
+
+    def count(result: tuple[datacompy.PandasCompare, pd.DataFrame]) -> Found:
+        whole, updates = result
+        cells = sum(int(each["unequal_cnt"]) for each in whole.column_stats)
+        return len(whole.df2_unq_rows), len(updates), len(whole.df1_unq_rows), cells
+
+    return Work(compared, count, lambda: (_with_texts(store), _with_texts(sheet)))
+
+
+def by_merge(inputs: Inputs, *, with_texts: bool = False) -> Work:
+    """An outer merge, and each column against its twin, into one long table of changed cells."""
+    store, sheet = inputs.plain()
+
+    def compared(pair: Pair) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        suffixes = "_store", "_sheet"
+        joined = pair[0].merge(pair[1], on="id", how="outer", suffixes=suffixes, indicator=True)
+        both = joined[joined["_merge"] == "both"]
+        cells = []
+        for column in pair[0].columns.drop("id"):
+            before, after = both[f"{column}_store"], both[f"{column}_sheet"]
+            differs = before.ne(after) & ~(before.isna() & after.isna())
+            values = {"before": before[differs], "after": after[differs]}
+            cells.append(pd.DataFrame({"id": both["id"][differs], "column": column, **values}))
+        adds, deletes = (joined[joined["_merge"] == side] for side in ("right_only", "left_only"))
+        return adds, deletes, pd.concat(cells)
+
+    def count(result: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]) -> Found:
+        adds, deletes, cells = result
+        return len(adds), cells["id"].nunique(), len(deletes), len(cells)
+
+    if not with_texts:
+        return Work(compared, count, lambda: (store, sheet))
+    return Work(compared, count, lambda: (_with_texts(store), _with_texts(sheet)))
+
+
+def by_csv_diff(inputs: Inputs) -> Work:
+    """csv-diff, which reads the texts of two CSV files into dicts of rows by id."""
+    texts = [_with_texts(frame).to_csv(index=False) for frame in inputs.plain()]
+
+    def read() -> list[dict[str, dict[str, str]]]:
+        files = (io.StringIO(text, newline="") for text in texts)
+        return [csv_diff.load_csv(file, key="id", dialect="excel") for file in files]
+
+    def count(result: Mapping[str, Any]) -> Found:
+        cells = sum(len(each["changes"]) for each in result["changed"])
+        return len(result["added"]), len(result["changed"]), len(result["removed"]), cells
+
+    return Work(lambda dicts: csv_diff.compare(*dicts), count, read)
+
+
+def _with_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with its lists as JSON, which nothing writes faster."""
+    encode = msgspec.json.Encoder().encode
+    return frame.assign(
+        **{
+            name: pd.array([encode(each).decode() for each in frame[name]], dtype="str")
+            for name in LISTS
+        }
+    )
