@@ -19,7 +19,17 @@ def test_pages_in_a_browser() -> None:
         f"The pages are tried in Chromium, and {CHROMIUM} is missing: "
         "install it with `apt-get install chromium`, as .ci/run does."
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts=", FOLDER]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-o",
+        "addopts=",
+        "--maxfail=5",
+    ]
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=400)
+    done = subprocess.run([*command, FOLDER], env=own, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from browsing import chip, everything, plan_of, rows, said, status
+from browsing import Opener, chip, everything, plan_of, rows, said, status
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, UPDATE, hostile_plan, plan_with, replace
 
@@ -311,6 +311,18 @@ def test_without_scripts_the_summary_remains(show: Show) -> None:
     assert page.locator("button:visible, input:visible, select:visible").count() == 0
     page.get_by_role("link", name="50 to delete").click()
     assert page.locator(":target .ps-badge").inner_text() == "-Delete"
+
+
+def test_an_old_browser_keeps_the_first_rows(noisy: Opener) -> None:
+    """Where the script cannot run, the page is as it is without scripts."""
+    quiet = noisy(everything(), java_script_enabled=False)
+    old = noisy(everything())
+    old.add_init_script("delete Intl.Segmenter")
+    old.reload()
+    assert noisy.unrest
+    static, kept = (page.locator("#table > tbody").inner_html() for page in (quiet, old))
+    assert kept == static
+    expect(old.get_by_role("search")).to_be_hidden()
 
 
 def test_a_plan_of_nothing(show: Show) -> None:

@@ -273,9 +273,10 @@
     });
   };
 
+  // In a browser that is too old for this the first rows stay as they are, without tools.
   recall();
+  show();
   listen();
   one("tools").hidden = false;
   for (const bar of all(".ps-bar")) bar.hidden = false;
-  show();
 })();
