@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,21 +135,15 @@ class TestUsedOnce:
 
 
 class TestTampering:
-    """A file in which anything was changed is refused, or means just the same."""
+    """A file in which anything was changed is refused."""
 
     def test_every_byte(self) -> None:
-        """Whatever byte is put into whatever place: what loads at all is the same plan."""
+        """Whatever byte is put into whatever place, blanks between tokens too."""
         chance = random.Random(4)
-        harmless = set()
         for place, old in enumerate(BODY):
             others = {old ^ 1, old ^ 32, chance.randrange(256), ord(chance.choice('",:0 \n}'))}
             for new in others - {old}:
-                if self.loads_equal(BODY[:place] + bytes([new]) + BODY[place + 1 :]):
-                    harmless.add(place)
-        # Blanks between tokens, and names of fields that hold what they hold by default.
-        spans = [range(*match.span(1)) for match in re.finditer(rb'"(\w+)":', BODY)]
-        names = {place for span in spans for place in span}
-        assert all(BODY[place : place + 1].isspace() or place in names for place in harmless)
+                self.is_refused(BODY[:place] + bytes([new]) + BODY[place + 1 :])
 
     @pytest.mark.parametrize("seed", range(3))
     def test_bytes_put_in_and_taken_out(self, seed: int) -> None:
@@ -159,7 +152,9 @@ class TestTampering:
         for _ in range(1000):
             place, length = chance.randrange(len(BODY)), chance.choice([0, 1, 1, 2, 40])
             new = chance.choice([b"", b" ", b"\n", b"0", b'"', b"{}", chance.randbytes(3)])
-            self.loads_equal(BODY[:place] + new + BODY[place + length :])
+            changed = BODY[:place] + new + BODY[place + length :]
+            if changed != BODY:
+                self.is_refused(changed)
 
     def test_a_part_of_the_file(self) -> None:
         """A copy that was broken off."""
@@ -196,20 +191,15 @@ class TestTampering:
         """Whichever of two counts, it is the one of the fingerprint or none."""
         other = replace(PLAN, changes=PLAN.changes[:1])
         both = b'{"plan":%s,%s' % (msgspec.json.encode(other), BODY.lstrip()[1:])
-        self.loads_equal(both)
+        self.is_refused(both)
         swapped = BODY.rstrip()[:-1] + b',"plan":%s}' % msgspec.json.encode(other)
         with pytest.raises(PlanError):
             Plan.from_json(swapped)
 
-    def loads_equal(self, body: bytes) -> bool:
-        """Whether it loads; if so, it is the plan as it was made. Else the error is typed."""
-        try:
-            plan = Plan.from_json(body, "p.json")
-        except PlanError:
-            return False
-        assert plan == PLAN
-        assert plan.fingerprint == PLAN.fingerprint
-        return True
+    def is_refused(self, body: bytes) -> None:
+        """The file is no plan, or not the one that was made, and the error names it."""
+        with pytest.raises(PlanError, match=r"p\.json"):
+            Plan.from_json(body, "p.json")
 
     @pytest.mark.parametrize(
         "body",
