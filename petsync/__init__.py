@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from petsync.diff.explain import Explanation
     from petsync.diff.guard import Guard, Limit, Refusal, Verdict
     from petsync.diff.plan import Plan
+    from petsync.diff.rehearsal import Rehearsal
     from petsync.diff.report import Report, Result
     from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
     from petsync.diff.summary import Summary
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from petsync.model import ApiResponse, Category, Pet, Tag
     from petsync.profile import LIVE, STANDARD, ServiceProfile
+    from petsync.rehearsal import rehearse
     from petsync.samples import sample_data
     from petsync.sheets import (
         Annotated,
@@ -93,6 +95,7 @@ __all__ = [
     "RateLimitedError",
     "RedirectError",
     "Refusal",
+    "Rehearsal",
     "Report",
     "ResponseError",
     "Result",
@@ -119,6 +122,7 @@ __all__ = [
     "load_plan",
     "pets_from_frame",
     "read_sheet",
+    "rehearse",
     "sample_data",
     "save_plan",
     "write_back",
@@ -131,6 +135,7 @@ __all__ = [
 # together.
 _HOMES = {
     "petsync.apply.planfile": ("load_plan", "save_plan"),
+    "petsync.diff.rehearsal": ("Rehearsal",),
     "petsync.diff.report": ("Report", "Result"),
     "petsync.client": ("auth",),
     "petsync.client.lookup": ("Lookups",),
@@ -165,6 +170,7 @@ _HOMES = {
     ),
     "petsync.model": ("ApiResponse", "Category", "Pet", "Tag"),
     "petsync.profile": ("LIVE", "STANDARD", "ServiceProfile"),
+    "petsync.rehearsal": ("rehearse",),
     "petsync.samples": ("sample_data",),
     "petsync.sheets": (
         "Annotated",

@@ -91,7 +91,7 @@ def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> pd.Series[Any]:
 
 
 def _texts(
-    meaning: Callable[[str | None], str],
+    meaning: Callable[[str | None], str], *, clears: bool = False
 ) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
     def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
         left, right = _arrow(said), _arrow(old).take(pa.array(places))
@@ -103,7 +103,9 @@ def _texts(
             right.take(pa.array(where)).to_pylist(),
             strict=True,
         )
-        mask[where] = [meaning(one) != meaning(other) for one, other in pairs]
+        mask[where] = [
+            meaning(one) != meaning(other) or (clears and not one) for one, other in pairs
+        ]
         return mask
 
     return compare
@@ -156,7 +158,7 @@ def _bools(mask: Any) -> Mask:
 _COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]] = {
     "name": _texts(normal),
     "status": _texts(folded),
-    "category": _texts(normal),
+    "category": _texts(normal, clears=True),
     "category_id": _numbers,
     "tags": _lists(same_tags),
     "photo_urls": _lists(_same_photos),

@@ -96,12 +96,14 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     With `clashes` it is about these fields alone: `winner` says whose values they take, and what
     else the row says is an Update of its own. Without, nothing is sent for the row until a person
     decides, and `winner` is "". `rule` is the stable code of docs/plan.md. `row` is None, and
-    `source` "", for a pet whose row was taken out of the sheet.
+    `source` "", for a pet whose row was taken out of the sheet. `name` is the pet's, as the store
+    or else the row has it.
     """
 
     row: int | None
     source: str
     pet_id: int | None
+    name: str = ""
     rule: str = ""
     problem: str
     suggestion: str

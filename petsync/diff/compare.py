@@ -71,6 +71,7 @@ def _compared(
         store=snapshot.source,
         profile=profile.name,
         source=sheet.source,
+        tab=sheet.tab,
         source_digest=sheet.digest,
         columns=dict(sheet.mapping),
         base="" if base is None else base.taken_at,

@@ -230,6 +230,7 @@ class Decisions:
                 row=row.number,
                 source=self._source(row, _column(clashes[0].column, row.said)),
                 pet_id=pet.id,
+                name=pet.name or "",
                 rule="both-changed",
                 problem=problem,
                 suggestion=hint,
@@ -283,11 +284,17 @@ class Decisions:
                 row=row.number,
                 source=self._source(row),
                 pet_id=held.pet_id,
+                name=self._name(row),
                 rule=held.rule,
                 problem=held.problem,
                 suggestion=held.suggestion,
             )
         )
+
+    def _name(self, row: Row) -> str:
+        """What the pet of a row is called, as the store or else the row has it."""
+        known = self.sides.pet(row.place).name if row.place >= 0 else ""
+        return known or row.said.get("name") or ""
 
     def _source(self, row: Row, column: Column = "id") -> str:
         return self._sheet.address(row.number, column)

@@ -84,10 +84,10 @@ def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Categ
     name, number = said.get("category"), said.get("category_id")
     if name is None:
         return _numbered(old, number, vocabulary)
-    if old is not None and (old.id, normal(old.name)) == (number, normal(name)):
-        return old
     if not normal(name):
         return None
+    if old is not None and (old.id, normal(old.name)) == (number, normal(name)):
+        return old
     if number is None or contradiction(said, vocabulary):
         return _named(old, name, vocabulary)
     return Category(number, name)

@@ -97,6 +97,7 @@ def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
         row=None,
         source="",
         pet_id=pet.id,
+        name=pet.name or "",
         rule="removed-changed",
         problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
         "the sheet was exported",

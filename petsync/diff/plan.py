@@ -49,10 +49,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     newer, and the pets of `gone` are not there any more. `recognised`: the pet of each row without
     an id that means one. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
     person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
-    `base`: when the sheet was exported, "" if it is compared with the store alone. `columns` is
-    the mapping of headers that the sheet was read by. `coverage`: what the store was asked for,
-    and what of it failed. `sentinels`: the guard's, as they were. `left_out`: how many changes
-    `select` has taken out whole, but for those of rows in conflict.
+    `base`: when the sheet was exported, "" if it is compared with the store alone. `tab` is the
+    worksheet, "" for CSV; `columns` is the mapping of headers that the sheet was read by.
+    `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's, as
+    they were. `left_out`: how many changes `select` has taken out whole, but for those of rows in
+    conflict.
     """
 
     format: int = FORMAT
@@ -60,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     profile: str
     source: str
+    tab: str = ""
     source_digest: str = ""
     columns: Mapping[str, str] = {}
     base: str = ""

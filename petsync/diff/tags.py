@@ -38,7 +38,8 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     """
     meant = [_tag(tag, base, vocabulary) for tag in said]
     had, has = set(map(tag_key, base)), set(map(tag_key, meant))
-    kept = [tag for tag in store if tag_key(tag) not in had - has]
+    gone = [tag for tag in base if tag_key(tag) not in has]
+    kept = [tag for tag in store if not any(_means(each, tag) for each in gone)]
     come = [
         _tag(tag, store, vocabulary)
         for tag, known in zip(said, meant, strict=True)

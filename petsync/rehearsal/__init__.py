@@ -1,5 +1,5 @@
 """A plan tried out on a copy of the store, before anything is sent to the store itself."""
 
-from petsync.rehearsal.rehearse import rehearse
+from petsync.rehearsal.rehearsing import rehearse
 
 __all__ = ["rehearse"]

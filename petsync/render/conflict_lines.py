@@ -11,13 +11,14 @@ from petsync.diff.change import Clash, Conflict
 from petsync.render import lines, words
 from petsync.render.digest import Listing
 from petsync.render.fit import fitted
-from petsync.render.visible import quoted, visible, wrap
+from petsync.render.visible import quoted, shorten, visible, wrap
 
 __all__ = ["conflict_lines"]
 
 _INDENT = 6
 _GAP = "  "
 _LABEL = 12
+_NAME = 30
 """`photo_urls` and a gap."""
 _LINES = 3
 """So many lines a long value may take."""
@@ -51,8 +52,9 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
 
 
 def _both(conflict: Conflict) -> str:
-    """`Pets!B18 (pet 17)`."""
-    pet = f"pet {conflict.pet_id}"
+    """`Pets!B18 (pet 17, Bella)`."""
+    name = f", {shorten(visible(conflict.name), _NAME)}" if conflict.name else ""
+    pet = f"pet {conflict.pet_id}{name}"
     return f"{conflict.source} ({pet})" if conflict.source else pet
 
 

@@ -74,9 +74,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
 
 def records(plan: Plan) -> Iterator[Record]:
     """Every row of the plan, in the order of `KINDS`."""
-    names = {change.pet_id: change.before.name for change in plan.updates}
-    for conflict in plan.conflicts:
-        yield of_conflict(conflict, names.get(conflict.pet_id) or _own_name(conflict))
+    yield from map(of_conflict, plan.conflicts)
     yield from map(of_blocked, plan.blocked)
     yield from map(of_change, plan.changes)
 
@@ -93,12 +91,12 @@ def of_change(change: Change) -> Record:
     )
 
 
-def of_conflict(conflict: Conflict, name: str = "") -> Record:
-    """The record of a conflict; `name` is the pet's, if it is known."""
+def of_conflict(conflict: Conflict) -> Record:
+    """The record of a conflict."""
     return Record(
         KINDS.index("conflict"),
         "" if conflict.pet_id is None else str(conflict.pet_id),
-        _text(name),
+        _text(conflict.name),
         _text(conflict.source),
         tuple(map(_clash, conflict.clashes)),
         _text(_said(conflict)),
@@ -110,11 +108,6 @@ def of_conflict(conflict: Conflict, name: str = "") -> Record:
 def of_blocked(row: Blocked) -> Record:
     """The record of a blocked row."""
     return Record(KINDS.index("blocked"), "", "", _text(row.source), (), _text(row.problem))
-
-
-def _own_name(conflict: Conflict) -> str:
-    """What the store calls the pet, if that is a part of the conflict."""
-    return next((clash.store for clash in conflict.clashes if clash.column == "name"), "")
 
 
 def _said(conflict: Conflict) -> str:

@@ -22,7 +22,7 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> Sheet | None:
             return None
         sheet = read_sheet(
             source,
-            tab=_tab(plan),
+            tab=plan.tab or None,
             mapping=plan.columns,
             statuses=statuses,
             known_statuses=_statuses(plan),
@@ -30,16 +30,6 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> Sheet | None:
     except (OSError, ValueError, SheetError):
         return None
     return sheet if len(sheet.frame) + len(sheet.blocked) == plan.rows else None
-
-
-def _tab(plan: Plan) -> str | None:
-    """The worksheet, from the addresses of the rows: `Pets!C12`, `'My pets'!C12`."""
-    rows = (*plan.changes, *plan.conflicts, *plan.blocked)
-    source = next((row.source for row in rows if row.source), "")
-    tab, mark, _ = source.rpartition("!")
-    if not mark:
-        return None
-    return tab[1:-1].replace("''", "'") if tab.startswith("'") else tab
 
 
 def _statuses(plan: Plan) -> frozenset[str]:
