@@ -84,7 +84,7 @@ class Decisions:
 
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""
-        known = self.sides.pets["category"].dropna().unique()
+        known = self.vocabulary.categories if self.remarks.categories else ()
         yield from self.remarks.notes(self._sheet.address, known)
 
     def _ignored_without_id(self) -> list[str]:

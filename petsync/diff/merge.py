@@ -21,10 +21,12 @@ Said = Mapping[Column, Any]
 
 def merged(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
     """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
-    for unit in UNITS:
-        if says(said, unit):
-            pet = laid_over(pet, unit, said, vocabulary)
-    return pet
+    new = {
+        unit: _MEANT[unit](getattr(pet, unit), said, vocabulary)
+        for unit in UNITS
+        if says(said, unit)
+    }
+    return msgspec.structs.replace(pet, **new) if new else pet
 
 
 def said_pet(said: Said) -> Pet:
@@ -51,9 +53,12 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
     People change a category's name and leave the id beside it as it was; the name is meant.
     """
     name, number = said.get("category") or "", said.get("category_id")
-    if not normal(name) or number is None or vocabulary.knows(Category(number, name)):
+    if not normal(name) or number is None:
         return False
-    return bool(vocabulary.category_named(name) or vocabulary.category_numbered(number))
+    named = vocabulary.category_named(name)
+    if (named is not None and named.id == number) or vocabulary.knows(Category(number, name)):
+        return False
+    return bool(named or vocabulary.category_numbered(number))
 
 
 def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:

@@ -59,19 +59,19 @@ def missing(
             "rows, or give them their ids, first."
         )
         return Missing([], [], [note])
-    covered = snapshot.frame["status"].iloc[places].isin(_covered(snapshot)).to_numpy(dtype=bool)
+    statuses = snapshot.frame["status"].iloc[places]
+    known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
+    covered = statuses.isin(known).to_numpy(dtype=bool)
     pets = pets_from_frame(snapshot.frame.iloc[places[covered]])
-    before = pets if base is None else pets_from_frame(base.frame.iloc[old[covered]])
-    moved = [differing(was, now) for was, now in zip(before, pets, strict=True)]
-    pairs = list(zip(pets, moved, strict=True))
-    deletes = [
-        Delete(row=None, source="", before=pet, why="missing")
-        for pet, fields in pairs
-        if not fields
-    ]
-    conflicts = [_moved(pet, fields) for pet, fields in pairs if fields]
+    gone, moved = pets, []
+    if base is not None:
+        before = pets_from_frame(base.frame.iloc[old[covered]])
+        fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
+        gone = [pet for pet, each in zip(pets, fields, strict=True) if not each]
+        moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
+    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
     notes = [*never, *_uncovered(int((~covered).sum())), *_renames(deletes, changes)]
-    return Missing(deletes, conflicts, notes)
+    return Missing(deletes, moved, notes)
 
 
 def _exported(
@@ -85,11 +85,6 @@ def _exported(
     old = align.positions(snapshot.frame["id"].iloc[places], base.frame)
     there = old >= 0
     return places[there], old[there], int((~there).sum())
-
-
-def _covered(snapshot: Snapshot) -> list[str]:
-    """The statuses, as the pets have them, for which the snapshot is complete."""
-    return [s for s in snapshot.frame["status"].dropna().unique() if s in snapshot.coverage]
 
 
 def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:

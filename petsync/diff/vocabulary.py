@@ -46,6 +46,11 @@ class Vocabulary:
         """The category that the store knows by this id."""
         return self._categories[1].get(identity)
 
+    @property
+    def categories(self) -> list[str]:
+        """The names of the categories that the store uses."""
+        return sorted({c.name for c in self._used_categories if c.name})
+
     def knows(self, category: Category) -> bool:
         """Whether the store uses this very pair of name and id."""
         return (normal(category.name), category.id) in self._pairs

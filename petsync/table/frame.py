@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from petsync.model import Category, Pet, Tag
 from petsync.table.columns import COLUMNS
+from petsync.table.shared import share_tags
 from petsync.wire import json
 
 __all__ = [
@@ -86,13 +87,15 @@ def integers(values: Sequence[int | None]) -> pd.api.extensions.ExtensionArray:
 
 
 def _frame(pets: Sequence[Pet] | Sequence[json.PetRow]) -> pd.DataFrame:
+    tags = _lists([pet.tags for pet in pets])
+    share_tags(tags)
     columns: dict[str, Any] = {
         "id": integers([pet.id for pet in pets]),
         "name": texts([pet.name for pet in pets]),
         "status": texts([pet.status for pet in pets]),
         "category": texts([c.name if (c := pet.category) else None for pet in pets]),
         "category_id": integers([c.id if (c := pet.category) else None for pet in pets]),
-        "tags": _lists([pet.tags for pet in pets]),
+        "tags": tags,
         "photo_urls": _lists([pet.photo_urls for pet in pets]),
     }
     is_plain = bool(pets) and isinstance(pets[0], json.PetRow)

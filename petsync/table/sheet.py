@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import pandas as pd
@@ -26,8 +27,12 @@ def cell_address(tab: str, place: str, row: int) -> str:
         return f"row {row}, {place}"
     if not tab:
         return f"line {row}, column {place}" if place else f"line {row}"
-    name = tab if _PLAIN_TAB.fullmatch(tab) else "'" + tab.replace("'", "''") + "'"
-    return f"{name}!{place or 'A'}{row}"
+    return f"{_quoted(tab)}!{place or 'A'}{row}"
+
+
+@lru_cache
+def _quoted(tab: str) -> str:
+    return tab if _PLAIN_TAB.fullmatch(tab) else "'" + tab.replace("'", "''") + "'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
