@@ -101,7 +101,7 @@ petsync run 20261120-093100-4f2a
 1 unknown: no answer came, and the store did not settle whether it happened
   ! Pets!B18, delete of pet 17: no answer came
 
-1 in conflict: nothing was sent for these rows
+1 in conflict: a person has to decide
   ! Pets!B18: matches several pets: 3, 8.
 
 1 skipped: nothing was sent for these changes

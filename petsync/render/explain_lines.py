@@ -12,7 +12,7 @@ from petsync.diff.explain import Explanation, Reason
 from petsync.render import explain_words, lines
 from petsync.render.explain_words import SIDES
 from petsync.render.fit import fitted
-from petsync.render.visible import wrap
+from petsync.render.visible import shorten, wrap
 from petsync.render.words import SYMBOL
 
 __all__ = ["explanation_lines"]
@@ -47,17 +47,28 @@ def _explanation(explanation: Explanation, width: int) -> Iterator[Text]:
 
 def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     room = width - _INDENT - _LABEL
-    values = [explain_words.sides(reason) for reason in reasons]
+    apart = [reason for reason in reasons if explain_words.agreed(reason) is None]
+    values = [explain_words.sides(reason) for reason in apart]
     widths = _widths([SIDES, *values], room - (len(SIDES) - 1) * len(_GAP))
-    yield _row("", [(title, "dim") for title in SIDES], widths)
-    for reason, texts in zip(reasons, values, strict=True):
-        style = "bold" if explain_words.changes(reason) else ""
-        label: str = reason.column
-        for cells in _cells(texts, widths):
-            yield _row(label, [*((c, "") for c in cells[:-1]), (cells[-1], style)], widths)
-            label = ""
+    if apart:
+        yield _row("", [(title, "dim") for title in SIDES], widths)
+    for reason in reasons:
+        alike = explain_words.agreed(reason)
+        if alike is not None:
+            yield Text(f"{' ' * _INDENT}{reason.column:<{_LABEL}}{shorten(alike, room)}")
+        else:
+            yield from _compared(reason, widths)
         said = explain_words.why(reason.rule, reason.said)
         yield from lines.paragraph(said, width, indent=_INDENT + _LABEL, style="dim")
+
+
+def _compared(reason: Reason, widths: Sequence[int]) -> Iterator[Text]:
+    """The field's values side by side, in as many lines as they need."""
+    style = "bold" if explain_words.changes(reason) else ""
+    label: str = reason.column
+    for cells in _cells(explain_words.sides(reason), widths):
+        yield _row(label, [*((c, "") for c in cells[:-1]), (cells[-1], style)], widths)
+        label = ""
 
 
 def _widths(rows: Iterable[Sequence[str]], room: int) -> list[int]:

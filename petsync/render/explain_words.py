@@ -8,7 +8,7 @@ from petsync.diff.explain import Explanation, Reason
 from petsync.render.visible import quoted, visible
 from petsync.render.words import Mark
 
-__all__ = ["FATE_MARK", "SIDES", "changes", "headline", "sides", "why"]
+__all__ = ["FATE_MARK", "SIDES", "agreed", "changes", "headline", "sides", "why"]
 
 SIDES = ("exported", "sheet", "store", "then")
 """The titles of a field's values: in the base, the sheet, the store, and the store afterwards."""
@@ -55,6 +55,14 @@ def sides(reason: Reason) -> tuple[str, str, str, str]:
 def changes(reason: Reason) -> bool:
     """Whether the store would have another value then."""
     return (reason.store or "") != (reason.after or "")
+
+
+def agreed(reason: Reason) -> str | None:
+    """The value, visible, where all that say anything say the same and it stays; else None."""
+    sides = {reason.base, reason.sheet, reason.store, reason.after} - {None}
+    if changes(reason) or len(sides) > 1:
+        return None
+    return _side(sides.pop() if sides else None)
 
 
 def _side(text: str | None) -> str:

@@ -73,7 +73,7 @@ _TITLE: Mapping[Outcome, str] = {
     "applied": "applied",
     "failed": "failed",
     "unknown": "unknown: no answer came, and the store did not settle whether it happened",
-    "conflict": "in conflict: nothing was sent for these rows",
+    "conflict": "in conflict: a person has to decide",
     "skipped": "skipped: nothing was sent for these changes",
 }
 OUTCOME_MARK: Mapping[Outcome, Mark] = {
