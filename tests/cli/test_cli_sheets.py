@@ -87,7 +87,7 @@ def test_what_nobody_edited_stays_as_the_store_has_it(
 
 
 def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> None:
-    """Both values are named, and nothing is sent."""
+    """All three values stand side by side, and the store's stays."""
     shell("export", "pets.xlsx", *to(box))
     _edit("pets.xlsx", {"C2": "sold"})
     rex, *others = shop()
@@ -95,7 +95,7 @@ def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> No
     done = shell("plan", "pets.xlsx", *to(box), "--exit-code")
     assert done.code == 5
     said = " ".join(done.out.split())
-    assert "status (sheet: 'sold', store: 'pending')" in said
+    assert "exported sheet store (stays) status available sold pending" in said
 
 
 def test_a_row_taken_out_is_no_pet_that_came_later(shell: Shell, box: Sandbox) -> None:
