@@ -195,9 +195,8 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if home.split(".")[1] not in _LIGHT:
-            # Plans, reports, sheets and snapshots show themselves and become files through them.
+            # Plans, reports, sheets and snapshots show themselves through it.
             import_module("petsync.render")
-            import_module("petsync.apply.planfile")
         if name == "auth":
             value = import_module(f"{home}.{name}")
         else:

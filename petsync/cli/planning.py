@@ -16,7 +16,7 @@ from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
     from petsync.client.lookup import Lookups
-    from petsync.diff.explain import Explanation
+    from petsync.diff.explain import Explanations
     from petsync.diff.guard import Guard
     from petsync.diff.plan import Plan
     from petsync.diff.snapshot import Snapshot
@@ -136,8 +136,8 @@ _OPTIONS = (
         metavar="COLUMN",
         help="Find the pet of a row without an id by this column, such as name; repeatable.",
     ),
-    click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, never all]"),
-    click.option("--max-update", metavar="N|P%", help="The most updates.  [30%]"),
+    click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]"),
+    click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]"),
     click.option("--max-add", metavar="N|P%", help="The most adds.  [no limit]"),
     click.option(
         "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
@@ -197,7 +197,7 @@ def why_of_sheet(
     asked: Asked,
     ids: Iterable[int],
     on_progress: Callable[[Lookups], None] | None = None,
-) -> tuple[Explanation, ...]:
+) -> Explanations:
     """Why the plan that `of_sheet` makes does with these pets what it does."""
     arguments = asked.arguments
     snapshot, sheet = read(store, path, asked)

@@ -48,9 +48,10 @@ def winner(on_conflict: object) -> Literal["store", "sheet"]:
     raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
 
 
-def pet_ids(given: int | Iterable[int]) -> tuple[int, ...]:
+def pet_ids(given: object) -> tuple[int, ...]:
     """One id or several. Raises SettingsError for what is no id."""
-    ids = (given,) if isinstance(given, int) else tuple(given)
+    many = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+    ids = tuple(given) if many and isinstance(given, Iterable) else (given,)
     for each in ids:
         if type(each) is not int or not MIN_ID <= each <= MAX_ID:
             raise SettingsError(f"{each!r} is no pet's id: a whole number of 64 bits")

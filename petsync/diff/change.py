@@ -122,8 +122,12 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that an error in the sheet keeps out of the plan."""
+    """A row that an error in the sheet keeps out of the plan; the id that it names, None where it
+    names none that can be trusted, and what the store calls that pet.
+    """
 
     row: int
     source: str
     problem: str
+    pet_id: int | None = None
+    name: str = ""

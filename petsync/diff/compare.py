@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from petsync.diff import align
 from petsync.diff.change import Blocked, Change
@@ -12,6 +12,7 @@ from petsync.diff.guard import Guard, Verdict
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.sentinel import moved_since, pets_of
+from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.profile import STANDARD, ServiceProfile
@@ -72,6 +73,7 @@ def _compared(
         profile=profile.name,
         source=sheet.source,
         tab=sheet.tab,
+        places={name: at for name, at in sheet.columns.items() if name in COLUMNS},
         source_digest=sheet.digest,
         columns=dict(sheet.mapping),
         base="" if base is None else base.taken_at,
@@ -79,7 +81,7 @@ def _compared(
         guard=guard,
         changes=tuple(changes),
         conflicts=(*decisions.conflicts, *gone.conflicts),
-        blocked=_blocked(sheet),
+        blocked=_blocked(sheet, decisions.sides),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
         older=tuple(sorted(decisions.remarks.older)),
@@ -125,22 +127,32 @@ def _order(change: Change) -> int:
     return _ORDER[change.kind] + is_unnumbered
 
 
-def _blocked(sheet: Sheet) -> tuple[Blocked, ...]:
+def _blocked(sheet: Sheet, sides: Sides) -> tuple[Blocked, ...]:
     errors: dict[int, list[Finding]] = defaultdict(list)
     for finding in sheet.problems:
         if finding.severity == "error":
             errors[finding.row].append(finding)
-    return tuple(_blocked_row(sheet, row, errors[row]) for row in sheet.blocked)
+    names = sides.names(sheet.blocked_pets.values())
+    return tuple(_blocked_row(sheet, row, errors[row], names) for row in sheet.blocked)
 
 
-def _blocked_row(sheet: Sheet, row: int, errors: Sequence[Finding]) -> Blocked:
+def _blocked_row(
+    sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
+) -> Blocked:
     """The row under its first error's address, with what is wrong in every cell, and the cure."""
     said = [_said(finding) for finding in errors]
     rest = [
         f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
     ]
     source = errors[0].address if errors else sheet.address(row)
-    return Blocked(row=row, source=source, problem="; ".join([*said[:1], *rest]))
+    pet_id = sheet.blocked_pets.get(row)
+    return Blocked(
+        row=row,
+        source=source,
+        problem="; ".join([*said[:1], *rest]),
+        pet_id=pet_id,
+        name="" if pet_id is None else names.get(pet_id, ""),
+    )
 
 
 def _said(finding: Finding) -> str:

@@ -256,6 +256,8 @@ class Decisions:
         fields = stated(after)
         self._mind_category(row, fields)
         alike = 0 if row.pet_id is not None else self._alike[content(after)]
+        if alike:
+            self.remarks.twins.append(row.number)
         source = self._source(row)
         return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
 

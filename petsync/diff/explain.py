@@ -9,7 +9,7 @@ import msgspec
 from petsync._show import as_html, as_text
 from petsync.table.columns import Column
 
-__all__ = ["Explanation", "Reason"]
+__all__ = ["Explanation", "Explanations", "Reason"]
 
 Fate = Literal["add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"]
 
@@ -28,6 +28,18 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None
     rule: str
     said: str
+
+
+class Explanations(tuple["Explanation", ...]):
+    """Explanations, which show themselves together."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

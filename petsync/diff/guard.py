@@ -114,10 +114,8 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
             return None
         changes = f"{count:,} {kind}{'' if count == 1 else 's'}"
         over = "is" if count == 1 else "are"
-        problem = (
-            f"{changes} {over} more than --max-{kind} {limit} lets through "
-            f"({allowed:,} of {pets:,} pets)"
-        )
+        share = f" ({allowed:,} of {pets:,} pets)" if limit.is_share else ""
+        problem = f"{changes} {over} more than --max-{kind} {limit} lets through{share}"
         return Refusal(kind, problem, f"--max-{kind} {count}")
 
     def _everything(self, pets: int, deletes: int) -> Refusal | None:

@@ -10,16 +10,17 @@ from typing import Literal
 import msgspec
 import pandas as pd
 
-from petsync._show import Where, as_file, as_html, as_text, of_file
+from petsync._show import Where, as_file, as_html, as_text, from_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
-from petsync.diff.selection import conflicts_of, frame_of, is_told, selected
+from petsync.diff.selection import conflicts_of, frame_of, is_told, selected, unknown_ids
 from petsync.diff.sentinel import lost_or_touched
 from petsync.diff.snapshot import Coverage
 from petsync.diff.summary import Summary, summary_of
 from petsync.errors import GuardError, PlanError
 from petsync.model import Pet
 from petsync.table.columns import Column
+from petsync.table.sheet import cell_address
 
 __all__ = ["Plan", "PlanOptions"]
 
@@ -42,18 +43,19 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Ordered changes, and everything that is not one, by what a person wants to know.
 
-    `changes`: adds, then updates, then deletes, each in the sheet's order. `conflicts`: rows that
-    the store contradicts. `blocked`: rows that an error in the sheet keeps out. `unchanged` and
-    `ignored`: for how many rows nothing is to be done, and how many have the action `ignore`. Of
-    the unchanged rows, by number: `older` say what was exported while the store says something
-    newer, and the pets of `gone` are not there any more. `recognised`: the pet of each row without
-    an id that means one. `rows`: all rows of the sheet; `pets`: the store's size. `notes`: what a
-    person should look at. `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is
-    `base`: when the sheet was exported, "" if it is compared with the store alone. `tab` is the
-    worksheet, "" for CSV; `columns` is the mapping of headers that the sheet was read by.
-    `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's, as
-    they were. `left_out`: how many changes `select` has taken out whole, but for those of rows in
-    conflict.
+    `changes`: adds, then updates, then deletes, each in the sheet's order, but that adds with an id
+    come before those without. `conflicts`: rows that the store contradicts. `blocked`: rows that
+    an error in the sheet keeps out. `unchanged` and `ignored`: for how many rows nothing is to be
+    done, and how many have the action `ignore`. Of the unchanged rows, by number: `older` say what
+    was exported while the store says something newer, and the pets of `gone` are not there any
+    more. `recognised`: the pet of each row without an id that means one. `rows`: all rows of the
+    sheet; `pets`: the store's size. `notes`: what a person should look at. `verdict`: what the
+    guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
+    it is compared with the store alone. `tab` is the worksheet, "" for CSV; `places` are the
+    letters or numbers of its columns; `columns` is the mapping of headers that the sheet was read
+    by. `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's,
+    as they were. `left_out`: how many changes `select` has taken out whole, but for those of rows
+    in conflict.
     """
 
     format: int = FORMAT
@@ -62,6 +64,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     source: str
     tab: str = ""
+    places: Mapping[str, str] = {}
     source_digest: str = ""
     columns: Mapping[str, str] = {}
     base: str = ""
@@ -150,8 +153,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def load(cls, path: Where) -> Plan:
         """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
-        plan: Plan = of_file[Plan](path)
-        return plan
+        return from_file(Plan, path)
 
     def summary(self) -> Summary:
         """How many of what: of changes, of changed fields, and of rows that are none."""
@@ -175,18 +177,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         out, the store wins. The guard judges the new plan, which has a
         fingerprint of its own. Raises PlanError for what cannot be selected by.
         """
-        changes = selected(self.changes, ids=ids, actions=actions, fields=fields, query=query)
+        changes = selected(
+            self.changes, self.address, ids=ids, actions=actions, fields=fields, query=query
+        )
+        strangers = unknown_ids(self.changes, ids)
         conflicts = conflicts_of(changes, self.conflicts)
         told = {_place(each) for each in (*changes, *conflicts) if is_told(each)}
         left_out = self.left_out + sum(_place(change) not in told for change in self.changes)
         part = msgspec.structs.replace(
-            self, changes=changes, conflicts=conflicts, left_out=left_out
+            self,
+            changes=changes,
+            conflicts=conflicts,
+            left_out=left_out,
+            notes=(*self.notes, *strangers),
         )
         return part.judged()
 
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""
-        return frame_of(self.changes)
+        return frame_of(self.changes, self.address)
+
+    def address(self, change: Change, column: Column) -> str:
+        """Where the sheet says what a change does to a column; "" for a pet that is in no row."""
+        place = self.places.get(column)
+        if change.row is None or place is None:
+            return change.source
+        return cell_address(self.tab, place, change.row)
 
     def to_json(self) -> bytes:
         """The plan as a file holds it: one JSON object with its fingerprint."""
@@ -210,6 +226,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
                 hint="Make the plan again from the sheet, and apply it as it is.",
             )
         return saved.plan
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -16,7 +16,8 @@ class Remarks:
     """Row numbers, gathered while rows are decided: `older` say what was exported where the store
     has something newer, `gone` are rows nobody edited of pets that are not there any more,
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
-    of rows without an id, and `identical` those that were found by saying just the same;
+    of rows without an id, and `identical` those that were found by saying just the same; `twins`
+    are rows that add a pet which says just what another one says;
     `categories` the rows that name a category which the store does not have; `converted` the rows
     in which a program may have changed a name, with what it was and is.
     """
@@ -26,6 +27,7 @@ class Remarks:
     by_name: list[int] = field(default_factory=list)
     recognised: dict[int, int] = field(default_factory=dict)
     identical: list[int] = field(default_factory=list)
+    twins: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -38,6 +40,12 @@ class Remarks:
             yield (
                 f"{some(pairs)}: rows without an id that say just what a pet already says were "
                 "taken as that pet. Write `add` in the action column to add another one."
+            )
+        if self.twins:
+            yield (
+                f"{_at(self.twins, address, 'id')}: the store has a pet that is just so, and "
+                "another one would be added. If that is not meant, take the row out, or give it "
+                "the pet's id."
             )
         if self.older:
             yield (

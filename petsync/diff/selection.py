@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -11,29 +11,34 @@ import pandas as pd
 
 from petsync.diff.change import Change, Conflict, Delete, Update
 from petsync.diff.fields import cell
+from petsync.diff.remarks import some
 from petsync.errors import PlanError
 from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
     from petsync.model import Pet
 
-__all__ = ["conflicts_of", "frame_of", "is_told", "selected"]
+__all__ = ["conflicts_of", "frame_of", "is_told", "selected", "unknown_ids"]
 
 _NAMES = ["source", "kind", "id", "name", "column", "before", "after"]
 _KINDS = ("add", "update", "delete")
 _CATEGORY: frozenset[Column] = frozenset({"category", "category_id"})
 
 
-def frame_of(changes: Sequence[Change]) -> pd.DataFrame:
+Address = Callable[[Change, Column], str]
+
+
+def frame_of(changes: Sequence[Change], address: Address) -> pd.DataFrame:
     """The changes: source, kind, id, name, column, before, after; a row a changed field."""
     # As objects first: beside a missing one, pandas would round an id to a float.
-    rows = [row for change in changes for row in _rows(change)]
+    rows = [row for change in changes for row in _rows(change, address)]
     frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
     return frame.astype({"id": "Int64"}).infer_objects()
 
 
 def selected(
     changes: Sequence[Change],
+    address: Address,
     *,
     ids: Iterable[int] | int | None,
     actions: Iterable[str] | str | None,
@@ -47,7 +52,7 @@ def selected(
     wanted = None if ids is None else frozenset(_ids(ids))
     kinds = frozenset(_known(actions, _KINDS, "actions"))
     columns = None if fields is None else frozenset(_known(fields, COLUMNS[1:], "fields"))
-    picked = None if query is None else _picked(changes, query)
+    picked = None if query is None else _picked(changes, address, query)
     parts = (
         _part(change, columns, None if picked is None else picked.get(n))
         for n, change in enumerate(changes)
@@ -118,10 +123,10 @@ def _whole(columns: frozenset[str]) -> frozenset[str]:
     return columns | _CATEGORY if columns & _CATEGORY else columns
 
 
-def _picked(changes: Sequence[Change], query: str) -> dict[int, frozenset[str]]:
+def _picked(changes: Sequence[Change], address: Address, query: str) -> dict[int, frozenset[str]]:
     """The columns that the query picks, by the change's place."""
-    frame = frame_of(changes)
-    frame["place"] = [n for n, change in enumerate(changes) for _ in _rows(change)]
+    frame = frame_of(changes, address)
+    frame["place"] = [n for n, change in enumerate(changes) for _ in _rows(change, address)]
     try:
         kept = frame.query(query, engine="python")
         pairs = list(zip(kept["place"].tolist(), kept["column"].tolist(), strict=True))
@@ -157,10 +162,20 @@ def _known(given: object, known: Sequence[str], name: str) -> tuple[str, ...]:
     return values
 
 
-def _rows(change: Change) -> Iterator[list[object]]:
-    pet = change.before if isinstance(change, Delete) else change.after
-    head = [change.source, change.kind, change.pet_id, pet.name]
+def unknown_ids(changes: Iterable[Change], ids: Iterable[int] | int | None) -> Iterator[str]:
+    """A note on the ids that were asked for and of which no change is."""
+    there = {change.pet_id for change in changes}
+    lost = [str(each) for each in (() if ids is None else _ids(ids)) if each not in there]
+    if lost:
+        yield f"Selected, and in no change of the plan: {some(lost)}."
+
+
+def _rows(change: Change, address: Address) -> Iterator[list[object]]:
+    """As people know the pet: as it is now, or, if it is not there yet, as it will be."""
+    pet = change.after if change.before is None else change.before
+    head = [change.kind, change.pet_id, pet.name]
     if isinstance(change, Delete):
-        yield [*head, "", "", ""]
+        yield [change.source, *head, "", "", ""]
     for column in () if isinstance(change, Delete) else change.fields:
-        yield [*head, column, cell(change.before, column), cell(change.after, column)]
+        values = cell(change.before, column), cell(change.after, column)
+        yield [address(change, column), *head, column, *values]

@@ -6,7 +6,7 @@ row, with the units in which it may differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +69,14 @@ class Sides:
         places = align.positions(pd.Series([pet_id], dtype="Int64"), self._base.frame)
         found = places[places >= 0]
         return pets_from_frame(self._base.frame.iloc[found])[0] if len(found) else None
+
+    def names(self, ids: Iterable[int]) -> dict[int, str]:
+        """What the store calls the pets of these ids, those that are in the snapshot."""
+        given = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
+        places = align.positions(given, self.pets)
+        there = self.pets.iloc[places[places >= 0]]
+        named = there[there["name"].notna()]
+        return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))
 
     def _named(self, sheet: Sheet) -> align.Mask:
         blocked = pd.Series(sorted(sheet.blocked_ids), dtype="Int64")

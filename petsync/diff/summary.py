@@ -20,9 +20,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """How many of what a plan holds.
 
     `adds`, `updates`, `deletes`: changes. `fields`: of how many updates each column is a part.
-    `conflicts` are all, `open_conflicts` those in which the sheet does not win; `blocked`,
-    `unchanged`, `ignored` and `left_out` are rows; `rows` all of the sheet, `pets` the store's
-    size. `ok`: whether the guard lets the plan through.
+    `conflicts` are all, `open_conflicts` those in which the sheet does not win. Rows: `blocked`;
+    `unchanged`, of which `older` say what was exported while the store has something newer, and
+    the pets of `gone` are not there any more; `ignored`; `left_out`; and `rows`, all of the sheet.
+    `pets` is the store's size. `ok`: whether the guard lets the plan through.
     """
 
     adds: int
@@ -33,6 +34,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     open_conflicts: int
     blocked: int
     unchanged: int
+    older: int
+    gone: int
     ignored: int
     left_out: int
     rows: int
@@ -53,6 +56,10 @@ class _Counted(Protocol):
     def blocked(self) -> tuple[Blocked, ...]: ...
     @property
     def unchanged(self) -> int: ...
+    @property
+    def older(self) -> tuple[int, ...]: ...
+    @property
+    def gone(self) -> tuple[int, ...]: ...
     @property
     def ignored(self) -> int: ...
     @property
@@ -83,6 +90,8 @@ def summary_of(changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _
         open_conflicts=states[True],
         blocked=len(plan.blocked),
         unchanged=plan.unchanged,
+        older=len(plan.older),
+        gone=len(plan.gone),
         ignored=plan.ignored,
         left_out=plan.left_out,
         rows=plan.rows,

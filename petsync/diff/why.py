@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.diff import align
-from petsync.diff.change import Add, Change, Conflict, Update
+from petsync.diff.change import Add, Blocked, Change, Conflict, Update
 from petsync.diff.decide import Found
 from petsync.diff.explain import Explanation, Fate, Reason
 from petsync.diff.fields import cell
@@ -47,6 +47,8 @@ FIELD_RULES: Mapping[str, str] = {
     "ignored": "The row's action is ignore.",
     "deleted": "The pet is deleted.",
     "no-row": "No row names the pet.",
+    "gone": "The store does not have the pet.",
+    "blocked": "An error in the sheet keeps the row out.",
 }
 """What becomes of a field, by its rule."""
 
@@ -57,8 +59,11 @@ PET_RULES: Mapping[str, str] = {
     "missing": "No row names it, and missing pets are to be deleted.",
     "agrees": "The row asks for nothing that the store does not have.",
     "gone": "The pet is gone from the store, and nobody edited its row since the export.",
+    "not-there": "The row's action is delete, and the store does not have the pet.",
+    "recognised": "The row has no id, and says just what this pet says, or matches it: so it is "
+    "taken for it, and asks for nothing else.",
     "ignored": "The row's action is ignore.",
-    "blocked": "An error in the sheet keeps the row out; `petsync check` tells which.",
+    "blocked": "An error in the sheet keeps the row out:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
     "not-exported": "No row names it, and it was not in the export: the sheet never had it.",
     "uncovered": "No row names it, and no query that succeeded asks for its status: so nothing is "
@@ -97,9 +102,9 @@ class _Case:
         now, old = self._now(), self.sides.exported(self.pet_id)
         rows = list(self._rows())
         yield from (self._of_row(row, now, old) for row in rows)
-        if self.pet_id in self.sheet.blocked_ids:
-            yield self._without_row("blocked", "blocked", now, old)
-        elif not rows:
+        blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
+        yield from (self._of_blocked(each, now, old) for each in blocked)
+        if not rows and not blocked:
             yield self._of_none(now, old)
 
     def _now(self) -> Pet | None:
@@ -148,8 +153,28 @@ class _Case:
             return change.kind, rule, _of_change(change)
         if row.action == "ignore":
             return "ignored", "ignored", PET_RULES["ignored"]
-        rule = "gone" if row.number in self.plan.gone else "agrees"
+        rule = self._why_unchanged(row)
         return "unchanged", rule, PET_RULES[rule]
+
+    def _why_unchanged(self, row: Row) -> str:
+        if row.number in self.plan.gone:
+            return "gone"
+        if row.number in self.plan.recognised:
+            return "recognised"
+        return "not-there" if row.action == "delete" else "agrees"
+
+    def _of_blocked(self, blocked: Blocked, now: Pet | None, old: Pet | None) -> Explanation:
+        reasons = (_reason(c, old, None, now, now, "blocked") for c in COLUMNS[1:])
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, old),
+            fate="blocked",
+            row=blocked.row,
+            source=blocked.source,
+            rule="blocked",
+            said=f"{PET_RULES['blocked']} {blocked.problem}",
+            fields=tuple(reasons),
+        )
 
     def _of_none(self, now: Pet | None, old: Pet | None) -> Explanation:
         """The explanation of a pet that no row is about."""
@@ -184,7 +209,7 @@ class _Case:
             source="",
             rule=rule,
             said=said or PET_RULES[rule],
-            fields=tuple(reasons) if fate != "blocked" else (),
+            fields=tuple(reasons),
         )
 
     def _reasons(
@@ -200,8 +225,8 @@ class _Case:
                 rule = self._rule(row, unit, column, rules.get(unit, "new"))
                 if row.action == "ignore":
                     rule = "ignored"
-                elif after is None and now is not None:
-                    rule = "deleted"
+                elif after is None:
+                    rule = "gone" if now is None else "deleted"
                 elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
                     rule = "held"
                 yield _reason(column, old, sheet, now, after, rule)

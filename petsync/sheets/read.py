@@ -147,6 +147,7 @@ class _Reading:
         keep = np.flatnonzero(~blocked & ~self.repeats)
         index = pd.Index(self.grid.rows[keep], name="row")
         named = np.asarray(~self._ids().isna())
+        ids = self._ids()[blocked & named].tolist()
         return Sheet(
             source=origin.name,
             tab=self.grid.tab,
@@ -154,7 +155,8 @@ class _Reading:
             others=_rows(self._others(), keep).set_axis(index),
             problems=self.notes.findings(),
             blocked=tuple(self.grid.rows[blocked].tolist()),
-            blocked_ids=frozenset(self._ids()[blocked & named].tolist()),
+            blocked_ids=frozenset(ids),
+            blocked_pets=dict(zip(self.grid.rows[blocked & named].tolist(), ids, strict=True)),
             unidentified=tuple(self.grid.rows[blocked & ~named].tolist()),
             columns={
                 name: self.grid.places[at]

@@ -26,7 +26,7 @@ from petsync.client.target import ServiceTarget
 from petsync.diff import arguments
 from petsync.diff.align import absent
 from petsync.diff.compare import unproved
-from petsync.diff.explain import Explanation
+from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.report import Report
@@ -116,7 +116,7 @@ class AsyncStore:
         guard: Guard = _NO_GUARD,
         snapshot: Snapshot | None = None,
         on_progress: Callable[[Lookups], None] | None = None,
-    ) -> tuple[Explanation, ...]:
+    ) -> Explanations:
         """Which values of export, sheet and store lead to what `plan` with these arguments does
         with the pet (or with each of several), and by which rules: an explanation for each row
         that is about it, or one if there is none. Raises what `plan` raises.
@@ -127,7 +127,7 @@ class AsyncStore:
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
-        return tuple(one for each in ids for one in compared.why(plan, each))
+        return Explanations(one for each in ids for one in compared.why(plan, each))
 
     async def apply(
         self,

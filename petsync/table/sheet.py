@@ -64,6 +64,7 @@ class Sheet:
     `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
     such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
     be trusted has an error finding in the column `id`: any pet may be meant.
+    `blocked_pets` gives the id by the row.
     `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
     column in the file; `header_row`: the row of the headers; `mapping`: our column for headers
@@ -81,6 +82,7 @@ class Sheet:
     problems: tuple[Finding, ...] = ()
     blocked: tuple[int, ...] = ()
     blocked_ids: frozenset[int] = frozenset()
+    blocked_pets: Mapping[int, int] = field(default_factory=dict)
     unidentified: tuple[int, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
