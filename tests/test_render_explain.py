@@ -9,7 +9,7 @@ from render_samples import CLASHING, HOSTILE, UPDATE, plan_with, replace, small_
 from rich.cells import cell_len
 
 import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
-from petsync.diff.explain import Explanation, Reason
+from petsync.diff.explain import Explanation, Explanations, Reason
 from petsync.render.explain_html import explanations_html
 from petsync.render.text import explanations_text, summary_text
 
@@ -33,6 +33,8 @@ petsync plan, in numbers
   conflicts         1
   blocked           1  by errors in the sheet
   in agreement    870
+  older             0
+  gone              0
   ignored           3
   left out          0
   rows            878  of the sheet
@@ -176,6 +178,21 @@ def test_a_summary_says_who_won_and_what_is_left_out() -> None:
     assert re.search(r"conflicts +3  2 that the sheet wins\n", text)
     assert re.search(r"left out +12  by a selection\n", text)
     assert text.endswith("Guard: the plan keeps every limit.")
+
+
+def test_rows_that_the_store_left_behind_are_no_agreement() -> None:
+    """Older and gone rows are counted apart from those that agree, as the plan's sentence does."""
+    plan = plan_with(UPDATE, base="2026-11-19T08:00:00Z", unchanged=870, older=(3, 4), gone=(5,))
+    text = summary_text(plan.summary())
+    assert re.search(r"in agreement +867\n  older +2  not edited", text)
+    assert re.search(r"\n  gone +1  not edited", text)
+    assert "867 in agreement, 2 older than the store, 1 gone" in repr(plan).replace("\n", " ")
+
+
+def test_explanations_show_themselves() -> None:
+    """What store.why returns reads in a notebook as on a terminal."""
+    assert repr(Explanations((BELLA, BELLA))) == f"{TEXT}\n\n{TEXT}"
+    assert Explanations((BELLA, BELLA))._repr_html_().count("<table") == 2
 
 
 def test_a_summary_as_html() -> None:

@@ -9,8 +9,11 @@ import pytest
 from render_samples import (
     ADD,
     BELLA,
+    BLOCKED,
     CATS,
     CLASHING,
+    CONFLICT,
+    DELETE,
     HOSTILE,
     MISSING,
     OVER,
@@ -35,6 +38,7 @@ import petsync.render  # noqa: F401 - what is tested: values show themselves onc
 from petsync.diff.change import Change
 from petsync.diff.guard import Refusal, Verdict
 from petsync.diff.plan import Plan
+from petsync.diff.report import Report
 from petsync.diff.snapshot import Coverage
 from petsync.model import Pet, Tag
 from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
@@ -96,16 +100,16 @@ petsync run 20261120-093100-4f2a
   total    878
 
 1 failed
-  x Pets!B18, update of pet 17: updatePet: the service answered 503
+  x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
 1 unknown: no answer came, and the store did not settle whether it happened
-  ! Pets!B18, delete of pet 17: no answer came
+  ! Pets!B18, delete of pet 17 (Rex): no answer came
 
 1 in conflict: a person has to decide
   ! Pets!B18: matches several pets: 3, 8.
 
 1 skipped: nothing was sent for these changes
-  * Pets!B18, delete of pet 17: held back, as 1 earlier changes failed
+  * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
 
 Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown."""
 
@@ -303,7 +307,7 @@ def test_clashes_stand_side_by_side() -> None:
     """
     text = plan_text(plan_with(UPDATE, conflicts=(CLASHING,)))
     assert (
-        "1 conflict: the store's value stays, the row's other edits are sent\n"
+        "1 conflict: the store's value stays\n"
         "  ! Pets!B18 (pet 17)\n"
         "                  exported  sheet    store (stays)\n"
         "      name        Bella     Bela     Bellina\n"
@@ -440,3 +444,56 @@ def test_traits_of_an_add_are_complete() -> None:
     """A new pet's status, category, tags and photos are all said, in wrapped lines."""
     pet = Pet(name="Kiki", status="pending", category=CATS, photo_urls=("a", "b"))
     assert shown(replace(ADD, after=pet)) == ["pending; Cats; 2 photos"]
+
+
+def mixed_report() -> Report:
+    """A report on two rows: one in conflict of which other edits were applied, one applied."""
+    held = replace(CLASHING, row=18, name="Bella")
+    plan = plan_with(UPDATE, replace(UPDATE, row=19), conflicts=(held,), unchanged=5)
+    row = {"row": 18, "fields": ["tags"]}
+    sent, other = result(0, "applied", **row), result(1, "applied", row=19)
+    return report_of(
+        sent, other, result(2, "conflict", kind="none", row=18, message="So."), plan=plan
+    )
+
+
+def test_a_row_in_conflict_counts_once() -> None:
+    """A row of which a part was sent is listed once, as a conflict, and the sum says the rest."""
+    text = report_text(mixed_report())
+    assert "1 in conflict: a person has to decide\n  ! Pets!B18, pet 17 (Bella): " in text
+    assert "applied: tags. So" in text
+    sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
+    assert sum_ == (
+        "1 applied, 5 skipped, 1 conflict (of these, 1 row's other edits were applied)."
+    )
+    assert sum(mixed_report().counts.values()) == 7
+
+
+def test_a_blocked_row_names_its_pet() -> None:
+    """The pet that a blocked row is about is named as far as it is known."""
+    blocked = (
+        replace(BLOCKED, pet_id=17, name="Bella"),
+        replace(BLOCKED, pet_id=18),
+        BLOCKED,
+    )
+    text = plan_text(plan_with(blocked=blocked))
+    assert "x Pets!C60 (pet 17, Bella): The store has no such status." in text
+    assert "x Pets!C60 (pet 18): The store" in text
+    assert "x Pets!C60: The store" in text
+
+
+def test_a_conflict_of_a_whole_row_names_its_pet() -> None:
+    """A conflict says the pet's name, with its id where there is one."""
+    named = replace(CONFLICT, pet_id=3, name="Mimi")
+    text = plan_text(plan_with(conflicts=(named, replace(named, pet_id=None), CONFLICT)))
+    assert "! Pets!A12 (pet 3, Mimi) matches several" in text
+    assert "! Pets!A12 (Mimi) matches several" in text
+    assert "! Pets!A12 matches several" in text
+
+
+def test_tags_that_look_like_several_are_quoted() -> None:
+    """A tag with a comma or a semicolon in its name is still one tag to the eye."""
+    tags = (Tag(1, "needs company"), Tag(2, "eats grain; greens"), Tag(3, "a,b"))
+    pet = replace(BELLA, tags=tags, photo_urls=())
+    text = plan_text(plan_with(replace(DELETE, before=pet)))
+    assert 'tags: needs company, "eats grain; greens", "a,b"' in text

@@ -58,14 +58,14 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
     assert rows(book["Conflicts"]) == [
         (
             "Pets!A12",
-            *[None] * 5,
+            *[None] * 6,
             "nobody yet",
             "The row matches several pets: 3, 8.",
             "Give the row its id.",
         )
     ]
     assert rows(book["Notes"]) == [("Pet 100 (Tom) would be deleted. Look twice.",)]
-    assert rows(book["Blocked"]) == [(60, "Pets!C60", "The store has no such status.")]
+    assert rows(book["Blocked"]) == [(60, "Pets!C60", None, None, "The store has no such status.")]
     facts = {row[0]: row[1:] for row in rows(book["Summary"])}
     assert facts["to change"] == (1, "name 1, status 1, tags 1, photo_urls 1")
     assert facts["in agreement"] == (870, None)
@@ -75,12 +75,14 @@ def test_a_plan_as_a_workbook(tmp_path: Path) -> None:
 
 def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
     """What the export, the sheet and the store say stands side by side, and who wins."""
-    plan = plan_with(UPDATE, conflicts=(CLASHING,), base="2026-11-19T08:00:00Z")
+    plan = plan_with(
+        UPDATE, conflicts=(replace(CLASHING, name="Bella"),), base="2026-11-19T08:00:00Z"
+    )
     plan_workbook(plan, tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
     name, status = rows(book["Conflicts"])
-    assert name[:7] == ("Pets!B18", "17", "name", "Bella", "Bela", "Bellina", "store")
-    assert status[2:7] == ("status", "sold", "pending", None, "store")
+    assert name[:8] == ("Pets!B18", "17", "Bella", "name", "Bella", "Bela", "Bellina", "store")
+    assert status[3:8] == ("status", "sold", "pending", None, "store")
     facts = {row[0]: row[2] for row in rows(book["Summary"])}
     assert "the store; --on-conflict sheet" in facts["who wins"]
 

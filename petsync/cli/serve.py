@@ -95,7 +95,8 @@ def _kept_in(state: Path) -> Path:
 def _tell(context: Context, info: ServedInfo) -> None:
     for warning in info.warnings:
         context.say(f"warning: {warning}", "bold yellow")
-    context.say(f"A pet store with {info.pets:,} pets answers at {info.url}", "bold green")
+    pets = "1 pet" if info.pets == 1 else f"{info.pets:,} pets"
+    context.say(f"A pet store with {pets} answers at {info.url}", "bold green")
     context.say(f"  profile {info.profile}, kept in {info.db}")
     context.say(f"  {info.openapi_url} describes it")
     if info.auth:

@@ -6,7 +6,7 @@ Importing this package lets these values show themselves; what that takes is loa
 from __future__ import annotations
 
 from petsync._show import as_html, as_text
-from petsync.diff.explain import Explanation
+from petsync.diff.explain import Explanation, Explanations
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
@@ -72,6 +72,13 @@ def _explanation_text(value: Explanation) -> str:
     return explanations_text([value])
 
 
+@as_text.register
+def _explanations_text(value: Explanations) -> str:
+    from petsync.render.text import explanations_text
+
+    return explanations_text(value)
+
+
 @as_html.register
 def _plan_html(value: Plan) -> str:
     from petsync.render.html import plan_html
@@ -126,3 +133,10 @@ def _explanation_html(value: Explanation) -> str:
     from petsync.render.explain_html import explanations_html
 
     return explanations_html([value])
+
+
+@as_html.register
+def _explanations_html(value: Explanations) -> str:
+    from petsync.render.explain_html import explanations_html
+
+    return explanations_html(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -11,24 +11,16 @@ from petsync.diff.change import Change, Conflict
 from petsync.diff.plan import Plan
 from petsync.render import lines, words
 from petsync.render.detail import Detail, details, traits
-from petsync.render.digest import Listing
+from petsync.render.digest import Clashing, Listing
 from petsync.render.fit import fitted
 from petsync.render.marked import marked
 from petsync.render.visible import shorten
 
-__all__ = ["Clashing", "change_lines", "clashing"]
+__all__ = ["change_lines"]
 
 _INDENT = 6
 _ARROW = " -> "
 _ITEMS = 12
-
-Clashing = Mapping[int | None, Conflict]
-"""The conflicts about single fields, by their rows."""
-
-
-def clashing(plan: Plan) -> Clashing:
-    """The conflicts of the plan that leave a row's other fields alone."""
-    return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
 
 
 def change_lines(
@@ -69,9 +61,7 @@ def _change(number: str, change: Change, width: int) -> Iterator[Text]:
 
 
 def _partly(conflict: Conflict, width: int) -> Iterator[Text]:
-    fields = ", ".join(clash.column for clash in conflict.clashes)
-    said = {"store": "in conflict, and not sent", "sheet": "in conflict, and sent"}
-    text = f"{said[conflict.winner]}: {fields}"
+    text = words.held_back(conflict)
     yield from lines.paragraph(text, width, indent=_INDENT, style=lines.STYLE["conflict"])
 
 

@@ -59,11 +59,11 @@ def _both(conflict: Conflict) -> str:
 
 
 def _place(conflict: Conflict) -> str:
-    pet = f"pet {conflict.pet_id}"
-    if not conflict.source:
-        return pet
-    told = conflict.pet_id is None or pet in conflict.problem
-    return conflict.source if told else f"{conflict.source} ({pet})"
+    """Where, and which pet, but for a row that names none."""
+    if conflict.pet_id is not None or not conflict.source:
+        return _both(conflict)
+    name = shorten(visible(conflict.name), _NAME)
+    return f"{conflict.source} ({name})" if name else conflict.source
 
 
 class _Columns:

@@ -18,6 +18,8 @@ __all__ = ["Detail", "details", "traits"]
 
 _SHOWN_ITEMS = 12
 _ITEM_WIDTH = 60
+_APART = ",;"
+"""What stands between a pet's traits, and between its tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,12 @@ def traits(pet: Pet) -> str:
 
 def _traits(pet: Pet) -> Iterator[str]:
     if pet.status:
-        yield shorten(visible(pet.status), _ITEM_WIDTH)
+        yield shorten(_quoted(visible(pet.status), _APART), _ITEM_WIDTH)
     if pet.category:
-        yield shorten(visible(pet.category.name or f"category {pet.category.id}"), _ITEM_WIDTH)
+        name = pet.category.name or f"category {pet.category.id}"
+        yield shorten(_quoted(visible(name), _APART), _ITEM_WIDTH)
     if pet.tags:
-        yield "tags: " + ", ".join(_some(_labels(pet.tags, apart=", ")))
+        yield "tags: " + ", ".join(_some(_labels(pet.tags, apart=_APART)))
     if pet.photo_urls:
         yield count(len(pet.photo_urls), "photo")
 
@@ -88,15 +91,17 @@ def _labels(tags: Iterable[Tag], *, apart: str) -> tuple[str, ...]:
     tags = list(tags)
     uses = Counter(normal(tag.name) for tag in tags)
     return tuple(
-        _quoted(visible(tag.name), apart)
-        if tag.name and uses[normal(tag.name)] == 1
-        else visible(format_tags((tag,)))
+        _quoted(
+            visible(tag.name if uses[normal(tag.name)] == 1 and tag.name else format_tags((tag,))),
+            apart,
+        )
         for tag in tags
     )
 
 
 def _quoted(name: str, apart: str) -> str:
-    return f'"{name}"' if apart in name else name
+    is_clear = name[:1] == '"' or not any(sign in name for sign in apart)
+    return name if is_clear else f'"{name}"'
 
 
 def _some(items: tuple[str, ...]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -12,8 +12,10 @@ from petsync.diff.report import Report, Result
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
+    "Clashing",
     "Listing",
     "changes_by_kind",
+    "clashing",
     "conflicts_by_winner",
     "findings_by_rule",
     "first",
@@ -21,6 +23,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+Clashing = Mapping[int | None, Conflict]
+"""The conflicts about single fields, by their rows."""
 
 
 @dataclass(slots=True)
@@ -53,9 +59,22 @@ def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[C
     return _grouped(plan.conflicts, lambda conflict: conflict.winner, limit, start)
 
 
+def clashing(plan: Plan) -> Clashing:
+    """The conflicts of the plan that leave a row's other fields alone."""
+    return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
+
+
 def results_by_outcome(report: Report, limit: int | None) -> Mapping[str, Listing[Result]]:
-    """The results of each outcome that occurs."""
-    return _grouped(report.results, lambda result: result.outcome, limit, {})
+    """The results of each outcome that occurs, one a row: of several the worst."""
+    return _grouped(_one_a_row(report), lambda result: result.outcome, limit, {})
+
+
+def _one_a_row(report: Report) -> Iterator[Result]:
+    rows = report.by_row()
+    for result in report.results:
+        told = result if result.row is None else rows.pop(result.row, None)
+        if told is not None:
+            yield told
 
 
 def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:

@@ -94,13 +94,15 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[_Part]:
         yield _Part(title, _CLASH if winner else _OPEN, map(_conflict, held.shown), held.total)
     blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
     title = words.blocked_title(blocked.total)
-    yield _Part(title, ("where", "problem"), map(_blocked, blocked.shown), blocked.total)
+    yield _Part(
+        title, ("where", "id", "pet", "problem"), map(_blocked, blocked.shown), blocked.total
+    )
     yield _Part("Notes", ("note",), ([(prose(note),)] for note in notes.shown), notes.total)
 
 
 _WHOLE = ("id", "pet", "what", "where")
-_OPEN = ("where", "pet", "problem")
-_CLASH = ("where", "pet", "field", "exported", "sheet", "store")
+_OPEN = ("where", "id", "pet", "problem")
+_CLASH = ("where", "id", "pet", "field", "exported", "sheet", "store")
 
 
 def _section(part: _Part, room: int) -> tuple[str, int]:
@@ -154,14 +156,15 @@ def _whole(change: Change) -> Sequence[Row]:
 
 
 def _conflict(conflict: Conflict) -> Sequence[Row]:
-    where, pet = code(conflict.source, _WHERE), _id(conflict.pet_id, "")
+    where = code(conflict.source, _WHERE)
+    pet = _id(conflict.pet_id, ""), code(conflict.name, _NAME)
     if not conflict.clashes:
         said = words.sentences(conflict.problem, conflict.suggestion)
-        return [(where, pet, prose(said))]
+        return [(where, *pet, prose(said))]
     rows: list[Row] = []
     for clash in conflict.clashes:
         texts = [quoted(_one_line(text)) for text in (clash.base, clash.sheet, clash.store)]
-        lead = ("", "") if rows else (where, pet)
+        lead = ("", "", "") if rows else (where, *pet)
         rows.append((*lead, clash.column, *map(code, fitted(texts, _VALUE))))
     return rows
 
@@ -171,7 +174,8 @@ def _one_line(text: str) -> str:
 
 
 def _blocked(row: Blocked) -> Sequence[Row]:
-    return [(code(row.source, _WHERE), prose(row.problem))]
+    pet = _id(row.pet_id, ""), code(row.name, _NAME)
+    return [(code(row.source, _WHERE), *pet, prose(row.problem))]
 
 
 def _name(change: Change) -> str:

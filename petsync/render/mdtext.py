@@ -21,6 +21,8 @@ _PLAIN = re.compile(
 )
 _COMMIT = re.compile(r"[0-9a-f]{7,40}\W*", re.IGNORECASE)
 _NUMBERED = re.compile(r"[0-9]+[.)]+")
+_EDGES = re.compile(r"""(["'(]*)(.*?)([)"'.,;:!?]*)""", re.DOTALL)
+_TYPED = re.compile(r"""((?:^|(?<= ))["'(]*`[^`]+`[)"'.,;:!?]*(?= |$))""")
 _LONGEST = 300
 
 
@@ -37,13 +39,13 @@ def code(text: str, width: int = _LONGEST, *, in_table: bool = True) -> str:
 
 
 def prose(text: str, *, in_table: bool = True) -> str:
-    """A sentence: its plain words as they are, and whatever else is in it as code spans."""
-    words = shorten(visible(text), _LONGEST).split(" ")
-    flagged = [(word, _is_plain(word, is_first=n == 0)) for n, word in enumerate(words)]
-    return " ".join(
-        part
-        for is_plain, group in groupby(flagged, key=lambda pair: pair[1])
-        for part in _said(" ".join(word for word, _ in group), is_plain, in_table)
+    """A sentence: its plain words as they are, and whatever else is in it as code spans; what
+    stands between backticks in it is one, and brackets and marks around stay outside.
+    """
+    pieces = _TYPED.split(shorten(visible(text), _LONGEST))
+    return "".join(
+        _span(piece, in_table) if n % 2 else " ".join(_worded(piece, in_table, is_first=n == 0))
+        for n, piece in enumerate(pieces)
     )
 
 
@@ -58,14 +60,47 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _said(words: str, is_plain: bool, in_table: bool) -> list[str]:
-    return [words] if is_plain else [code(words, in_table=in_table)]
+def _worded(text: str, in_table: bool, *, is_first: bool) -> Iterator[str]:
+    """The words of the text, and in one span those behind each other that are not plain."""
+    words = text.split(" ")
+    flagged = [
+        (word, _is_plain(word, is_first=is_first and n == 0)) for n, word in enumerate(words)
+    ]
+    for is_plain, group in groupby(flagged, key=lambda pair: pair[1]):
+        run = [word for word, _ in group]
+        if is_plain:
+            yield " ".join(run)
+            continue
+        start = 0
+        for n, word in enumerate(run, 1):
+            if n == len(run) or _around(word)[2] or _around(run[n])[0]:
+                yield _span(" ".join(run[start:n]), in_table)
+                start = n
+
+
+def _span(text: str, in_table: bool) -> str:
+    """The text as a code span, but for what stands around it as in any sentence."""
+    lead, core, trail = _around(text)
+    if len(core) > 2 and core[0] == core[-1] == "`" and "`" not in core[1:-1]:
+        core = core[1:-1]
+    return f"{lead}{code(core, in_table=in_table)}{trail}"
+
+
+def _around(text: str) -> tuple[str, str, str]:
+    """Quotes and brackets in front of the text, the text, and they and marks behind it."""
+    found = _EDGES.fullmatch(text)
+    lead, core, trail = found.groups() if found else ("", text, "")
+    if not core:
+        return "", text, ""
+    # A bracket that closes one inside belongs to the text.
+    kept = trail.index(")") + 1 if ")" in trail and "(" in core else 0
+    return lead, core + trail[:kept], trail[kept:]
 
 
 def _is_plain(word: str, *, is_first: bool) -> bool:
     if _COMMIT.fullmatch(word) or (is_first and _NUMBERED.fullmatch(word)):
         return False
-    return _PLAIN.fullmatch(word) is not None
+    return not word or _PLAIN.fullmatch(word) is not None
 
 
 def _without_edges(shown: str) -> str:

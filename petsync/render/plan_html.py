@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from petsync.diff.change import Blocked, Change, Conflict
 from petsync.diff.plan import Plan
 from petsync.render import markup, words
-from petsync.render.digest import changes_by_kind, conflicts_by_winner, first
+from petsync.render.digest import (
+    Clashing,
+    changes_by_kind,
+    clashing,
+    conflicts_by_winner,
+    first,
+)
 from petsync.render.markup import cell, element
 from petsync.render.plan_cells import what
 from petsync.render.plan_top import alerts, facts
@@ -16,7 +23,7 @@ from petsync.render.records import Record, of_blocked, of_change, of_conflict
 __all__ = ["plan_html"]
 
 _CHANGE_COLUMNS = ("", "Id", "Pet", "What", "Where")
-_CONFLICT_COLUMNS = ("", "Id", "What", "Where")
+_BLOCKED_COLUMNS = ("", "Id", "Pet", "Problem", "Where")
 
 
 def plan_html(plan: Plan, *, limit: int | None = 20) -> str:
@@ -36,13 +43,14 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
     for winner in words.WINNERS:
         title = words.conflicts_title(conflicts[winner].total, winner)
         yield markup.listing(
-            title, conflicts[winner], _CONFLICT_COLUMNS, _conflict, fold_over=fold_over
+            title, conflicts[winner], _CHANGE_COLUMNS, _conflict, fold_over=fold_over
         )
+    change = partial(_change, held=clashing(plan))
     for kind in words.KINDS:
         title = f"{words.HEADING[kind]} {words.count(counts[kind], 'pet')}"
-        yield markup.listing(title, changes[kind], _CHANGE_COLUMNS, _change, fold_over=fold_over)
+        yield markup.listing(title, changes[kind], _CHANGE_COLUMNS, change, fold_over=fold_over)
     title = words.blocked_title(blocked.total)
-    yield markup.listing(title, blocked, ("", "Problem", "Where"), _blocked, fold_over=fold_over)
+    yield markup.listing(title, blocked, _BLOCKED_COLUMNS, _blocked, fold_over=fold_over)
     yield markup.listing("Notes", notes, ("", "Note"), _note, fold_over=fold_over)
     more = [listing.more for listing in changes.values()]
     more += [listing.more for listing in conflicts.values()]
@@ -50,27 +58,27 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
         yield element("p", markup.prose(words.WHERE_TO_SEE_ALL))
 
 
-def _change(change: Change) -> str:
-    record = of_change(change)
-    return markup.row(
-        change.kind,
-        cell(record.pet_id, kind="ps-number"),
-        markup.row_head(record.name),
-        *_rest(record),
-    )
+def _change(change: Change, held: Clashing) -> str:
+    clash = held.get(change.row) if change.kind == "update" else None
+    return _row(change.kind, of_change(change, clash))
 
 
 def _conflict(conflict: Conflict) -> str:
-    record = of_conflict(conflict)
-    return markup.row("conflict", cell(record.pet_id, kind="ps-number"), *_rest(record))
+    return _row("conflict", of_conflict(conflict))
 
 
 def _blocked(row: Blocked) -> str:
-    return markup.row("blocked", *_rest(of_blocked(row)))
+    return _row("blocked", of_blocked(row))
 
 
-def _rest(record: Record) -> tuple[str, str]:
-    return element("td", what(record), class_="ps-what"), cell(record.where, kind="ps-where")
+def _row(kind: words.Mark, record: Record) -> str:
+    return markup.row(
+        kind,
+        cell(record.pet_id, kind="ps-number"),
+        markup.row_head(record.name) if record.name else cell(""),
+        element("td", what(record), class_="ps-what"),
+        cell(record.where, kind="ps-where"),
+    )
 
 
 def _note(note: str) -> str:

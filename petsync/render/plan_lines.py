@@ -9,13 +9,20 @@ from rich.text import Text
 from petsync.diff.change import Blocked
 from petsync.diff.plan import Plan
 from petsync.render import lines, words
-from petsync.render.change_lines import change_lines, clashing
+from petsync.render.change_lines import change_lines
 from petsync.render.conflict_lines import conflict_lines
-from petsync.render.digest import Listing, changes_by_kind, conflicts_by_winner, first
-from petsync.render.visible import visible
+from petsync.render.digest import (
+    Listing,
+    changes_by_kind,
+    clashing,
+    conflicts_by_winner,
+    first,
+)
+from petsync.render.visible import shorten, visible
 
 __all__ = ["plan_lines"]
 
+_NAME = 30
 _SCREEN = 20
 """From so many lines of details on the sum is said again below them, where a terminal stops."""
 
@@ -83,8 +90,13 @@ def _blocked(listing: Listing[Blocked], width: int) -> Iterator[Text]:
         return
     yield from lines.heading(words.blocked_title(listing.total), width)
     for row in listing.shown:
-        yield from lines.item("blocked", visible(f"{row.source}: {row.problem}"), width)
+        yield from lines.item("blocked", visible(f"{_place(row)}: {row.problem}"), width)
     yield from lines.more(listing.more)
+
+
+def _place(row: Blocked) -> str:
+    name = f", {shorten(visible(row.name), _NAME)}" if row.name else ""
+    return row.source if row.pet_id is None else f"{row.source} (pet {row.pet_id}{name})"
 
 
 def _notes(listing: Listing[str], width: int) -> Iterator[Text]:

@@ -16,6 +16,7 @@ from petsync.diff.fields import cell, normal, tag_key
 from petsync.diff.plan import Plan
 from petsync.model import Category, Pet, Tag
 from petsync.render import markup, words
+from petsync.render.digest import clashing
 from petsync.render.marked import around
 from petsync.render.visible import quoted, shorten, visible
 from petsync.table.cells import format_tags
@@ -59,7 +60,8 @@ and go; of a clash, its texts in export, sheet and store.
 class Record(msgspec.Struct, array_like=True, frozen=True):
     """A row: its kind's number in `KINDS`, all else visible text.
 
-    `said`, `cure` and `winner` are those of a conflict or a blocked row.
+    `said`, `cure` and `winner` are those of a conflict or a blocked row; a change says which other
+    fields of its row are in conflict.
     """
 
     kind: int
@@ -76,11 +78,13 @@ def records(plan: Plan) -> Iterator[Record]:
     """Every row of the plan, in the order of `KINDS`."""
     yield from map(of_conflict, plan.conflicts)
     yield from map(of_blocked, plan.blocked)
-    yield from map(of_change, plan.changes)
+    held = clashing(plan)
+    for change in plan.changes:
+        yield of_change(change, held.get(change.row) if change.kind == "update" else None)
 
 
-def of_change(change: Change) -> Record:
-    """The record of a change."""
+def of_change(change: Change, clash: Conflict | None = None) -> Record:
+    """The record of a change, and of the conflict that its row is in besides."""
     pet = words.pet_of(change)
     return Record(
         KINDS.index(change.kind),
@@ -88,6 +92,7 @@ def of_change(change: Change) -> Record:
         _text(pet.name or "(no name)"),
         _text(words.source_of(change)),
         tuple(_changed(change) if change.kind == "update" else _held(pet)),
+        "" if clash is None else f"{markup.capital(words.held_back(clash))}.",
     )
 
 
@@ -107,7 +112,13 @@ def of_conflict(conflict: Conflict) -> Record:
 
 def of_blocked(row: Blocked) -> Record:
     """The record of a blocked row."""
-    return Record(KINDS.index("blocked"), "", "", _text(row.source), (), _text(row.problem))
+    return Record(
+        KINDS.index("blocked"),
+        "" if row.pet_id is None else str(row.pet_id),
+        _text(row.name),
+        _text(row.source),
+        said=_text(row.problem),
+    )
 
 
 def _said(conflict: Conflict) -> str:

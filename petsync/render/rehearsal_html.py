@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from petsync.diff.change import Add
 from petsync.diff.rehearsal import Left, Rehearsal
@@ -11,7 +12,7 @@ from petsync.render import markup, words
 from petsync.render import rehearsal_words as said
 from petsync.render.digest import first, results_by_outcome
 from petsync.render.markup import cell, element
-from petsync.render.report_html import result_row
+from petsync.render.report_html import RESULTS, result_row
 
 __all__ = ["rehearsal_html"]
 
@@ -55,11 +56,11 @@ def _outcomes(rehearsal: Rehearsal) -> str:
 
 def _results(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
     groups = results_by_outcome(rehearsal.report, limit)
-    columns = ("", "Where", "Change", "Pet", "What happened")
+    row = partial(result_row, names=words.named_in(rehearsal.report.plan))
     for outcome in words.TO_LOOK_AT:
         if outcome in groups:
             title = words.results_title(outcome, groups[outcome].total)
-            yield markup.listing(title, groups[outcome], columns, result_row, fold_over=fold_over)
+            yield markup.listing(title, groups[outcome], RESULTS, row, fold_over=fold_over)
 
 
 def _statuses(rehearsal: Rehearsal) -> str:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from petsync.diff.rehearsal import Broken, Left, Rehearsal, Why
-from petsync.diff.report import OUTCOMES
 from petsync.render import words
 from petsync.render.digest import Listing, first
 from petsync.render.visible import visible
@@ -74,9 +73,7 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
 
 def rehearsal_summary(rehearsal: Rehearsal) -> str:
     """Two sentences: how many rows had each outcome, and how it would end."""
-    counts = rehearsal.report.counts
-    said = [f"{words.number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied"]
-    return f"Rehearsed: {', '.join(said)}. {_end(rehearsal)}"
+    return f"Rehearsed: {words.outcomes(rehearsal.report)}. {_end(rehearsal)}"
 
 
 def refusals(rehearsal: Rehearsal) -> Iterator[str]:

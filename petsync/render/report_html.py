@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import markup, words
 from petsync.render.digest import results_by_outcome
 from petsync.render.markup import cell, element
 
-__all__ = ["report_html", "result_row"]
+__all__ = ["RESULTS", "report_html", "result_row"]
+
+RESULTS = ("", "Where", "Change", "Id", "Pet", "What happened")
+"""The columns of `result_row`."""
 
 
 def report_html(report: Report, *, limit: int | None = 20) -> str:
@@ -25,11 +29,11 @@ def _parts(report: Report, limit: int | None) -> Iterator[str]:
         yield markup.alert(words.STOPPED, map(markup.text, report.stopped.splitlines()))
     yield _totals(report)
     groups = results_by_outcome(report, limit)
+    row = partial(result_row, names=words.named_in(report.plan))
     for outcome in words.TO_LOOK_AT:
         if outcome in groups:
             title = words.results_title(outcome, groups[outcome].total)
-            columns = ("", "Where", "Change", "Pet", "What happened")
-            yield markup.listing(title, groups[outcome], columns, result_row, fold_over=fold_over)
+            yield markup.listing(title, groups[outcome], RESULTS, row, fold_over=fold_over)
 
 
 def _totals(report: Report) -> str:
@@ -44,12 +48,15 @@ def _total(name: str, value: int) -> str:
     return element("tr", markup.row_head(name) + number)
 
 
-def result_row(result: Result) -> str:
-    """The row of a table: where, which change of which pet, and what happened."""
+def result_row(result: Result, *, names: Sequence[str]) -> str:
+    """The row of a table: where, which change of which pet, and what happened. `names` are the
+    pets' by the results' numbers.
+    """
     return markup.row(
         words.OUTCOME_MARK[result.outcome],
         cell(result.source, kind="ps-where"),
         cell("" if result.kind == "none" else result.kind),
         cell("" if result.pet_id is None else str(result.pet_id), kind="ps-number"),
+        cell(names[result.number] if result.number < len(names) else ""),
         cell(result.message),
     )

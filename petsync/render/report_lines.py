@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
 from petsync.diff.report import OUTCOMES, Outcome, Report, Result
 from petsync.render import lines, words
 from petsync.render.digest import Listing, results_by_outcome
-from petsync.render.visible import visible
+from petsync.render.visible import shorten, visible
 
 __all__ = ["outcome_lines", "report_lines"]
+
+_NAME = 30
 
 
 def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> Iterator[Text]:
@@ -28,9 +30,10 @@ def outcome_lines(report: Report, *, limit: int | None, width: int) -> Iterator[
     """How many rows had each outcome, those that need a person, and why the run stopped early."""
     groups = results_by_outcome(report, limit)
     yield from _totals(report)
+    names = words.named_in(report.plan)
     for outcome in words.TO_LOOK_AT:
         if outcome in groups:
-            yield from _group(outcome, groups[outcome], width)
+            yield from _group(outcome, groups[outcome], names, width)
     yield from _stop(report, width)
 
 
@@ -51,18 +54,22 @@ def _style(name: str, value: int) -> str:
     return {"applied": "green", "skipped": ""}.get(name, "red")
 
 
-def _group(outcome: Outcome, listing: Listing[Result], width: int) -> Iterator[Text]:
+def _group(
+    outcome: Outcome, listing: Listing[Result], names: Sequence[str], width: int
+) -> Iterator[Text]:
     yield from lines.heading(words.results_title(outcome, listing.total), width)
     for result in listing.shown:
-        yield from lines.item(words.OUTCOME_MARK[outcome], visible(_said(result)), width)
+        yield from lines.item(words.OUTCOME_MARK[outcome], visible(_said(result, names)), width)
     yield from lines.more(listing.more)
 
 
-def _said(result: Result) -> str:
-    """`Pets!B18, update of pet 17: what became of it`."""
+def _said(result: Result, names: Sequence[str]) -> str:
+    """`Pets!B18, update of pet 17 (Bella): what became of it`."""
     verb = "" if result.kind == "none" else result.kind
     pet = "" if result.pet_id is None else f"pet {result.pet_id}"
-    about = " of ".join(part for part in (verb, pet) if part)
+    name = shorten(visible(names[result.number]), _NAME) if result.number < len(names) else ""
+    who = f"{pet} ({name})" if pet and name else pet or name
+    about = " of ".join(part for part in (verb, who) if part)
     where = ", ".join(part for part in (result.source, about) if part)
     return ": ".join(part for part in (where, result.message) if part)
 

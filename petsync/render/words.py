@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from petsync.diff.change import Add, Change, Delete
+from petsync.diff.change import Add, Change, Conflict, Delete
 from petsync.diff.guard import Refusal
 from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Outcome, Report
@@ -34,9 +35,12 @@ __all__ = [
     "count",
     "duration",
     "fields_changed",
+    "held_back",
     "moment",
     "name_of",
+    "named_in",
     "number",
+    "outcomes",
     "pet_of",
     "plan_facts",
     "plan_summary",
@@ -99,7 +103,7 @@ _UNSEEN = (
 )
 _CONFLICTS: Mapping[Winner, str] = {
     "": "nothing is sent until a person decides",
-    "store": "the store's value stays, the row's other edits are sent",
+    "store": "the store's value stays",
     "sheet": "the sheet's value is sent",
 }
 
@@ -142,6 +146,17 @@ def name_of(pet: Pet) -> str:
     return visible(pet.name) if pet.name else "(no name)"
 
 
+def named_in(plan: Plan) -> tuple[str, ...]:
+    """The names of the pets that a run's results are about, by the results' numbers: of the
+    changes, the conflicts that are open, and the blocked rows; "" where there is none.
+    """
+    return (
+        *(pet_of(change).name or "" for change in plan.changes),
+        *(conflict.name for conflict in plan.open_conflicts),
+        *(row.name for row in plan.blocked),
+    )
+
+
 def sentences(*parts: str) -> str:
     """The parts that say anything, each with a full stop, behind each other."""
     said = (part.strip() for part in parts)
@@ -157,6 +172,12 @@ def source_of(change: Change) -> str:
 def conflicts_title(total: int, winner: Winner = "") -> str:
     """The heading of `total` conflicts that have this winner."""
     return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
+
+
+def held_back(conflict: Conflict) -> str:
+    """What a change says of the fields of its row in which sheet and store clash."""
+    fields = ", ".join(clash.column for clash in conflict.clashes)
+    return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
 
 
 def way_out(refusal: Refusal) -> str:
@@ -268,11 +289,36 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
 
 def report_summary(report: Report) -> str:
     """One sentence: how the run ended, and how many rows had each outcome."""
-    counts = report.counts
-    said = _list(f"{number(counts[o])} {o}" for o in OUTCOMES if counts[o] or o == "applied")
+    said = outcomes(report)
     if report.stopped:
         return f"Stopped early: {said}. Plan again to see what is left."
     return f"{'Done with problems' if report.exit_code else 'Done'}: {said}."
+
+
+def outcomes(report: Report) -> str:
+    """How many rows had each outcome, and how many of those that need a person were sent in part:
+    `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
+    """
+    counts = report.counts
+    parts = Counter(_in_part(report))
+    return _list(
+        f"{number(counts[o])} {o}{_besides(parts[o])}"
+        for o in OUTCOMES
+        if counts[o] or o == "applied"
+    )
+
+
+def _in_part(report: Report) -> Iterator[Outcome]:
+    """The outcome of each row that has another one besides `applied`."""
+    sent = {result.row for result in report.results if result.outcome == "applied"}
+    for row, result in report.by_row().items():
+        if row in sent and result.outcome != "applied":
+            yield result.outcome
+
+
+def _besides(rows: int) -> str:
+    whose = "1 row's" if rows == 1 else f"{number(rows)} rows'"
+    return f" (of these, {whose} other edits were applied)" if rows else ""
 
 
 def _in_sync(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from petsync.diff.change import Change, Clash, Conflict, Delete
 from petsync.diff.plan import Plan
-from petsync.diff.report import OUTCOMES, Report, Result
+from petsync.diff.report import OUTCOMES, Report
 from petsync.render import words
 from petsync.render.contrast import compared, contrast
 from petsync.render.detail import traits
@@ -40,14 +40,15 @@ def plan_workbook(plan: Plan, path: Path) -> None:
     changes = {"Change": 9, "Id": 21, "Pet": 26, "Field": 12, "Before": 42, "After": 42}
     sides = {"Exported": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
     said = {"Problem": 40, "What to do": 32}
-    conflicts = {"Where": 13, "Id": 21, "Field": 11, **sides, **said}
+    conflicts = {"Where": 13, "Id": 21, "Pet": 20, "Field": 11, **sides, **said}
+    blocked = {"Row": 10, "Where": 18, "Id": 21, "Pet": 26}
     write(
         path,
         [
             Tab("Summary", _FACTS, _plan_facts(plan), _FACT_COLOURS),
             Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
-            Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="AB"),
-            Tab("Blocked", {"Row": 10, "Where": 18, "Problem": 110}, _blocked_rows(plan)),
+            Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="ABC"),
+            Tab("Blocked", {**blocked, "Problem": 90}, _blocked_rows(plan)),
             Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
         ],
     )
@@ -113,7 +114,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
 
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
     for conflict in plan.conflicts:
-        head = (conflict.source, _id(conflict.pet_id))
+        head = (conflict.source, _id(conflict.pet_id), conflict.name)
         problem = words.sentences(f"{conflict.subject} {conflict.problem}")
         said = (problem[:1].upper() + problem[1:], conflict.suggestion)
         for clash in conflict.clashes:
@@ -133,7 +134,7 @@ def _sides(clash: Clash) -> tuple[Value, Value, Value]:
 
 
 def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:
-    return ((row.row, row.source, row.problem) for row in plan.blocked)
+    return ((row.row, row.source, _id(row.pet_id), row.name, row.problem) for row in plan.blocked)
 
 
 def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
@@ -147,24 +148,18 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
 
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
+    names = words.named_in(report.plan)
     for result in report.results:
         yield (
             result.outcome,
             "" if result.kind == "none" else result.kind,
             _id(result.pet_id),
             _id(result.assigned_id),
-            _name(result, report.plan),
+            names[result.number] if result.number < len(names) else "",
             ", ".join(result.fields),
             result.source,
             result.message,
         )
-
-
-def _name(result: Result, plan: Plan) -> str:
-    """The pet's name; a result's number is its change's place in the plan."""
-    if result.kind == "none" or result.number >= len(plan.changes):
-        return ""
-    return words.pet_of(plan.changes[result.number]).name or ""
 
 
 def _id(number: int | None) -> str:

@@ -11,15 +11,10 @@
 
   const state = { kinds: new Set(), field: "", text: "", sort: "", down: false, page: 1, size: 50 };
 
-  // A change of a field, for plan.select as for this page, is an update's; and a clash is about one.
+  // A change of a field, for plan.select as for this page, is an update's; a clash is none.
   const update = names.indexOf("update");
-  const masks = Uint8Array.from(rows, (row) => {
-    let mask = 0;
-    for (const field of row[FIELDS]) {
-      if (row[KIND] === update || field.length === CLASHES) mask |= 1 << field[0];
-    }
-    return mask;
-  });
+  const masks = Uint8Array.from(rows, (row) => row[KIND] !== update ? 0
+    : row[FIELDS].reduce((mask, [unit]) => mask | 1 << unit, 0));
 
   const folded = (text) => (/^[\x00-\x7f]*$/.test(text)
     ? text : text.normalize("NFKD").replace(/\p{M}+/gu, "")).toLowerCase();
