@@ -125,11 +125,59 @@ def test_long_values_show_where_they_differ() -> None:
     assert all(end in text for end in "WXYZ")
 
 
+def test_the_items_of_a_list_stand_on_lines_of_their_own() -> None:
+    """Lists that fit stand side by side, wider ones below each other; no short item is cut."""
+    address = "https://images.petshop.example/pets/17/"
+    one, two = f"{address}1.jpg", f"{address}2.jpg"
+    far = address + "a-folder/of-folders/" * 3
+    told = explanation(
+        reason("tags", "1:shy; 2:calm", "1:shy", "1:shy; 2:calm", "1:shy"),
+        reason("photo_urls", f"{one}\n{two}", f"{two}\n{one}", None, f"{far}1.jpg\n{far}2.jpg"),
+    )
+    lines = explanations_text([told]).splitlines()
+    assert lines[3:6] == [
+        "               exported  sheet  store   then",
+        "  tags         1:shy     1:shy  1:shy   1:shy",
+        "               2:calm           2:calm",
+    ]
+    at = lines.index(f"  photo_urls   exported  {one}")
+    assert lines[at + 1 : at + 5] == [
+        f"                         {two}",
+        f"               sheet     {two}",
+        f"                         {one}",
+        "               store     -",
+    ]
+    whole = "".join(line.strip() for line in lines[at + 5 : -1])
+    assert whole == f"then      {far}1.jpg{far}2.jpg"
+
+
+def test_an_agreed_list_is_whole() -> None:
+    """Addresses that all sides agree on stand below each other, uncut."""
+    photos = [f"https://images.petshop.example/pets/17/{n}.jpg" for n in range(3)]
+    lines = explanations_text([explanation(reason("photo_urls", *["\n".join(photos)] * 4))])
+    for photo in photos:
+        assert f"  {photo}\n" in lines
+
+
+def test_of_a_very_long_list_the_differing_part_is_shown() -> None:
+    """What all sides have is left out of a list of hundreds, and what one of them lacks is not."""
+    tags = [f"tag{n:03}" for n in range(300)]
+    fewer = "; ".join(tag for tag in tags if tag != "tag250")
+    every = "; ".join(tags)
+    text = explanations_text([explanation(reason("tags", every, fewer, every, fewer))])
+    assert "tag250" in text
+    assert "tag251" not in text
+    assert "and 299 that all of them have" in text
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("width", [60, 80])
 def test_no_name_breaks_out_of_an_explanation(name: str, width: int) -> None:
     """Whatever things are called, lines fit, nothing steers a terminal, and HTML is escaped."""
-    fields = (reason("name", name, name + "2", None, "", rule=name, said=name),)
+    fields = tuple(
+        reason(column, name, name + "2", None, "", rule=name, said=name)
+        for column in ("name", "tags", "photo_urls")
+    )
     told = explanation(*fields, name=name, source=name, rule=name, said=name)
     text = explanations_text([told], width=width)
     assert all(cell_len(line) <= width for line in text.split("\n"))

@@ -12,12 +12,14 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from render_samples import (
     ADD,
+    BELLA,
     CLASHING,
     CONFLICT,
     HOSTILE,
     OVER,
     SILENT,
     UPDATE,
+    clash,
     hostile_plan,
     large_plan,
     plan_with,
@@ -127,6 +129,17 @@ def test_no_name_is_markdown(name: str) -> None:
     widths = {len(row) for row in cells(text)}
     assert widths <= {1, 2, 4, 6, 7}
     assert sum(b.type == "heading_open" for b in blocks) == len(re.findall("(?m)^#+ ", text))
+
+
+def test_an_order_of_photos_reads_address_by_address() -> None:
+    """Photos in another order stand in both, and those of a conflict one below the other."""
+    pet = replace(BELLA, photo_urls=("/1.png", "/2.png"))
+    moved = replace(pet, photo_urls=("/2.png", "/1.png"))
+    change = replace(UPDATE, fields=("photo_urls",), before=pet, after=moved)
+    held = replace(CLASHING, clashes=(clash("photo_urls", "/1.png\n/2.png", "/2.png", ""),))
+    text = plan_markdown(plan_with(change, conflicts=(held,)))
+    assert "| `1. /1.png`<br>`2. /2.png` | `1. /2.png`<br>`2. /1.png` |" in text
+    assert "| `/1.png`<br>`/2.png` | `/2.png` | `(empty)` |" in text
 
 
 @pytest.mark.parametrize("name", MARKED, ids=range(len(MARKED)))

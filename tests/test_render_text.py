@@ -326,11 +326,14 @@ def test_clashes_that_the_sheet_wins() -> None:
 
 
 def test_a_long_clash_stands_on_lines_of_its_own() -> None:
-    """Values too long for columns stand below each other, whole where three lines hold them."""
+    """Values too long for columns stand below each other, whole, the items of a list each on a
+    line of its own.
+    """
     photos = "https://images.petshop.example/17/1.jpg\nhttps://images.petshop.example/17/2.jpg"
-    long = replace(CLASHING, clashes=(clash("photo_urls", photos, "/1.png", ""),))
+    photos += "\nhttps://images.petshop.example/a-long-way/and-more/3.jpg"
+    long = replace(CLASHING, clashes=(clash("photo_urls", photos, photos[:-40], ""),))
     text = plan_text(plan_with(conflicts=(long,)))
-    assert "      photo_urls  exported       https://images.petshop.example/17/1.jpg |\n" in text
+    assert "      photo_urls  exported       https://images.petshop.example/17/1.jpg\n" in text
     assert "\n                                 https://images.petshop.example/17/2.jpg\n" in text
     assert "\n                  store (stays)  (empty)" in text
 
@@ -378,7 +381,7 @@ def test_tags_that_share_a_name_show_their_ids() -> None:
 
 
 def test_photos_that_change_places_say_so() -> None:
-    """The same photos in another order are a change that names no photo."""
+    """The same photos in another order stand in both, an address a line, each with its number."""
     two = replace(BELLA, photo_urls=("/1.png", "/2.png"))
     change = replace(
         UPDATE,
@@ -386,7 +389,28 @@ def test_photos_that_change_places_say_so() -> None:
         before=two,
         after=replace(two, photo_urls=("/2.png", "/1.png")),
     )
-    assert shown(change) == ["photo_urls: one order -> another order of the same addresses"]
+    assert shown(change) == [
+        "photo_urls: before  1. /1.png",
+        "2. /2.png",
+        "after   1. /2.png",
+        "2. /1.png",
+    ]
+
+
+def test_of_many_photos_those_that_move_are_shown() -> None:
+    """Of a long list the part that changes places is in sight, with its numbers."""
+    before = tuple(f"/{n}.png" for n in range(1, 41))
+    after = (*before[:30], before[31], before[30], *before[32:])
+    two = replace(BELLA, photo_urls=before)
+    change = replace(
+        UPDATE, fields=("photo_urls",), before=two, after=replace(two, photo_urls=after)
+    )
+    assert shown(change) == [
+        "photo_urls: before  31. /31.png",
+        "32. /32.png",
+        "after   31. /32.png",
+        "32. /31.png",
+    ]
 
 
 def test_an_emptied_field_says_so() -> None:

@@ -14,13 +14,14 @@ from petsync.render.detail import Detail, details, traits
 from petsync.render.digest import Clashing, Listing
 from petsync.render.fit import fitted
 from petsync.render.marked import marked
-from petsync.render.visible import shorten
+from petsync.render.sides import folded
 
 __all__ = ["change_lines"]
 
 _INDENT = 6
 _ARROW = " -> "
 _ITEMS = 12
+_STYLES = (lines.GONE, lines.COME)
 
 
 def change_lines(
@@ -72,6 +73,9 @@ def _detail(detail: Detail, width: int) -> Iterator[Text]:
             label, _items(detail, width - _INDENT - len(label)), width, indent=_INDENT
         )
         return
+    if detail.orders:
+        yield from _orders(detail, width)
+        return
     start = " " * _INDENT + label
     room = width - len(start)
     if cell_len(detail.before) + len(_ARROW) + cell_len(detail.after) <= room:
@@ -81,6 +85,17 @@ def _detail(detail: Detail, width: int) -> Iterator[Text]:
     old, new = _coloured(*fitted([detail.before, detail.after], room))
     yield Text.assemble(start, old)
     yield Text.assemble(" " * (len(start) - len(_ARROW) + 1), _ARROW[1:], new)
+
+
+def _orders(detail: Detail, width: int) -> Iterator[Text]:
+    """Both orders, an address a line."""
+    label = f"{detail.column}: "
+    for side, style, order in zip(("before", "after"), _STYLES, detail.orders, strict=True):
+        start = f"{' ' * _INDENT}{label}{side:<8}"
+        for line in folded(order, width - len(start)):
+            yield Text.assemble(start, (line, style))
+            start = " " * len(start)
+        label = " " * len(label)
 
 
 def _coloured(before: str, after: str) -> tuple[Text, Text]:
@@ -93,7 +108,10 @@ def _items(detail: Detail, room: int) -> Iterator[Text]:
         *((f"+{item}", lines.COME) for item in detail.come),
         *((f"-{item}", lines.GONE) for item in detail.gone),
     ]
-    for item, style in items[:_ITEMS]:
-        yield Text(shorten(item, room), style)
+    shown = items[:_ITEMS]
+    long = [item for item, _ in shown if cell_len(item) > room]
+    short = dict(zip(long, fitted(long, room), strict=True))
+    for item, style in shown:
+        yield Text(short.get(item, item), style)
     if len(items) > _ITEMS:
         yield Text(f"and {words.number(len(items) - _ITEMS)} more")

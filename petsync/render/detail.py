@@ -24,7 +24,8 @@ _APART = ",;"
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One field: from `before` to `after`, or, of a list, the items that are `gone` and `come`.
+    """One field: from `before` to `after`, or, of a list, the items that are `gone` and `come`, or
+    that it holds before and after in two `orders`, each with its number.
 
     All visible text, at its full length.
     """
@@ -34,6 +35,7 @@ class Detail:
     after: str = ""
     gone: tuple[str, ...] = ()
     come: tuple[str, ...] = ()
+    orders: tuple[tuple[str, ...], ...] = ()
 
 
 def details(change: Change) -> Iterator[Detail]:
@@ -80,8 +82,24 @@ def _tags(before: Iterable[Tag], after: Iterable[Tag]) -> Detail:
 def _photos(before: tuple[str, ...], after: tuple[str, ...]) -> Detail:
     gone, come = Counter(before) - Counter(after), Counter(after) - Counter(before)
     if not gone and not come:
-        return Detail("photo_urls", "one order", "another order of the same addresses")
+        orders = (tuple(map(quoted, urls)) for urls in (before, after))
+        return Detail("photo_urls", orders=tuple(_numbered(*orders)))
     return Detail("photo_urls", gone=tuple(map(quoted, gone)), come=tuple(map(quoted, come)))
+
+
+def _numbered(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Both orders; of long lists from the first to the last item that stands elsewhere."""
+    moved = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    start, stop = 0, len(before)
+    if moved and stop > _SHOWN_ITEMS:
+        start, stop = moved[0], moved[-1] + 1
+    for items in (before, after):
+        shown = items[start : min(stop, start + _SHOWN_ITEMS)]
+        more = stop - start - len(shown)
+        yield (
+            *(f"{n}. {item}" for n, item in enumerate(shown, start + 1)),
+            *([f"and {number(more)} more"] if more else []),
+        )
 
 
 def _labels(tags: Iterable[Tag], *, apart: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from petsync.diff.explain import Explanation, Reason
 from petsync.diff.summary import Summary
 from petsync.render import explain_words, markup, words
 from petsync.render.markup import cell, element
+from petsync.render.sides import Cell
 from petsync.render.summary_lines import summary_rows
 
 __all__ = ["explanations_html", "summary_html"]
@@ -42,9 +43,14 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
 
 
 def _reason(reason: Reason) -> str:
-    *texts, after = explain_words.sides(reason)
-    changed = explain_words.changes(reason)
-    then = element("td", element("strong", markup.bdi(after))) if changed else cell(after)
+    *texts, after = map(_items, explain_words.sides(reason))
+    then = element("strong", after) if explain_words.changes(reason) else after
     why = cell(explain_words.why(reason.rule, reason.said))
     head = markup.row_head(reason.column)
-    return element("tr", "".join([head, *map(cell, texts), then, why]))
+    return element("tr", "".join([head, *(element("td", text) for text in (*texts, then)), why]))
+
+
+def _items(side: Cell) -> str:
+    if len(side) == 1:
+        return markup.bdi(side[0])
+    return "".join(element("div", markup.bdi(item)) for item in side)

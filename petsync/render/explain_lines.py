@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
@@ -11,8 +10,8 @@ from rich.text import Text
 from petsync.diff.explain import Explanation, Reason
 from petsync.render import explain_words, lines
 from petsync.render.explain_words import SIDES
-from petsync.render.fit import fitted
-from petsync.render.visible import shorten, wrap
+from petsync.render.sides import Cell, Sides, folded
+from petsync.render.visible import shorten
 from petsync.render.words import SYMBOL
 
 __all__ = ["explanation_lines"]
@@ -20,9 +19,8 @@ __all__ = ["explanation_lines"]
 _INDENT = 2
 _LABEL = 13
 """`category_id` and a gap."""
-_GAP = "  "
-_LINES = 6
-"""So many lines of its column a long value takes, more or less."""
+_LINES, _MOST = 6, 60
+"""So many lines a long value takes, more or less, and so many items of a list are shown."""
 
 
 def explanation_lines(explanations: Iterable[Explanation], *, width: int = 80) -> Iterator[Text]:
@@ -48,55 +46,28 @@ def _explanation(explanation: Explanation, width: int) -> Iterator[Text]:
 def _table(reasons: Sequence[Reason], width: int) -> Iterator[Text]:
     room = width - _INDENT - _LABEL
     apart = [reason for reason in reasons if explain_words.agreed(reason) is None]
-    values = [explain_words.sides(reason) for reason in apart]
-    widths = _widths([SIDES, *values], room - (len(SIDES) - 1) * len(_GAP))
-    if apart:
-        yield _row("", [(title, "dim") for title in SIDES], widths)
+    sides = Sides(SIDES, map(explain_words.sides, apart), room)
+    if any(sides.fits(explain_words.sides(reason)) for reason in apart):
+        yield Text.assemble(" " * (_INDENT + _LABEL), sides.head)
     for reason in reasons:
         alike = explain_words.agreed(reason)
-        if alike is not None:
-            yield Text(f"{' ' * _INDENT}{reason.column:<{_LABEL}}{shorten(alike, room)}")
+        if alike is None:
+            styles = ["", "", "", "bold" if explain_words.changes(reason) else ""]
+            told = sides.lines(explain_words.sides(reason), styles)
         else:
-            yield from _compared(reason, widths)
+            told = _agreed(alike, room)
+        for n, line in enumerate(told):
+            label = reason.column if n == 0 else ""
+            yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
         said = explain_words.why(reason.rule, reason.said)
         yield from lines.paragraph(said, width, indent=_INDENT + _LABEL, style="dim")
 
 
-def _compared(reason: Reason, widths: Sequence[int]) -> Iterator[Text]:
-    """The field's values side by side, in as many lines as they need."""
-    style = "bold" if explain_words.changes(reason) else ""
-    label: str = reason.column
-    for cells in _cells(explain_words.sides(reason), widths):
-        yield _row(label, [*((c, "") for c in cells[:-1]), (cells[-1], style)], widths)
-        label = ""
-
-
-def _widths(rows: Iterable[Sequence[str]], room: int) -> list[int]:
-    """What the columns need, the widest ones narrowed until all fit."""
-    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
-    return widths
-
-
-def _cells(texts: Sequence[str], widths: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """The texts in their columns, line by line; what is too long is cut in front of where the long
-    ones differ.
-    """
-    long = [text for text, width in zip(texts, widths, strict=True) if cell_len(text) > width]
-    shown = [
-        wrap(fitted([text, *long], _LINES * width - _LINES)[0], width)
-        if cell_len(text) > width
-        else [text]
-        for text, width in zip(texts, widths, strict=True)
-    ]
-    return itertools.zip_longest(*shown, fillvalue="")
-
-
-def _row(label: str, cells: Sequence[tuple[str, str]], widths: Sequence[int]) -> Text:
-    line = Text(" " * _INDENT + f"{label:<{_LABEL}}")
-    for (text, style), width in zip(cells, widths, strict=True):
-        line.append(text, style)
-        line.append(" " * (width - cell_len(text)) + _GAP)
-    line.rstrip()
-    return line
+def _agreed(alike: Cell, room: int) -> Iterator[Text]:
+    """The value, a list in one line if it is a short one."""
+    in_a_line = "; ".join(alike)
+    cell = [in_a_line] if cell_len(in_a_line) <= room else alike
+    shown = [*cell[:_MOST], *([f"and {len(cell) - _MOST:,} more"] if len(cell) > _MOST else [])]
+    yield from (
+        Text(line) for line in folded([shorten(each, _LINES * room) for each in shown], room)
+    )

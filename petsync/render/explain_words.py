@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from petsync.diff.explain import Explanation, Reason
-from petsync.render.visible import quoted, visible
+from petsync.render.sides import Cell, items
+from petsync.render.visible import visible
 from petsync.render.words import Mark
 
 __all__ = ["FATE_MARK", "SIDES", "agreed", "changes", "headline", "sides", "why"]
@@ -46,10 +47,10 @@ def why(rule: str, said: str) -> str:
     return " ".join(part for part in (visible(said), f"[{visible(rule)}]" if rule else "") if part)
 
 
-def sides(reason: Reason) -> tuple[str, str, str, str]:
-    """The field's values under `SIDES`, visible; `-` where there is none."""
-    base, sheet, store = map(_side, (reason.base, reason.sheet, reason.store))
-    return base, sheet, store, _side(reason.after)
+def sides(reason: Reason) -> list[Cell]:
+    """The field's values under `SIDES`, visible, of a list its items; `-` where there is none."""
+    texts = (reason.base, reason.sheet, reason.store, reason.after)
+    return [_side(reason, text) for text in texts]
 
 
 def changes(reason: Reason) -> bool:
@@ -57,13 +58,15 @@ def changes(reason: Reason) -> bool:
     return (reason.store or "") != (reason.after or "")
 
 
-def agreed(reason: Reason) -> str | None:
-    """The value, visible, where all that say anything say the same and it stays; else None."""
+def agreed(reason: Reason) -> Cell | None:
+    """The value, visible, of a list its items, where all that say anything say the same and it
+    stays; else None.
+    """
     sides = {reason.base, reason.sheet, reason.store, reason.after} - {None}
     if changes(reason) or len(sides) > 1:
         return None
-    return _side(sides.pop() if sides else None)
+    return _side(reason, sides.pop() if sides else None)
 
 
-def _side(text: str | None) -> str:
-    return _NOTHING if text is None else quoted(text.replace("\n", " | "))
+def _side(reason: Reason, text: str | None) -> Cell:
+    return [_NOTHING] if text is None else items(reason.column, text)

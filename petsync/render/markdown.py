@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from petsync.diff.change import Blocked, Change, Conflict
+from petsync.diff.change import Blocked, Change, Clash, Conflict
 from petsync.diff.plan import Plan
 from petsync.render import words
 from petsync.render.detail import Detail, details, traits
 from petsync.render.digest import changes_by_kind, conflicts_by_winner, first
 from petsync.render.fit import fitted
 from petsync.render.mdtext import code, prose, table
-from petsync.render.visible import quoted
+from petsync.render.sides import items
 
 __all__ = ["plan_markdown"]
 
@@ -138,6 +138,9 @@ def _update(change: Change) -> Sequence[Row]:
 def _field(detail: Detail) -> Row:
     if detail.gone or detail.come:
         return detail.column, _items("-", detail.gone), _items("+", detail.come)
+    if detail.orders:
+        before, after = ("<br>".join(code(each) for each in order) for order in detail.orders)
+        return detail.column, before, after
     before, after = fitted([detail.before, detail.after], _VALUE)
     return detail.column, code(before), code(after)
 
@@ -163,14 +166,20 @@ def _conflict(conflict: Conflict) -> Sequence[Row]:
         return [(where, *pet, prose(said))]
     rows: list[Row] = []
     for clash in conflict.clashes:
-        texts = [quoted(_one_line(text)) for text in (clash.base, clash.sheet, clash.store)]
         lead = ("", "", "") if rows else (where, *pet)
-        rows.append((*lead, clash.column, *map(code, fitted(texts, _VALUE))))
+        rows.append((*lead, clash.column, *_sides(clash)))
     return rows
 
 
-def _one_line(text: str) -> str:
-    return text.replace("\n", "; ")
+def _sides(clash: Clash) -> Iterator[str]:
+    """The three values, of a short list an item a line."""
+    sides = [items(clash.column, text) for text in (clash.base, clash.sheet, clash.store)]
+    if max(map(len, sides)) <= _ITEMS:
+        short = fitted([item for side in sides for item in side], _VALUE)
+        shown = iter(short)
+        yield from ("<br>".join(code(next(shown)) for _ in side) for side in sides)
+        return
+    yield from map(code, fitted(["; ".join(side) for side in sides], _VALUE))
 
 
 def _blocked(row: Blocked) -> Sequence[Row]:
