@@ -337,3 +337,21 @@ def test_marks_are_where_people_look(before: str, after: str, left: str, right: 
     sides = marked(before, after)
     told = ["".join(f"[{text}]" if on else text for text, on in side) for side in sides]
     assert told == [left, right]
+
+
+def test_a_change_says_what_of_its_row_is_in_conflict() -> None:
+    """A change whose row clashes besides says which fields are not sent, as the terminal does."""
+    plan = plan_with(UPDATE, conflicts=(CLASHING,))
+    for html in (plan_html(plan), plan_page(plan)):
+        assert "In conflict, and not sent: name, status." in Reader(html).text
+    assert "In conflict" not in Reader(plan_html(plan_with(UPDATE))).text
+
+
+def test_blocked_rows_and_conflicts_name_their_pets() -> None:
+    """A blocked row and a conflict show the id and the name of the pet that they are about."""
+    blocked = replace(BLOCKED, pet_id=4711, name="Mimi")
+    held = replace(CONFLICT, pet_id=4712, name="Rex")
+    plan = plan_with(blocked=(blocked,), conflicts=(held,))
+    for html in (plan_html(plan), plan_page(plan)):
+        text = Reader(html).text
+        assert all(each in text for each in ("4711", "Mimi", "4712", "Rex"))

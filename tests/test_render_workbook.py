@@ -16,6 +16,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 from render_samples import (
     ADD,
     BELLA,
+    BLOCKED,
     CLASHING,
     DELETE,
     HOSTILE,
@@ -33,6 +34,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage
 from petsync.errors import SheetError
 from petsync.render import tab
+from petsync.render.rowxml import LINE_HEIGHT
 from petsync.render.tab import Marked, Tab, write
 from petsync.render.workbook import plan_workbook, report_workbook
 
@@ -82,7 +84,7 @@ def test_a_conflict_has_a_row_for_each_field(tmp_path: Path) -> None:
     book = load_workbook(tmp_path / "plan.xlsx")
     name, status = rows(book["Conflicts"])
     assert name[:8] == ("Pets!B18", "17", "Bella", "name", "Bella", "Bela", "Bellina", "store")
-    assert status[3:8] == ("status", "sold", "pending", None, "store")
+    assert status[3:8] == ("status", "sold", "pending", "(empty)", "store")
     facts = {row[0]: row[2] for row in rows(book["Summary"])}
     assert "the store; --on-conflict sheet" in facts["who wins"]
 
@@ -174,6 +176,36 @@ def test_long_text_wraps_and_is_seen(tmp_path: Path) -> None:
     assert sheet.row_dimensions[2].height >= 40
     plain = saved(plan_with(ADD), tmp_path)["Changes"]
     assert plain.row_dimensions[2].height is None
+
+
+def test_addresses_take_the_lines_that_they_need(tmp_path: Path) -> None:
+    """A row of photo addresses is as high as its addresses, and not half as high again."""
+    address = "https://images.petshop.example/pets/17/photo-1-large-version-of-it.jpg"
+    photos = tuple(f"{address}?{n}" for n in range(4))
+    change = replace(UPDATE, fields=("photo_urls",), after=replace(BELLA, photo_urls=photos))
+    sheet = saved(plan_with(change), tmp_path)["Changes"]
+    assert sheet.row_dimensions[2].height == 8 * LINE_HEIGHT
+
+
+def test_an_emptied_field_says_so(tmp_path: Path) -> None:
+    """What an update empties, or fills, is (empty) in italics; a new pet had nothing to empty."""
+    bare = replace(BELLA, category=None)
+    change = replace(UPDATE, fields=("category",), after=bare)
+    back = replace(change, before=bare, after=BELLA)
+    plan_workbook(plan_with(ADD, change, back), tmp_path / "plan.xlsx")
+    sheet = load_workbook(tmp_path / "plan.xlsx", rich_text=True)["Changes"]
+    (gone, come) = (sheet[f"F{sheet.max_row - 1}"].value, sheet[f"E{sheet.max_row}"].value)
+    assert str(gone) == str(come) == "(empty)"
+    assert gone[0].font.i
+    assert come[0].font.i
+    assert sheet["E2"].value is None
+
+
+def test_a_blocked_row_names_its_pet(tmp_path: Path) -> None:
+    """The pet of a blocked row has its id and its name in columns of their own."""
+    blocked = replace(BLOCKED, pet_id=17, name="Bella")
+    book = saved(plan_with(blocked=(blocked,)), tmp_path)
+    assert rows(book["Blocked"])[0][:4] == (60, "Pets!C60", "17", "Bella")
 
 
 def test_excel_is_told_that_ids_are_text(tmp_path: Path) -> None:

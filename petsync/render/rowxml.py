@@ -20,26 +20,28 @@ FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
 _LENGTH = 16_000
 """A cell holds 32,767 UTF-16 units, and a character may be two."""
 _MOST_LINES = 25
-_WIDE, _SLACK = 1.1, 0.1
+_WIDE, _SLACK = 1.15, 0.1
 """Letters are narrower than the digits in which widths are counted; words do not fill a line."""
 _NOT_TEXT = ("=", "+", "-", "@", "#")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _UNUSUAL = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
 _NO_XML = re.compile(r"[\ufffe\uffff]")
 _LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}_)")
+_PARTS = re.compile(r"(?<=[\s/?-])(?=[^\W\d_])")
 _RUN = f'<sz val="{SIZE}"/><rFont val="{FONT}"/></rPr>'
 _RUNS: Mapping[str, str] = {
     "gone": f'<rPr><strike/><color rgb="FFB3261E"/>{_RUN}',
     "come": f'<rPr><b/><color rgb="FF1B6E2E"/>{_RUN}',
+    "none": f'<rPr><i/><color rgb="FF6B7280"/>{_RUN}',
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text in pieces; what is marked is `gone` or has `come`."""
+    """A text in pieces; what is marked is `gone`, has `come`, or stands for `none`."""
 
     pieces: Sequence[Piece]
-    how: Literal["gone", "come"]
+    how: Literal["gone", "come", "none"]
 
     def __str__(self) -> str:
         return "".join(part for part, _ in self.pieces)
@@ -111,5 +113,18 @@ def _lines(value: Value, width: int) -> int:
 
 def _folded(line: str, width: int) -> int:
     cells = cell_len(line[: width * _MOST_LINES]) / (_WIDE * width)
-    # An address breaks where its words begin, early and often.
-    return 1 if cells <= 1 else math.ceil(cells + _SLACK) + ("://" in line)
+    if cells <= 1 or "://" not in line:
+        return 1 if cells <= 1 else math.ceil(cells + _SLACK)
+    return _address(line[: 2 * width * _MOST_LINES], _WIDE * width)
+
+
+def _address(line: str, room: float) -> int:
+    """An address has no spaces: it breaks in front of the words between its marks."""
+    lines, used = 1, 0.0
+    for part in _PARTS.split(line):
+        size = cell_len(part)
+        if used and used + size > room:
+            lines, used = lines + 1, 0.0
+        lines += max(math.ceil(size / room) - 1, 0)
+        used += size % room
+    return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from petsync.diff.change import Change, Clash, Conflict, Delete
 from petsync.diff.plan import Plan
@@ -11,8 +12,10 @@ from petsync.diff.report import OUTCOMES, Report
 from petsync.render import words
 from petsync.render.contrast import compared, contrast
 from petsync.render.detail import traits
+from petsync.render.marked import Piece
 from petsync.render.summary_lines import summary_rows
 from petsync.render.tab import Marked, Tab, Value, write
+from petsync.render.visible import EMPTY
 
 __all__ = ["plan_workbook", "report_workbook"]
 
@@ -28,6 +31,7 @@ _COLOURS = {
 }
 _REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
 _FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
+_NONE = Marked([(EMPTY, True)], "none")
 _FACTS = {"What": 16, "Number": 10, "Said": 100}
 
 
@@ -109,7 +113,10 @@ def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
         return
     for column in change.fields:
         before, after = contrast(change.before, change.after, column)
-        yield column, Marked(before, "gone"), Marked(after, "come")
+        if change.before is None:
+            yield column, "", Marked(after, "come")
+        else:
+            yield column, _held(before, "gone"), _held(after, "come")
 
 
 def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
@@ -130,7 +137,12 @@ def _winner(conflict: Conflict) -> str:
 def _sides(clash: Clash) -> tuple[Value, Value, Value]:
     """What was exported, and sheet and store with what they have that it had not."""
     sheet, store = (compared(clash.base, text)[1] for text in (clash.sheet, clash.store))
-    return clash.base, Marked(sheet, "come"), Marked(store, "come")
+    return clash.base or _NONE, _held(sheet, "come"), _held(store, "come")
+
+
+def _held(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> Marked:
+    """The value, or that there is none."""
+    return Marked(pieces, how) if any(text for text, _ in pieces) else _NONE
 
 
 def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from browsing import Opener, chip, everything, plan_of, rows, said, status
 from playwright.sync_api import Page, expect
-from render_samples import BELLA, UPDATE, hostile_plan, plan_with, replace
+from render_samples import BELLA, BLOCKED, UPDATE, hostile_plan, plan_with, replace
 
 Show = Callable[..., Page]
 
@@ -71,15 +72,15 @@ def test_several_kinds_together(show: Show) -> None:
 
 
 def test_a_field_as_in_the_summary(show: Show) -> None:
-    """The fields offered are counted as in the plan's summary, and a clash counts too."""
+    """The fields offered are counted as in the plan's summary: a clash is no change."""
     plan = plan_of(120)
     page = show(plan)
     field = page.get_by_label("Changed field")
     fields = plan.summary().fields
     assert field.locator("option").all_inner_texts() == [
         "any",
-        f"name ({fields['name'] + 1})",
-        f"status ({fields['status'] + 1})",
+        f"name ({fields['name']})",
+        f"status ({fields['status']})",
         "category (0)",
         f"tags ({fields['tags']})",
         "photo_urls (0)",
@@ -330,3 +331,39 @@ def test_a_plan_of_nothing(show: Show) -> None:
     page = show(plan_with(unchanged=7, rows=7))
     assert "In sync: all 7 rows agree with the store." in page.locator("main").inner_text()
     assert page.locator("script, table, form, .ps-skip").count() == 0
+
+
+def test_all_rows_are_printed(show: Show) -> None:
+    """On paper are all rows that fit the filters, up to 2,000, and how many are left out; then the
+    screen is as it was.
+    """
+    page = show(plan_of(2_600))
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(rows(page)).to_have_count(2_000)
+    said(page, "Showing 2,000 of 2,603; 603 more are left out of this print")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(rows(page)).to_have_count(50)
+    chip(page, "Delete").check()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    said(page, "Showing 260 of 260, filtered from 2,603")
+    expect(rows(page)).to_have_count(260)
+
+
+def test_paper_has_every_row(show: Show, tmp_path: Path) -> None:
+    """When the browser prints, the rows of all pages of the screen are there, and then no more."""
+    page = show(plan_of(120))
+    page.evaluate("""addEventListener("beforeprint", () => {
+        window.printed = document.querySelectorAll("#table > tbody > tr").length;
+    })""")
+    page.pdf(path=tmp_path / "plan.pdf")
+    assert page.evaluate("window.printed") == 123
+    said(page, "Showing 1\u201350 of 123")
+
+
+def test_a_blocked_row_is_found_by_its_pet(show: Show) -> None:
+    """A search for an id finds the blocked row that names this pet."""
+    blocked = replace(BLOCKED, pet_id=987654, name="Mimi")
+    page = show(plan_of(20, blocked=(blocked,)))
+    page.get_by_role("searchbox").fill("987654")
+    said(page, "Showing 1\u20131 of 1, filtered from 23")
+    expect(rows(page)).to_contain_text("Mimi")

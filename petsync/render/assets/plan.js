@@ -215,7 +215,22 @@
     if (top.getBoundingClientRect().top < 0) top.scrollIntoView();
   };
 
+  // On paper are all rows that fit the filters, and not only those of the page on the screen.
+  const PRINTED = 2000;
+  const print = () => {
+    const printed = shown.slice(0, PRINTED);
+    body.replaceChildren(...printed.map((at) => rowOf(rows[at])));
+    const more = shown.length - printed.length;
+    const some = shown.length === rows.length ? "" : `, filtered from ${count(rows.length)}`;
+    const rest = more ? `; ${count(more)} more are left out of this print` : "";
+    if (shown.length) {
+      one("status").textContent = `Showing ${count(printed.length)} of ${count(shown.length)}${some}${rest}`;
+    }
+  };
+
   const listen = () => {
+    addEventListener("beforeprint", print);
+    addEventListener("afterprint", showPage);
     one("tools").addEventListener("submit", (event) => event.preventDefault());
     for (const box of boxes) {
       box.addEventListener("change", () => {
