@@ -62,7 +62,7 @@ class Pet(msgspec.Struct, frozen=True, kw_only=True):
     Lists given for the tuples are taken; two pets are equal if every field is.
     """
 
-    id: int | None = None
+    id: Id | None = None
     name: str | None = None
     photo_urls: tuple[str, ...] = ()
     category: Category | None = None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+import pytest
+from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_saying
 
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.plan import Plan
+from petsync.errors import PlanError, SettingsError
 from petsync.model import Category, Pet, Tag
 
 REX = Pet(id=1, name="Rex", status="sold")
@@ -12,7 +16,7 @@ REX = Pet(id=1, name="Rex", status="sold")
 
 def with_(**fields: object) -> Pet:
     """Rex with other fields."""
-    return msgspec.structs.replace(REX, **fields)
+    return replace(REX, **fields)
 
 
 def test_a_tag_without_an_id_is_taken_away_though_the_store_gave_it_one() -> None:
@@ -73,3 +77,52 @@ def test_plans_can_be_members_of_a_set() -> None:
     """Equal plans hash alike."""
     sheet = sheet_saying({"id": 1, "name": "Max"})
     assert len({plan_of([REX], sheet), plan_of([REX], sheet)}) == 1
+
+
+def test_a_part_of_a_refused_plan_says_so() -> None:
+    """Each part keeps the limits, and all together need not."""
+    guard = Guard(max_update=Limit(1, is_share=False))
+    sheet = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "Moritz"})
+    plan = plan_of([REX, replace(REX, id=2)], sheet, guard=guard)
+    part = plan.select(ids=1)
+    assert (plan.verdict.ok, part.verdict.ok) == (False, True)
+    assert any("refuses as a whole" in note for note in part.notes)
+    assert part.select(ids=1).notes == part.notes
+
+
+@pytest.mark.parametrize("limit", [Limit(10, is_share=False), Limit(1), Limit(0), Limit(0.1)])
+def test_a_limit_given_as_a_whole_number_survives_the_file(limit: Limit) -> None:
+    """It is the same to the byte, or the plan would seem to have been changed."""
+    plan = plan_of([REX], sheet_saying({"id": 1, "name": "Max"}), guard=Guard(max_delete=limit))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_number_of_a_category_beside_the_name_of_another() -> None:
+    """The advice can be followed: the name is there already."""
+    (conflict,) = plan_of(
+        [with_(category=Category(1, "Dogs"))],
+        sheet_saying(
+            {"id": 1, "category": "Dogs", "category_id": 99},
+            base=base_of([with_(category=Category(1, "Dogs"))]),
+        ),
+    ).conflicts
+    assert conflict.rule == "no-category-name"
+    assert "write a new name" in conflict.suggestion
+
+
+def test_a_sentinel_is_a_number_of_64_bits() -> None:
+    """Any other id is refused by name, and so is a truth value."""
+    for wrong in (2**63, -(2**63) - 1, True):
+        with pytest.raises(SettingsError, match="no ids of pets"):
+            Guard(sentinels=(wrong,))
+    with pytest.raises(PlanError, match="no pets' ids"):
+        plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).select(ids=[True])
+
+
+def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
+    """Nor is one with an id that no pet can have."""
+    with pytest.raises(PlanError, match="is no plan"):
+        Plan.from_json(b'{"plan":' * 100_000)
+    body = plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).to_json()
+    with pytest.raises(PlanError, match="is no plan"):
+        Plan.from_json(body.replace(b'"id": 1', b'"id": 9223372036854775808'))

@@ -72,3 +72,27 @@ def test_a_frame_that_is_no_catalogue_is_refused() -> None:
         sheet_from_frame(pd.DataFrame({"a": [1]}))
     with pytest.raises(SheetError, match="two columns"):
         sheet_from_frame(pd.DataFrame([[1, 2]], columns=["id", "id"]))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT], ids=repr)
+def test_missing_items_of_a_list_say_nothing(missing: object) -> None:
+    """As groupby().agg(list) makes them: they are no tags and no addresses."""
+    columns = {"id": [1], "tags": [["shy", missing]], "photo_urls": [[missing]]}
+    sheet = sheet_from_frame(pd.DataFrame(columns))
+    assert sheet.frame["tags"].tolist() == [[Tag(None, "shy")]]
+    assert sheet.frame["photo_urls"].isna().tolist() == [True]
+
+
+@pytest.mark.parametrize(("column", "item"), [("tags", {"a"}), ("photo_urls", 5)])
+def test_items_of_another_kind_are_refused(column: str, item: object) -> None:
+    """They would be sent as what Python prints of them."""
+    with pytest.raises(SheetError, match=f"column {column} has a list with"):
+        sheet_from_frame(pd.DataFrame({"id": [1], column: [[item]]}))
+
+
+@pytest.mark.parametrize("column", ["name", "tags", "photo_urls"])
+def test_half_a_character_is_refused(column: str) -> None:
+    """No file and no service could take it."""
+    value = "a\ud800" if column == "name" else ["a\ud800"]
+    with pytest.raises(SheetError, match=f"column {column} has half a character at position"):
+        sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))

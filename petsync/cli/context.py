@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from petsync.cli.streams import loading
 from petsync.errors import SettingsError
 from petsync.settings import Settings, read_toml, resolve
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 _MAX_TOKEN = 64 * 1024
+_HEAVY = ("petsync.store", "petsync.render.terminal", "petsync.render.text")
+"""What takes long to import, and every command with a store needs."""
 
 
 @dataclass(slots=True)
@@ -101,6 +105,9 @@ class Context:
 
     def connect(self) -> Store:
         """The store that the options name. Nothing is sent yet. Raises SettingsError."""
+        with loading():
+            for name in _HEAVY:
+                import_module(name)
         import petsync as ps
 
         environ = dict(os.environ)

@@ -48,6 +48,7 @@ Exit codes:
   0 done or in sync      1 error               2 changes pending
   3 some rows failed     4 guard refused       5 conflicts or stale
   6 locked               7 interrupted         64 usage
+  130 interrupted before anything was begun
 """
 
 

@@ -15,9 +15,11 @@ __all__ = ["free", "keep_apart", "must_be_writable"]
 
 
 def keep_apart(target: Path, source: Path) -> None:
-    """Raise UsageError where the target is the file that is read."""
-    if lexists(target) and source.exists() and target.exists() and target.samefile(source):
-        raise click.UsageError(f"{target} is what is read: it would be overwritten.")
+    """Raise UsageError where the target is the file that is read, or carries its base."""
+    base = source.with_name(f"{source.name}.petsync-base")
+    for each in (source, base):
+        if lexists(target) and each.exists() and target.exists() and target.samefile(each):
+            raise click.UsageError(f"{target} is what is read: it would be overwritten.")
 
 
 def must_be_writable(target: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.planning import Asked, plan_options, read
+from petsync.cli.streams import loading
 from petsync.errors import InterruptedRunError
 
 if TYPE_CHECKING:
@@ -100,9 +103,13 @@ def command(
         "concurrency": concurrency,
         "keep": keep,
     }
+    with loading():
+        import_module("petsync.rehearsal")
     try:
         with context.connect() as store:
-            rehearsal = _rehearsed(context, store, source, None if is_plan else asked, options)
+            written = (output, keep, page)
+            given = None if is_plan else asked
+            rehearsal = _rehearsed(context, store, source, given, written, options)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
@@ -114,7 +121,12 @@ def command(
 
 
 def _rehearsed(
-    context: Context, store: Store, source: Path, asked: Asked | None, options: dict[str, Any]
+    context: Context,
+    store: Store,
+    source: Path,
+    asked: Asked | None,
+    written: Iterable[Path | None],
+    options: dict[str, Any],
 ) -> Rehearsal:
     from petsync.rehearsal import rehearse
 
@@ -122,6 +134,7 @@ def _rehearsed(
     with progress.looked_up(context.err, "Reading the store") as looked_up:
         if asked is None:
             plan = _loaded(store, source)
+            _keep_sheet(plan, written)
             snapshot = store.snapshot()
         else:
             arguments = asked.arguments
@@ -129,6 +142,13 @@ def _rehearsed(
             plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=looked_up)
     with progress.shown(context.err, len(plan.changes), "Rehearsing") as step:
         return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)
+
+
+def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
+    """Raise UsageError where a file would be written over the sheet of the plan."""
+    for path in written:
+        if path is not None and plan.source:
+            keep_apart(path, Path(plan.source))
 
 
 def _loaded(store: Store, path: Path) -> Plan:

@@ -15,8 +15,9 @@ from typing import Any
 
 from petsync.errors import PetsyncError
 
-__all__ = ["interruptible", "lost", "of_output", "prepare"]
+__all__ = ["interruptible", "loading", "lost", "of_output", "prepare"]
 
+_INTERRUPTED = 130
 _OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -75,6 +76,30 @@ def interruptible() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Meanwhile a request to end ends the process at once, with 130. In the middle of an import it
+    would come out as anything, or be lost; and nothing has been begun yet.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.getsignal(n) for n in names if signal.getsignal(n) != signal.SIG_IGN}
+    for name in before:
+        signal.signal(name, _end)
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    os.write(2, b"\nInterrupted before anything was begun.\n")
+    os._exit(_INTERRUPTED)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:

@@ -263,7 +263,10 @@ class Decisions:
 
     def _nameless(self, row: Row, pet_id: int | None) -> _Held:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
-        return _Held("no-category-name", problem, "Write the category's name as well.", pet_id)
+        hint = "Write the category's name as well."
+        if normal(row.said.get("category")):
+            hint = "The name beside it is another category's: correct the id, or write a new name."
+        return _Held("no-category-name", problem, hint, pet_id)
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from petsync.errors import SettingsError
+from petsync.model import MAX_ID, MIN_ID
 
 __all__ = ["Guard", "Limit", "Refusal", "Verdict"]
 
@@ -30,6 +31,8 @@ class Limit(msgspec.Struct, frozen=True):
                 f"Limit({self.value!r}, is_share={self.is_share}) is no limit",
                 hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
             )
+        # As a file gives it back, so that a saved plan is the same to the byte.
+        msgspec.structs.force_setattr(self, "value", float(self.value))
 
     @classmethod
     def parse(cls, text: str, option: str) -> Limit:
@@ -76,7 +79,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
                 )
         if not _are_ids(self.sentinels):
             raise SettingsError(
-                f"Guard(sentinels={self.sentinels!r}) are no ids",
+                f"sentinels={self.sentinels!r} are no ids of pets, whole numbers of 64 bits",
                 hint="Give the ids of the pets, such as sentinels=(1, 7).",
             )
 
@@ -126,7 +129,9 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _are_ids(values: object) -> bool:
-    return isinstance(values, tuple) and all(type(value) is int for value in values)
+    return isinstance(values, tuple) and all(
+        type(value) is int and MIN_ID <= value <= MAX_ID for value in values
+    )
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -25,6 +25,10 @@ from petsync.table.sheet import cell_address
 __all__ = ["Plan", "PlanOptions"]
 
 FORMAT = 3
+_OF_REFUSED = (
+    "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
+    "itself: several parts together may be more than its limits let through."
+)
 
 
 class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,9 +125,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         # Judged again, so that no file's own word is taken for it.
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
         if refusals:
+            cure = "Look at the plan; if it is right, raise the limit."
+            if any(refusal.limit == "sentinel" for refusal in refusals):
+                cure = "Find out what becomes of the sentinels: nothing overrides them."
             raise GuardError(
                 "the guard refuses this plan: " + "; ".join(sorted(map(str, refusals))),
-                hint="Nothing was sent. Look at the plan; if it is right, raise the limit.",
+                hint=f"Nothing was sent. {cure}",
             )
 
     def judged(self) -> Plan:
@@ -180,7 +187,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         changes = selected(
             self.changes, self.address, ids=ids, actions=actions, fields=fields, query=query
         )
-        strangers = unknown_ids(self.changes, ids)
+        notes = [*self.notes, *unknown_ids(self.changes, ids)]
+        if not self.verdict.ok:
+            notes.append(_OF_REFUSED)
         conflicts = conflicts_of(changes, self.conflicts)
         told = {_place(each) for each in (*changes, *conflicts) if is_told(each)}
         left_out = self.left_out + sum(_place(change) not in told for change in self.changes)
@@ -189,7 +198,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             changes=changes,
             conflicts=conflicts,
             left_out=left_out,
-            notes=(*self.notes, *strangers),
+            notes=tuple(dict.fromkeys(notes)),
         )
         return part.judged()
 
@@ -218,7 +227,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if found != FORMAT:
                 raise _of_another(found, where)
             saved = msgspec.json.decode(body, type=_Saved)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanError(f"{where} is no plan of petsync: {error}") from None
         if saved.plan.fingerprint != saved.fingerprint or saved.plan.to_json() != body:
             raise PlanError(

@@ -144,6 +144,8 @@ def _picked(changes: Sequence[Change], address: Address, query: str) -> dict[int
 def _ids(given: Iterable[int] | int) -> list[int]:
     try:
         values = [given] if isinstance(given, int | str) else list(given)
+        if any(isinstance(value, bool) for value in values):
+            raise TypeError
         return [index(value) for value in values]
     except TypeError:
         raise PlanError(

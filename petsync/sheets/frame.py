@@ -65,17 +65,46 @@ def _text(name: str, value: Any) -> str:
     """The value as a cell would show it."""
     if isinstance(value, list | tuple):
         return _joined(name, value) if value else CLEAR
-    if value is None or value is pd.NA or value is pd.NaT or value != value:
+    if _is_missing(value):
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     if value == "" and name in COLUMNS:
         return CLEAR
-    return escaped(str(value), CLEAR)
+    return escaped(_written(name, str(value)), CLEAR)
 
 
 def _joined(name: str, items: Sequence[Any]) -> str:
+    """The items as a cell would show them; missing ones say nothing."""
+    given = [item for item in items if isinstance(item, Tag) or not _is_missing(item)]
+    kinds = (str,) if name == "photo_urls" else (str, Tag)
+    for item in given:
+        if name in COLUMNS and not isinstance(item, kinds):
+            raise SheetError(
+                f"the DataFrame's column {name} has a list with a {type(item).__name__} in it: "
+                f"{str(item)[:40]!r}",
+                hint="Its items are texts" + (", or ps.Tag." if Tag in kinds else "."),
+            )
+    if not given:
+        return ""
     if name == "photo_urls":
-        return escaped_list(format_photo_urls, [str(item) for item in items], "\n", CLEAR)
-    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in items]
-    return escaped_list(format_tags, tags, "; ", CLEAR)
+        return escaped_list(format_photo_urls, [_written(name, url) for url in given], "\n", CLEAR)
+    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in given]
+    return _written(name, escaped_list(format_tags, tags, "; ", CLEAR))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or value != value
+
+
+def _written(name: str, text: str) -> str:
+    """The text itself. Raises SheetError for what no file and no service can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SheetError(
+            f"the DataFrame's column {name} has half a character at position {error.start + 1} of "
+            f"{text[:40]!r}",
+            hint="Where the text was read, an encoding was wrong: read it again.",
+        ) from None
+    return text

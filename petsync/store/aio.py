@@ -282,4 +282,4 @@ def _statuses_of(snapshot: Snapshot) -> frozenset[str]:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="microseconds")

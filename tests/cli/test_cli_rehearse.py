@@ -203,3 +203,18 @@ def test_interrupt_leaves_nothing(shell: Shell, box: Sandbox, tmp_path: Path, si
     assert not list(Path().glob("copy.db*"))
     assert len(box.pets()) == 6
     assert set(box.requests) <= READING
+
+
+@pytest.mark.parametrize("name", ["pets.csv", "pets.csv.petsync-base"])
+def test_the_plan_s_own_sheet_is_never_overwritten(shell: Shell, box: Sandbox, name: str) -> None:
+    """Nor the base beside it: without that, the next plan would overrule the store."""
+    assert shell("export", "pets.csv", *to(box)).code == 0
+    assert shell("plan", "pets.csv", "-o", "plan.json", *to(box)).code == 0
+    before = Path("pets.csv").read_bytes(), Path("pets.csv.petsync-base").read_bytes()
+    for source in ("plan.json", "pets.csv"):
+        output = "linked.csv"
+        Path(output).unlink(missing_ok=True)
+        Path(output).symlink_to(name)
+        done = shell("rehearse", source, *to(box), "-o", output)
+        assert (done.code, "would be overwritten" in done.err) == (64, True)
+    assert (Path("pets.csv").read_bytes(), Path("pets.csv.petsync-base").read_bytes()) == before
