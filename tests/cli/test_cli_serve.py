@@ -137,6 +137,23 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert "http://127.0.0.1:8080/oauth/token" in said.err
 
 
+@pytest.mark.parametrize(("pets", "said"), [(0, "0 pets"), (1, "1 pet"), (1240, "1,240 pets")])
+def test_pets_are_counted_in_words(
+    capsys: pytest.CaptureFixture[str], pets: int, said: str
+) -> None:
+    """One pet is a pet, and more are pets."""
+    info = ServedInfo(
+        url="http://127.0.0.1:8080/v2",
+        openapi_url="http://127.0.0.1:8080/openapi.json",
+        profile="standard",
+        auth=False,
+        db=Path("s.db"),
+        pets=pets,
+    )
+    serve._tell(Context(), info)
+    assert f"A pet store with {said} answers at" in capsys.readouterr().err
+
+
 def test_a_store_has_one_server(shell: Shell) -> None:
     """A second server on the same file is refused, and begins once the first has ended."""
     with _served("--no-auth", "--db", "s.db"):
