@@ -43,13 +43,12 @@ LISTS = ("tags", "photo_urls")
 @dataclass(frozen=True)
 class Inputs:
     """The service's answers at the export and `later`, when some pets have changed there, and the
-    sheet's pets as such an answer. `order` are the sheet's rows in theirs, None for as they come.
+    sheet's pets as such an answer.
     """
 
     exported: bytes
     later: bytes
     sheet: bytes
-    order: Sequence[int] | None
 
     def store_frame(self) -> pd.DataFrame:
         """The store's table at the export, decoded anew."""
@@ -58,8 +57,6 @@ class Inputs:
     def sheet_frame(self) -> pd.DataFrame:
         """The sheet's table, decoded anew, as a reader of sheets would make it."""
         frame = frame_from_json(self.sheet)
-        if self.order is not None:
-            frame = frame.take(np.array(self.order))
         frame["action"] = pd.array(["merge"] * len(frame), dtype="str")
         frame.index = pd.Index(np.arange(2, 2 + len(frame)), name="row")
         return frame
@@ -94,8 +91,9 @@ def made(pets: int, *, shuffled: bool) -> Inputs:
     for at in sorted(some[part : 2 * part], reverse=True):
         del rows[at]
     rows += new
-    order = chance.sample(range(len(rows)), len(rows)) if shuffled else None
-    return Inputs(orjson.dumps(stored), orjson.dumps(later), orjson.dumps(rows), order)
+    if shuffled:
+        chance.shuffle(rows)
+    return Inputs(orjson.dumps(stored), orjson.dumps(later), orjson.dumps(rows))
 
 
 EDITS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (
@@ -110,11 +108,11 @@ EDITS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = (
 
 def table_bytes(frame: pd.DataFrame) -> int:
     """The bytes of a table with all that it alone holds: its columns, the lists in them, and what
-    these hold; but None and small integers, which Python has once for everybody.
+    these hold, each object once; but None and small integers, which Python has for everybody.
     """
     lists = [each for name in LISTS for each in frame[name]]
-    tags = [tag for each in frame["tags"] for tag in each]
     photos = [photo for each in frame["photo_urls"] for photo in each]
+    tags = {id(tag): tag for each in frame["tags"] for tag in each}.values()
     parts = [part for tag in tags for part in (tag.id, tag.name) if not _is_common(part)]
     columns = int(frame.memory_usage(index=False, deep=False).sum())
     return columns + sum(sum(map(getsizeof, held)) for held in (lists, tags, parts, photos))
