@@ -149,6 +149,9 @@ def test_pets_are_counted_in_words(
         auth=False,
         db=Path("s.db"),
         pets=pets,
+        client_id="",
+        client_secret="",
+        api_key="",
     )
     serve._tell(Context(), info)
     assert f"A pet store with {said} answers at" in capsys.readouterr().err
