@@ -202,7 +202,7 @@ def _without_request(plan: Plan) -> Iterator[Result]:
             kind="none",
             row=blocked.row,
             source=blocked.source,
-            pet_id=None,
+            pet_id=blocked.pet_id,
             outcome="failed",
             message=blocked.problem,
         )
