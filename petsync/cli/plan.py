@@ -62,7 +62,8 @@ petsync plan catalogue.xlsx --why 4711
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="How many rows of each sort to print; 0 for all.  [20, of md 100]",
+    help="How many rows of each sort to print; 0 for all (md: all that a comment takes).  "
+    "[20, of md 100]",
 )
 @click.option(
     "--why",

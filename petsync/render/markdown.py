@@ -36,6 +36,11 @@ class _Part:
     total: int
 
 
+_TOO_LONG = (
+    "A comment takes no more than this. All of them: `petsync plan` with `-o plan.html` or .xlsx."
+)
+
+
 def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
     """The plan with the first `limit` rows of each sort (as many as fit where it is None), always
     below 60,000 characters; how many are left out is said.
@@ -50,7 +55,8 @@ def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
         left_out += part.total - shown
         blocks.append(block)
     if left_out:
-        blocks.append(f"{words.number(left_out)} more are not shown. {words.WHERE_TO_SEE_ALL}")
+        where = _TOO_LONG if limit is None else words.WHERE_TO_SEE_ALL
+        blocks.append(f"{words.number(left_out)} more are not shown. {where}")
     return "\n\n".join(blocks) + "\n"
 
 
