@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -63,19 +63,10 @@ def of_output(error: Exception) -> OSError | None:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Meanwhile SIGTERM, and a terminal that is closed, are what Ctrl-C is."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    names = (signal.SIGTERM, signal.SIGHUP)
     # What is ignored already, as by nohup, stays ignored.
-    before = {n: signal.getsignal(n) for n in names if signal.getsignal(n) is signal.SIG_DFL}
-    for name in before:
-        signal.signal(name, _interrupt)
-    try:
+    names = (signal.SIGTERM, signal.SIGHUP)
+    with _handled([n for n in names if signal.getsignal(n) is signal.SIG_DFL], _interrupt):
         yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
 
 
 @contextmanager
@@ -83,18 +74,25 @@ def loading() -> Iterator[None]:
     """Meanwhile a request to end ends the process at once, with 130. In the middle of an import it
     would come out as anything, or be lost; and nothing has been begun yet.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {n: signal.getsignal(n) for n in names if signal.getsignal(n) != signal.SIG_IGN}
+    with _handled([n for n in names if signal.getsignal(n) != signal.SIG_IGN], _end):
+        yield
+
+
+@contextmanager
+def _handled(
+    names: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Meanwhile these signals are handled so; where the thread may say, which is the main one."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {name: signal.getsignal(name) for name in names} if is_main else {}
     for name in before:
-        signal.signal(name, _end)
+        signal.signal(name, handler)
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
+        for name, was in before.items():
+            signal.signal(name, was)
 
 
 def _end(_: int, __: FrameType | None) -> None:
