@@ -75,7 +75,7 @@ def loading() -> Iterator[None]:
     would come out as anything, or be lost; and nothing has been begun yet.
     """
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with _handled([n for n in names if signal.getsignal(n) != signal.SIG_IGN], _end):
+    with _handled([n for n in names if signal.getsignal(n) not in (signal.SIG_IGN, None)], _end):
         yield
 
 
