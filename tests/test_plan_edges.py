@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_saying
 
+from petsync.diff.align import positions
 from petsync.diff.guard import Guard, Limit
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError, SettingsError
-from petsync.model import Category, Pet, Tag
+from petsync.model import MAX_ID, MIN_ID, Category, Pet, Tag
+from petsync.table.frame import frame_from_pets
 
 REX = Pet(id=1, name="Rex", status="sold")
 
@@ -126,3 +129,15 @@ def test_a_file_that_is_nested_without_end_is_no_plan() -> None:
     body = plan_of([REX], sheet_saying({"id": 1, "name": "Max"})).to_json()
     with pytest.raises(PlanError, match="is no plan"):
         Plan.from_json(body.replace(b'"id": 1', b'"id": 9223372036854775808'))
+
+
+@pytest.mark.parametrize(
+    "known",
+    [[MIN_ID, 0, MAX_ID], [5], [5, 6, 7, 9], [MAX_ID - 1, MAX_ID], [MIN_ID, MIN_ID + 1], []],
+)
+def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
+    """By a table where they lie close together, and by hashing where they do not."""
+    pets = frame_from_pets([Pet(id=number) for number in known])
+    asked = [*known, MAX_ID, MIN_ID, 0, 8, None]
+    places = positions(pd.Series(asked, dtype="Int64"), pets).tolist()
+    assert places == [known.index(each) if each in known else -1 for each in asked]

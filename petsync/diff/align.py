@@ -25,6 +25,8 @@ __all__ = ["Mask", "Positions", "absent", "differences", "positions", "unproved"
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.intp]
 
+_SPARSE = 4
+"""Ids that are further apart than this, on average, are found by hashing."""
 _BLOCK = 4_096
 """So many lists are compared at once: their items are still in the processor's cache then."""
 
@@ -44,8 +46,9 @@ def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
     """The ids that rows name and the snapshot lacks: getPetById has to say whether they are."""
     if "id" not in rows:
         return []
-    named = rows.loc[rows["action"] != "ignore", "id"].dropna()
-    return [int(identity) for identity in named[positions(named, pets) < 0].unique()]
+    lacking = rows[["id", "action"]][positions(rows["id"], pets) < 0]
+    named = lacking.loc[lacking["action"] != "ignore", "id"].dropna()
+    return [int(identity) for identity in named.unique()]
 
 
 def absent(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
@@ -73,14 +76,14 @@ def differences(
 
 
 def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
-    if not len(known) or not _rises(known) or not _rises(ids):
+    low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
+    if high - low > _SPARSE * len(known):
         return pd.Index(known).get_indexer(pd.Index(ids))
-    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    return np.where(known[places] == ids, places, -1)
-
-
-def _rises(ids: npt.NDArray[np.int64]) -> bool:
-    return bool((ids[1:] > ids[:-1]).all())
+    # Ids that a service gives out lie close together: a table from the lowest to the highest, and
+    # one place more, for all that are outside.
+    places = np.full(high - low + 2, -1, dtype=np.intp)
+    places[known - low] = np.arange(len(known))
+    return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
 
 
 def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> pd.Series[Any]:
