@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from petsync.model import Tag
 
-__all__ = ["share_tags"]
+__all__ = ["share_tags", "shared_tag"]
 
 _MOST = 50_000
 _known: dict[tuple[int | None, str | None], Tag] = {}
@@ -29,3 +29,10 @@ def share_tags(lists: Iterable[list[Tag]]) -> None:
             elif known is None and room > 0 and tag.extra is None:
                 _known[tag.id, tag.name] = tag
                 room -= 1
+
+
+def shared_tag(tag: Tag) -> Tag:
+    """The tag that is known, in the place of one that equals it."""
+    tags = [tag]
+    share_tags([tags])
+    return tags[0]

@@ -18,6 +18,7 @@ from petsync.sheets.judge.notes import Note
 from petsync.sheets.judge.octets import octets
 from petsync.sheets.judge.placeholders import is_placeholder
 from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
+from petsync.table.shared import shared_tag
 
 __all__ = ["judge_photos", "judge_tags", "photos", "tags"]
 
@@ -90,7 +91,7 @@ def _plain_tag(item: str) -> Tag | None:
         tags_ = parse_tags(item)
     except CellError:
         return None
-    return None if not tags_ or _placeholders(tags_) else tags_[0]
+    return None if not tags_ or _placeholders(tags_) else shared_tag(tags_[0])
 
 
 def _plain_photos(cells: Cells, says: Bools) -> tuple[_Lists, Bools]:
