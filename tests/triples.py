@@ -108,7 +108,7 @@ class Triple:
         """What the plan for it says of a pet."""
         snapshot = snapshot_of(self.listed.values(), coverage=self.coverage)
         found = {number: self.elsewhere.get(number)}
-        return explain(plan, snapshot, self.sheet, found, number)
+        return explain(plan, snapshot, self.sheet, found, (number,))
 
     def expected(self, **changed: Any) -> Expected:
         """What the reference says."""

@@ -9,9 +9,10 @@ from petsync.diff import align
 from petsync.diff.change import Blocked, Change
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
+from petsync.diff.known import pets_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
-from petsync.diff.sentinel import moved_since, pets_of
+from petsync.diff.sentinel import moved_since
 from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pandas as pd
-
-from petsync.diff import align
 from petsync.diff.change import Change
 from petsync.diff.fields import differing
 from petsync.diff.guard import Refusal
+from petsync.diff.known import pets_of
 from petsync.model import Pet
 from petsync.table.base import Base
-from petsync.table.frame import pets_from_frame
 
-__all__ = ["drifted", "lost_or_touched", "moved_since", "pets_of"]
-
-
-def pets_of(ids: Sequence[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
-    """The pets of these ids, those that are there."""
-    places = align.positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
-    return tuple(pets_from_frame(frame.iloc[places[places >= 0]]))
+__all__ = ["drifted", "lost_or_touched", "moved_since"]
 
 
 def moved_since(sentinels: Sequence[Pet], base: Base | None) -> Iterator[Refusal]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from petsync.diff import align
+from petsync.diff.known import pet_of
 from petsync.diff.rows import Row, said_rows
 from petsync.diff.units import UNITS, Unit
 from petsync.model import Pet
@@ -66,9 +67,7 @@ class Sides:
             return None
         if pet_id in self._of_base:
             return self._of_base[pet_id]
-        places = align.positions(pd.Series([pet_id], dtype="Int64"), self._base.frame)
-        found = places[places >= 0]
-        return pets_from_frame(self._base.frame.iloc[found])[0] if len(found) else None
+        return pet_of(pet_id, self._base.frame)
 
     def names(self, ids: Iterable[int]) -> dict[int, str]:
         """What the store calls the pets of these ids, those that are in the snapshot."""

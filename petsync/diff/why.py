@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
-from petsync.diff import align
 from petsync.diff.change import Add, Blocked, Change, Conflict, Update
 from petsync.diff.decide import Found
-from petsync.diff.explain import Explanation, Fate, Reason
+from petsync.diff.explain import Explanation, Explanations, Fate, Reason
 from petsync.diff.fields import cell
 from petsync.diff.judge import Judge
+from petsync.diff.known import pet_of
 from petsync.diff.merge import said_pet
 from petsync.diff.plan import Plan
 from petsync.diff.rows import Row, said_rows
-from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
+from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = ["FIELD_RULES", "PET_RULES", "explain"]
@@ -75,17 +73,17 @@ PET_RULES: Mapping[str, str] = {
 
 
 def explain(
-    plan: Plan, snapshot: Snapshot, sheet: Sheet, found: Found, pet_id: int
-) -> tuple[Explanation, ...]:
-    """Why the plan, which was made of these, does with the pet what it does: an explanation for
-    each row that is about it, or one if there is none.
+    plan: Plan, snapshot: Snapshot, sheet: Sheet, found: Found, pet_ids: Iterable[int]
+) -> Explanations:
+    """Why the plan, which was made of these, does with the pets what it does: an explanation for
+    each row that is about one of them, or one if there is none.
 
-    `found` says of `pet_id`, where the snapshot lacks it, what getPetById says.
+    `found` says of the ids that the snapshot lacks what getPetById says.
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     judge = Judge(Vocabulary(snapshot.frame), sheet_wins=plan.options.on_conflict == "sheet")
-    case = _Case(plan, snapshot, sheet, Sides(sheet, snapshot.frame, base), judge, found, pet_id)
-    return tuple(case.explanations())
+    cases = (_Case(plan, snapshot, sheet, base, judge, found, pet_id) for pet_id in pet_ids)
+    return Explanations(one for case in cases for one in case.explanations())
 
 
 @dataclass(frozen=True)
@@ -93,13 +91,14 @@ class _Case:
     plan: Plan
     snapshot: Snapshot
     sheet: Sheet
-    sides: Sides
+    base: Base | None
     judge: Judge
     found: Found
     pet_id: int
 
     def explanations(self) -> Iterator[Explanation]:
-        now, old = self._now(), self.sides.exported(self.pet_id)
+        old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
+        now = self._now()
         rows = list(self._rows())
         yield from (self._of_row(row, now, old) for row in rows)
         blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
@@ -108,12 +107,9 @@ class _Case:
             yield self._of_none(now, old)
 
     def _now(self) -> Pet | None:
-        frame = self.snapshot.frame
-        place = align.positions(pd.Series([self.pet_id], dtype="Int64"), frame)[0]
-        if place >= 0:
-            return pets_from_frame(frame.iloc[[place]])[0]
+        listed = pet_of(self.pet_id, self.snapshot.frame)
         looked_up = self.found.get(self.pet_id)
-        return looked_up if isinstance(looked_up, Pet) else None
+        return looked_up if listed is None and isinstance(looked_up, Pet) else listed
 
     def _rows(self) -> Iterator[Row]:
         """The rows that name the pet, and those that were recognised as it."""

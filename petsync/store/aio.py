@@ -127,7 +127,7 @@ class AsyncStore:
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
-        return Explanations(one for each in ids for one in compared.why(plan, each))
+        return compared.why(plan, ids)
 
     async def apply(
         self,

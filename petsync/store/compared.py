@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from petsync.diff.compare import compare
 from petsync.diff.decide import Found
-from petsync.diff.explain import Explanation
+from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
@@ -39,6 +40,6 @@ class Compared:
             profile=profile,
         )
 
-    def why(self, plan: Plan, pet_id: int) -> tuple[Explanation, ...]:
-        """Why the plan does with the pet what it does."""
-        return explain(plan, self.snapshot, self.sheet, self.found, pet_id)
+    def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
+        """Why the plan does with the pets what it does."""
+        return explain(plan, self.snapshot, self.sheet, self.found, pet_ids)
