@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from petsync.apply.journal import Intent, Journal
 from petsync.apply.target import Again, Target
 from petsync.diff.change import Add, Change, Delete, Update
-from petsync.diff.fields import differing, same
+from petsync.diff.fields import differing, same, with_fields
 from petsync.diff.report import Outcome, Result
 from petsync.errors import (
     ApiError,
@@ -18,7 +16,7 @@ from petsync.errors import (
     NotFoundError,
 )
 from petsync.model import Pet
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import COLUMNS
 
 __all__ = ["Sender", "result_of"]
 
@@ -191,12 +189,7 @@ def _updated(change: Update, now: Pet | None) -> Pet:
         raise _Unsent("skipped", "the pet is so already")
     if moved:
         raise _Unsent("conflict", f"changed in the store since the plan: {', '.join(moved)}")
-    return _with_fields(now, change.after, change.fields)
-
-
-def _with_fields(now: Pet, after: Pet, fields: tuple[Column, ...]) -> Pet:
-    names = {"category" if field == "category_id" else field for field in fields}
-    return msgspec.structs.replace(now, **{name: getattr(after, name) for name in names})
+    return with_fields(now, change.after, change.fields)
 
 
 def _check_deletable(change: Delete, now: Pet | None) -> None:

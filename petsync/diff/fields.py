@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+import msgspec
 
 from petsync.model import Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
 from petsync.table.columns import COLUMNS, Column
 
-__all__ = ["cell", "content", "differing", "folded", "key", "normal", "same", "stated", "tag_key"]
+__all__ = [
+    "cell",
+    "content",
+    "differing",
+    "folded",
+    "key",
+    "normal",
+    "same",
+    "stated",
+    "tag_key",
+    "with_fields",
+]
 
 
 def normal(text: str | None) -> str:
@@ -37,6 +50,12 @@ def differing(before: Pet, after: Pet) -> tuple[Column, ...]:
 def stated(pet: Pet) -> tuple[Column, ...]:
     """The columns in which the pet has anything, in the table's order; `id` is no field."""
     return tuple(column for column, has in _HAS.items() if has(pet))
+
+
+def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
+    """The pet with these fields of the other one; a category's name and id come together."""
+    names = {"category" if field == "category_id" else field for field in fields}
+    return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
 
 
 def same(one: Pet, other: Pet, column: Column) -> bool:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pandas as pd
 
 from petsync.diff.change import Change, Conflict, Delete, Update
-from petsync.diff.fields import cell
+from petsync.diff.fields import cell, with_fields
 from petsync.diff.remarks import some
 from petsync.errors import PlanError
 from petsync.table.columns import COLUMNS, Column
-
-if TYPE_CHECKING:
-    from petsync.model import Pet
 
 __all__ = ["conflicts_of", "frame_of", "is_told", "selected", "unknown_ids"]
 
@@ -108,14 +104,8 @@ def _part(
         return change
     if not kept:
         return None
-    return msgspec.structs.replace(change, fields=kept, after=_with(change, kept))
-
-
-def _with(change: Update, fields: Iterable[Column]) -> Pet:
-    """The pet with these fields of the change alone."""
-    names = {"category" if field in _CATEGORY else field for field in fields}
-    new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
-    return msgspec.structs.replace(change.before, **new)
+    after = with_fields(change.before, change.after, kept)
+    return msgspec.structs.replace(change, fields=kept, after=after)
 
 
 def _whole(columns: frozenset[str]) -> frozenset[str]:
