@@ -10,14 +10,16 @@ from pathlib import Path
 import click
 
 from petsync._file import landing
+from petsync.cli.streams import loading
 
 __all__ = ["free", "keep_apart", "must_be_writable"]
 
 
 def keep_apart(target: Path, source: Path) -> None:
     """Raise UsageError where the target is the file that is read, or carries its base."""
-    base = source.with_name(f"{source.name}.petsync-base")
-    for each in (source, base):
+    with loading():
+        from petsync.sheets.delimited.sidecar import beside
+    for each in (source, beside(source)):
         if lexists(target) and each.exists() and target.exists() and target.samefile(each):
             raise click.UsageError(f"{target} is what is read: it would be overwritten.")
 
