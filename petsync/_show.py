@@ -1,5 +1,5 @@
-"""How a value shows itself, and becomes a file: generic functions that higher parts of the house
-fill in, type by type.
+"""How a value shows itself, by generic functions that `render` fills in, type by type; and how a
+plan becomes a file.
 
 The values live below `render` and `apply` and must not import them; this lets their
 `_repr_html_`, `__str__`, `save` and `load` reach them all the same.
@@ -7,23 +7,18 @@ The values live below `render` and `apply` and must not import them; this lets t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import singledispatch
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-__all__ = ["Where", "as_file", "as_html", "as_text", "from_file", "of_file"]
+__all__ = ["Where", "as_file", "as_html", "as_text", "from_file"]
 
 Where = str | Path
 """Where a file is, or is to be."""
 
-T = TypeVar("T")
 _FILES = "petsync.apply.planfile"
-
-of_file: dict[type, Callable[[Where], Any]] = {}
-"""For each type that can be read from a file, what reads it."""
 
 
 @singledispatch
@@ -38,20 +33,12 @@ def as_text(value: object) -> str:
     return f"<petsync.{type(value).__name__}>"
 
 
-@singledispatch
-def as_file(value: object, path: Where) -> Path:
-    """Write the value to the path, whole or not at all; the path itself."""
-    # What writes it may not have been imported yet.
-    import_module(_FILES)
-    write = as_file.dispatch(type(value))
-    if write is as_file.dispatch(object):
-        raise TypeError(f"a {type(value).__name__} cannot be saved to {path}")
-    saved: Path = write(value, path)
+def as_file(plan: object, path: Where) -> Where:
+    """Write a plan to the path, whole or not at all; the path itself."""
+    saved: Where = import_module(_FILES).save_plan(plan, path)
     return saved
 
 
-def from_file(kind: type[T], path: Where) -> T:
-    """The value of that type in a file."""
-    import_module(_FILES)
-    value: T = of_file[kind](path)
-    return value
+def from_file(path: Where) -> Any:
+    """The plan in a file."""
+    return import_module(_FILES).load_plan(path)

@@ -7,14 +7,12 @@ import tempfile
 from pathlib import Path
 
 from petsync._file import landing
-from petsync._show import as_file, of_file
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 
 __all__ = ["load_plan", "save_plan"]
 
 
-@as_file.register
 def save_plan(plan: Plan, path: str | Path) -> Path:
     """The path of the plan's file, of mode 0600. Raises PlanError where it cannot be written."""
     try:
@@ -42,6 +40,3 @@ def load_plan(path: str | Path) -> Plan:
             f"{source} cannot be read: {error.strerror}",
             hint="Make a plan with `petsync plan SHEET -o PLAN.json`.",
         ) from None
-
-
-of_file[Plan] = load_plan

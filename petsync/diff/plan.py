@@ -160,7 +160,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def load(cls, path: Where) -> Plan:
         """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
-        return from_file(Plan, path)
+        plan: Plan = from_file(path)
+        return plan
 
     def summary(self) -> Summary:
         """How many of what: of changes, of changed fields, and of rows that are none."""
