@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         SheetError,
         StalePlanError,
         TransportError,
+        UnavailableError,
     )
     from petsync.model import ApiResponse, Category, Pet, Tag
     from petsync.profile import LIVE, STANDARD, ServiceProfile
@@ -112,6 +113,7 @@ __all__ = [
     "Tag",
     "TransportError",
     "Unanswered",
+    "UnavailableError",
     "Update",
     "Verdict",
     "annotate_sheet",
@@ -167,6 +169,7 @@ _HOMES = {
         "SheetError",
         "StalePlanError",
         "TransportError",
+        "UnavailableError",
     ),
     "petsync.model": ("ApiResponse", "Category", "Pet", "Tag"),
     "petsync.profile": ("LIVE", "STANDARD", "ServiceProfile"),

@@ -12,6 +12,7 @@ Python programmer would catch for it, and carries the exit code its command ends
     │   ├── RateLimitedError                     429
     │   ├── ServiceError                         5xx
     │   ├── TransportError     ConnectionError   no answer, or half of one
+    │   ├── UnavailableError   ConnectionError   the service has been failing for too long
     │   ├── RedirectError                        3xx to another origin
     │   └── ResponseError      ValueError        an answer that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
@@ -50,6 +51,7 @@ __all__ = [
     "SheetError",
     "StalePlanError",
     "TransportError",
+    "UnavailableError",
 ]
 
 
@@ -124,6 +126,12 @@ class ServiceError(ApiError):
 
 class TransportError(ApiError, ConnectionError):
     """No whole answer came. `may_have_happened` is False only where nothing can have been sent."""
+
+
+class UnavailableError(ApiError, ConnectionError):
+    """The service has been failing for so long that no more is sent to it for now. A run stops at
+    it, and can be resumed; `may_have_happened` is about the request that met it.
+    """
 
 
 class RedirectError(ApiError):

@@ -14,12 +14,37 @@ from petsync.diff.plan import Plan
 from petsync.errors import InterruptedRunError
 from petsync.table.columns import Column
 
-__all__ = ["OUTCOMES", "Outcome", "Report", "Result"]
+__all__ = ["OUTCOMES", "Cause", "Outcome", "Report", "Result"]
 
 Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
 OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
 _WORST: tuple[Outcome, ...] = ("skipped", "applied", "conflict", "unknown", "failed")
 """`unknown`: no answer came, and asking the store did not settle whether it happened."""
+
+Cause = Literal[
+    "",
+    "confirmed",
+    "another-id",
+    "already-so",
+    "already-gone",
+    "not-begun",
+    "held-back",
+    "changed-since",
+    "gone",
+    "came-meanwhile",
+    "from-plan",
+    "refused",
+    "no-permission",
+    "too-many",
+    "service-error",
+    "no-answer",
+    "bad-answer",
+    "not-as-sent",
+    "blocked",
+    "cut-off",
+    "unexpected",
+]
+"""Why a result is what it is, as a stable code: docs/reliability.md says what each means."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +60,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     assigned_id: int | None = None
     """The id that the service gave a new pet."""
     fields: tuple[Column, ...] = ()
+    cause: Cause = ""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
