@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -14,7 +14,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import InterruptedRunError
 from petsync.table.columns import Column
 
-__all__ = ["OUTCOMES", "Cause", "Outcome", "Report", "Result"]
+__all__ = ["OUTCOMES", "Cause", "Outcome", "Report", "Result", "without_request"]
 
 Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
 OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
@@ -123,6 +123,35 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def without_request(plan: Plan) -> Iterator[Result]:
+    """Results for the rows that were no change: conflicts, and rows that errors block."""
+    number = len(plan.changes)
+    for conflict in plan.open_conflicts:
+        yield Result(
+            number=number,
+            kind="none",
+            row=conflict.row,
+            source=conflict.source,
+            pet_id=conflict.pet_id,
+            outcome="conflict",
+            cause="from-plan",
+            message=f"{conflict.subject} {conflict.problem}. {conflict.suggestion}",
+        )
+        number += 1
+    for blocked in plan.blocked:
+        yield Result(
+            number=number,
+            kind="none",
+            row=blocked.row,
+            source=blocked.source,
+            pet_id=blocked.pet_id,
+            outcome="failed",
+            cause="blocked",
+            message=blocked.problem,
+        )
+        number += 1
 
 
 def _joined(one: Result, other: Result) -> Result:

@@ -1,0 +1,13 @@
+"""Journal: what runs intended and what became of it, on disk before and after each request.
+
+One SQLite file holds many runs, of many stores; docs/journal.md describes it. An intent is on disk
+before its request is sent, so after a crash at any point every change is either not begun, or known
+to have been begun.
+"""
+
+from __future__ import annotations
+
+from petsync.apply.journal.book import Journal
+from petsync.apply.journal.sitting import Sitting
+
+__all__ = ["Journal", "Sitting"]

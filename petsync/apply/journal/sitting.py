@@ -1,0 +1,86 @@
+"""Sitting: one process's time at work on a run, with the lock of its store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable
+
+from petsync.apply.journal.group import Done, Finish, Image, Intent, Item, Known, Repeat
+from petsync.apply.journal.writer import Writer
+from petsync.diff.change import Change
+from petsync.diff.history import Entry
+from petsync.diff.report import Result
+from petsync.model import Pet
+
+__all__ = ["Sitting"]
+
+
+class Sitting:
+    """A Recorder of one run; nobody else can work on its store until it is closed.
+
+    What is awaited raises PetsyncError where the journal cannot be written, and LockedError where
+    another process has taken over; results that could not be written are tried again with the next
+    group. All of it is called from one event loop.
+    """
+
+    def __init__(self, run_id: str, writer: Writer, known: Collection[int] | None = None) -> None:
+        self.run_id = run_id
+        self._writer = writer
+        self._known = known
+        self._closed = False
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """Return when it is on disk that this change is about to be sent."""
+        await self._durably(Intent(time.time(), number, change, before, after))
+
+    def repeats(self, number: int, why: str) -> None:
+        """The change's request is about to be sent once more, as the last attempt ended so."""
+        self._writer.hand(Repeat(time.time(), number, why))
+
+    def done(self, result: Result, *, after: Pet | None = None) -> None:
+        """What became of a change; on disk before a later intent is."""
+        self._writer.hand(Done(time.time(), result, after))
+
+    async def image(self, entry: Entry) -> None:
+        """Return when it is on disk that this upload is about to be sent."""
+        await self._durably(Image(time.time(), entry, ended=False))
+
+    def image_done(self, entry: Entry) -> None:
+        """What became of an upload; on disk before a later one is begun."""
+        self._writer.hand(Image(time.time(), entry, ended=True))
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """Return when it is on disk which pets there were before one without an id was added."""
+        kept = sorted(set(ids))
+        await self._durably(Known(kept))
+        self._known = frozenset(kept)
+
+    def known(self) -> Collection[int] | None:
+        """The ids of `keep_known`, of this sitting or an earlier one; None if there are none."""
+        return self._known
+
+    async def flush(self) -> None:
+        """Return when all that was handed over is on disk."""
+        await self._durably(None)
+
+    async def finish(self, *, stopped: str = "") -> None:
+        """Return when all is on disk, and how the run ended: `stopped` is "" for one that has come
+        to its end.
+        """
+        await self._durably(Finish(time.time(), stopped))
+
+    async def close(self) -> None:
+        """Write what is left, and give the lock back. Without `finish` before, the run counts as
+        interrupted. What can no longer be written is left to be found out by a resume.
+        """
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._writer.end)
+
+    async def _durably(self, item: Item | None) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._writer.hand(item, waiter)
+        await waiter
