@@ -80,25 +80,34 @@ class Session:
         self._timeout, self._transport = timeout, transport
         self._carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
 
-    async def send(self, call: Call[T], *, again: Callable[[], Awaitable[None]] | None = None) -> T:
+    async def send(
+        self,
+        call: Call[T],
+        *,
+        again: Callable[[ApiError], Awaitable[None]] | None = None,
+        on_sent: Callable[[int], None] | None = None,
+    ) -> T:
         """The call's result, after as many attempts as are safe.
 
-        `again` is awaited before each further attempt, and ends them by raising. Where one attempt
-        may have happened, the error of a later one says so too.
+        `again` is awaited before each further attempt, with the error of the one before, and ends
+        them by raising. Where one attempt may have happened, the error of a later one says so too.
+        `on_sent` is told how many bytes of the body have gone out in the present attempt.
         """
         request, uncertain = call.request, False
+        last: ApiError
 
         async def attempt() -> T:
-            nonlocal uncertain
+            nonlocal uncertain, last
             try:
-                return await self._attempt(call)
+                return await self._attempt(call, on_sent)
             except ApiError as error:
                 uncertain = error.may_have_happened = uncertain or error.may_have_happened
+                last = error
                 raise
 
         async def repeat() -> T:
             if again is not None:
-                await again()
+                await again(last)
             return await attempt()
 
         try:
@@ -147,9 +156,9 @@ class Session:
             elif loop.is_running():
                 asyncio.run_coroutine_threadsafe(carrier.close(), loop)
 
-    async def _attempt(self, call: Call[T]) -> T:
+    async def _attempt(self, call: Call[T], on_sent: Callable[[int], None] | None) -> T:
         request = call.request
-        response = await self._answer(request)
+        response = await self._answer(request, on_sent)
         if not 200 <= response.status < 300:
             raise error_for(self._masked(response), request, datetime.now(UTC))
         try:
@@ -163,17 +172,22 @@ class Session:
             error.may_have_happened = True
             raise
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(
+        self, request: Request, on_sent: Callable[[int], None] | None = None
+    ) -> Response:
         await self.pace.wait()
-        return await self._exchange(request, self._encoded_base + request.target, _REDIRECTS)
+        url = self._encoded_base + request.target
+        return await self._exchange(request, url, _REDIRECTS, on_sent)
 
     def _masked(self, response: Response) -> Response:
         return replace(response, body=self.credentials.masked(response.body))
 
-    async def _exchange(self, request: Request, url: str, redirects: int) -> Response:
+    async def _exchange(
+        self, request: Request, url: str, redirects: int, on_sent: Callable[[int], None] | None
+    ) -> Response:
         target = None
         try:
-            response = await self._once(request, url)
+            response = await self._once(request, url, on_sent)
             if 300 <= response.status < 400 and response.status != 304:
                 masked = self.credentials.masked_text
                 target = redirect_target(request, response, url, masked)
@@ -183,11 +197,13 @@ class Session:
             return response
         if not redirects:
             raise endless(request, response.status, _REDIRECTS)
-        return await self._exchange(request, target, redirects - 1)
+        return await self._exchange(request, target, redirects - 1, on_sent)
 
-    async def _once(self, request: Request, url: str) -> Response:
+    async def _once(
+        self, request: Request, url: str, on_sent: Callable[[int], None] | None
+    ) -> Response:
         response = await self._carrier_here().carry(
-            request.method, url, self._headers(request), request.body
+            request.method, url, self._headers(request), request.body, on_sent
         )
         if log.isEnabledFor(logging.DEBUG):
             shown = self.credentials.masked_text(url)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from petsync.client.api import AsyncApi
-from petsync.errors import NotFoundError
-from petsync.model import Pet
+from petsync.errors import ApiError, NotFoundError
+from petsync.model import ApiResponse, Pet
 from petsync.wire import calls
+from petsync.wire.traffic import Traffic
 
 __all__ = ["ServiceTarget"]
 
-Again = Callable[[], Awaitable[None]]
+Again = Callable[[ApiError], Awaitable[None]]
 
 
 class ServiceTarget:
-    """One service, through its operations; fits petsync.apply.target.Target."""
+    """One service, through its operations; fits petsync.apply.target.Target. It counts the traffic
+    from when it is made.
+    """
 
     def __init__(self, api: AsyncApi) -> None:
         self._api = api
         self._session = api.session
         self._profile = api.session.profile
+
+    @property
+    def traffic(self) -> Traffic:
+        """How the session's requests go just now."""
+        return Traffic()
 
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None for a 404."""
@@ -48,6 +56,40 @@ class ServiceTarget:
         """By deletePet."""
         await self._session.send(calls.delete_pet(pet_id, profile=self._profile), again=again)
 
-    async def all(self) -> list[Pet]:
-        """The union of the profile's status queries."""
-        return await self._api.find_pets_by_status(self._profile.statuses)
+    async def upload(
+        self,
+        pet_id: int,
+        content: bytes,
+        *,
+        filename: str,
+        metadata: str | None = None,
+        again: Again | None = None,
+        on_sent: Callable[[int], None] | None = None,
+    ) -> ApiResponse:
+        """By uploadFile; `on_sent` is told about every 64 KiB."""
+        call = calls.upload_file(
+            pet_id,
+            file=content,
+            filename=filename,
+            additional_metadata=metadata,
+            profile=self._profile,
+        )
+        told = None if on_sent is None else _of_content(call.request.body, content, on_sent)
+        return await self._session.send(call, again=again, on_sent=told)
+
+    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
+        """The union of the queries for the profile's statuses and for these."""
+        asked = list(dict.fromkeys((*self._profile.statuses, *statuses)))
+        return await self._api.find_pets_by_status(asked)
+
+
+def _of_content(
+    body: bytes, content: bytes, on_sent: Callable[[int], None]
+) -> Callable[[int], None]:
+    """Tells of the content what it is told of the body around it."""
+    head = body.rindex(content)
+
+    def tell(sent: int) -> None:
+        on_sent(min(max(sent - head, 0), len(content)))
+
+    return tell

@@ -5,7 +5,7 @@ Neither follows a redirect, keeps a cookie or repeats a request: session.py deci
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -22,7 +22,8 @@ __all__ = ["ERRORS", "AiohttpCarrier", "Carrier", "HttpxCarrier", "never_sent"]
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError)
 """Everything that a carrier raises where no whole answer came."""
 
-_CONNECTIONS = 64
+_CONNECTIONS = 128
+_CHUNK = 65536
 _IDLE_SECONDS = 4.0
 """Below uvicorn's five seconds: a connection that the server is about to close is not used."""
 _LONGEST_CONNECT = 10.0
@@ -38,9 +39,16 @@ class Carrier(Protocol):
     """Takes one request to the service, and its whole answer back."""
 
     async def carry(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """The answer, decompressed. `url` is as origin.encoded makes it. Raises one of ERRORS."""
+        """The answer, decompressed. `url` is as origin.encoded makes it; `on_sent` is told how many
+        bytes of the body have gone out so far. Raises one of ERRORS.
+        """
         ...
 
     async def close(self) -> None:
@@ -72,14 +80,23 @@ class AiohttpCarrier:
         self._client._retry_connection = False
 
     async def carry(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        on_sent: Callable[[int], None] | None = None,
     ) -> Response:
         """As Carrier says."""
+        data: bytes | AsyncIterator[bytes] | None = body or None
+        if on_sent is not None:
+            headers = {**headers, "content-length": str(len(body))}
+            data = _pieces(body, on_sent)
         async with self._client.request(
             method,
             URL(url, encoded=True),
             headers=headers,
-            data=body or None,
+            data=data,
             allow_redirects=False,
         ) as answer:
             content = await answer.read()
@@ -105,9 +122,14 @@ class HttpxCarrier:
         }
 
     async def carry(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        on_sent: Callable[[int], None] | None = None,
     ) -> Response:
-        """As Carrier says."""
+        """As Carrier says; `on_sent` is told once, when all has gone out."""
         request = httpx.Request(
             method, url, headers=headers, content=body or None, extensions=self._extensions
         )
@@ -116,6 +138,8 @@ class HttpxCarrier:
             content = await answer.aread()
         finally:
             await answer.aclose()
+        if on_sent is not None:
+            on_sent(len(body))
         return Response(answer.status_code, _readable(answer.headers.raw), content)
 
     async def close(self) -> None:
@@ -129,6 +153,15 @@ def never_sent(error: BaseException) -> bool:
     An httpx transport may call refused and lost connections alike; its cause tells them apart.
     """
     return isinstance(error, _NEVER_SENT) or isinstance(error.__cause__, _NEVER_SENT)
+
+
+async def _pieces(body: bytes, on_sent: Callable[[int], None]) -> AsyncIterator[bytes]:
+    """The body, piece by piece; one is asked for when there is room again behind the last."""
+    view = memoryview(body)
+    for start in range(0, len(body), _CHUNK):
+        piece = view[start : start + _CHUNK]
+        yield bytes(piece)
+        on_sent(start + len(piece))
 
 
 def _readable(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
