@@ -16,7 +16,7 @@ Kind = Literal["add", "update", "delete"]
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     row: int | None
-    """The row in the sheet, None for a delete of a pet that the sheet does not name."""
+    """The row in the sheet, None for a pet that the sheet does not name."""
     source: str
     """The row's address in the sheet, "" where `row` is None."""
     fields: tuple[Column, ...] = ()

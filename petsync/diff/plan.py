@@ -24,7 +24,7 @@ from petsync.table.sheet import cell_address
 
 __all__ = ["Plan", "PlanOptions"]
 
-FORMAT = 3
+FORMAT = 4
 _OF_REFUSED = (
     "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
     "itself: several parts together may be more than its limits let through."
@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     letters or numbers of its columns; `columns` is the mapping of headers that the sheet was read
     by. `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's,
     as they were. `left_out`: how many changes `select` has taken out whole, but for those of rows
-    in conflict.
+    in conflict. `undoes`: the run that it takes back, "" if it is no undo.
     """
 
     format: int = FORMAT
@@ -72,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     source_digest: str = ""
     columns: Mapping[str, str] = {}
     base: str = ""
+    undoes: str = ""
     options: PlanOptions = PlanOptions()
     guard: Guard = Guard()
     changes: tuple[Change, ...] = ()
@@ -88,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage = Coverage()
     sentinels: tuple[Pet, ...] = ()
     left_out: int = 0
+    undoes: str = ""
     verdict: Verdict = Verdict()
 
     @property
@@ -142,7 +144,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ]
         verdict = self.guard.judge(
             pets=self.pets,
-            rows=self.rows,
+            # A run may have changed nothing; a sheet without a row is a mistake.
+            rows=self.rows or bool(self.undoes),
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
