@@ -27,14 +27,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import httpx
@@ -43,6 +43,7 @@ from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.samples import sample_data
 
+T = TypeVar("T")
 Get = Callable[[int], Awaitable[object]]
 
 CONNECTIONS = 32
@@ -88,11 +89,13 @@ def main(rounds: int) -> None:
 
 
 @contextmanager
-def server() -> Iterator[str]:
-    """The base URL of a sandbox with the sample catalogue, in a process of its own."""
+def server(seed: Path | None = None, faults: str | None = None) -> Iterator[str]:
+    """The base URL of a sandbox in a process of its own, with the sample catalogue, or with the
+    pets of a seed file.
+    """
     here, there = multiprocessing.Pipe()
     spawn = multiprocessing.get_context("spawn")
-    process = spawn.Process(target=_serve, args=(there,), daemon=True)
+    process = spawn.Process(target=_serve, args=(there, seed, faults), daemon=True)
     process.start()
     there.close()
     try:
@@ -118,11 +121,11 @@ def measure(
 async def one_round(contender: Contender, url: str, ids: list[int]) -> Round:
     """The contender's requests, timed once its connections are open."""
     async with contender.open(url) as get:
-        await _drive(get, ids[:100], contender.connections)
+        await drive(get, ids[:100], contender.connections)
         asked = list(islice(cycle(ids), contender.requests))
         gc.collect()
         begun, cpu = time.perf_counter(), time.process_time()
-        await _drive(get, asked, contender.connections)
+        await drive(get, asked, contender.connections)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     return Round(len(asked) / seconds, 1e6 * cpu / len(asked))
 
@@ -175,17 +178,21 @@ def own_contenders() -> list[Contender]:
 
 def generated_contenders(url: str, folder: Path) -> list[Contender]:
     """The clients that openapi-generator makes from the service's own document."""
+    awaited, blocking = generated_packages(url, folder)
+    return [
+        Contender(GENERATED, "model", 5000, partial(generated_asyncio, awaited)),
+        Contender(BLOCKING, "model", 1500, partial(generated_urllib3, blocking), connections=1),
+    ]
+
+
+def generated_packages(url: str, folder: Path) -> tuple[Any, Any]:
+    """The generated client on aiohttp, and the one on urllib3, made in the folder and imported."""
     document = folder / "openapi.json"
     document.write_bytes(httpx.get(url.removesuffix("/v2") + "/openapi.json").content)
     sys.path.insert(0, str(folder))
     for library in ("asyncio", "urllib3"):
         generate(document, library, folder)
-    awaited = partial(generated_asyncio, importlib.import_module("pets_asyncio"))
-    blocking = partial(generated_urllib3, importlib.import_module("pets_urllib3"))
-    return [
-        Contender(GENERATED, "model", 5000, awaited),
-        Contender(BLOCKING, "model", 1500, blocking, connections=1),
-    ]
+    return importlib.import_module("pets_asyncio"), importlib.import_module("pets_urllib3")
 
 
 def generate(document: Path, library: str, folder: Path) -> None:
@@ -201,6 +208,19 @@ def generate(document: Path, library: str, folder: Path) -> None:
         text=True,
     )
     (made / package).rename(folder / package)
+
+
+async def drive(
+    send: Callable[[T], Awaitable[object]], items: Iterable[T], connections: int
+) -> None:
+    """Send all items, each once, so many at a time."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await send(item)
+
+    await asyncio.gather(*(work() for _ in range(connections)))
 
 
 @asynccontextmanager
@@ -264,21 +284,16 @@ def why(error: Exception) -> str:
     return f"{said} (pip install petsync[bench])"
 
 
-async def _drive(get: Get, ids: list[int], connections: int) -> None:
-    asked = iter(ids)
-
-    async def work() -> None:
-        for pet_id in asked:
-            await get(pet_id)
-
-    await asyncio.gather(*(work() for _ in range(connections)))
-
-
-def _serve(ready: Connection) -> None:
+def _serve(ready: Connection, seed: Path | None, faults: str | None) -> None:
     from petsync.sandbox import serve
 
-    seed = sample_data() / "store.json"
-    serve(port=0, auth=False, seed=seed, on_ready=lambda info: ready.send(info.url))
+    serve(
+        port=0,
+        auth=False,
+        seed=seed or sample_data() / "store.json",
+        faults=faults,
+        on_ready=lambda info: ready.send(info.url),
+    )
 
 
 def _ratio(taken: dict[str, list[Round]], name: str) -> float:

@@ -1,0 +1,268 @@
+"""Bulk changes: petsync's engine with its journal, beside loops that only send.
+
+    python benchmarks/apply.py [--speed] [--memory] [--limited]         (default: all three)
+                               [--changes N] [--connections N ...] [--rounds N]
+
+A sandbox serves from a process of its own, and begins every run with the same pets. Every contender
+runs in this process, on asyncio's own event loop, and carries out the same changes in the same
+order: 10 % adds with an id, 60 % updates by updatePet, 20 % by updatePetWithForm, 10 % deletes.
+After every run the store is compared with what it is to be.
+
+petsync sends nothing without an intent on disk; its journal is below TMPDIR, whose time for an
+fsync is printed. With preconditions it also reads each pet just before it is changed, which is a
+second request. The others write nothing down; aiohttp is even given its requests ready-made, and
+looks into no answer.
+
+--speed: changes a second; ratios are medians of the rounds' own ratios. CPU is this process's, its
+threads' included. `service` is the share of the time in which the sandbox had work: near 100 % it
+is the brake, and CPU alone tells clients apart. Plain sockets show what it does at most.
+
+--memory: how far the process's peak rises above what it had with the plan loaded, with journal and
+preconditions.
+
+--limited: a service that takes 200 requests a second and answers 429 beyond that, with journal and
+preconditions, until half of the changes are carried out. `wasted` are the 429s among the requests.
+
+The generated clients are made here, as benchmarks/requests.py does it (`pip install
+petsync[bench]`); without them those rows are left out, and why is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import psutil
+from changes import Work, made
+from load import peak
+from loops import (
+    Loop,
+    aiohttp_alone,
+    carried_out,
+    generated_asyncio,
+    generated_urllib3,
+    petsync,
+    sockets_alone,
+)
+from requests import generated_packages, server, why
+
+from petsync.client.api import AsyncApi
+from petsync.client.session import Session
+from petsync.client.target import ServiceTarget
+
+OURS, SAFE = "petsync, journal", "petsync, journal, preconditions"
+GENERATED, BLOCKING = "generated, asyncio", "generated, urllib3, one by one"
+RAW, SOCKETS = "aiohttp, ready-made requests", "plain sockets: the service's limit"
+GOALS = {GENERATED: 1.5, RAW: 0.4}
+"""How many times each one's changes a second petsync is to reach, with its journal and without
+preconditions, over as many connections.
+"""
+MEMORY = (5_000, 20_000, 80_000)
+RATE, REACHED, WASTED = 200, 0.95, 0.02
+CONCURRENCY = 32
+"""Changes at a time where memory and a limited service are measured."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's changes a second, CPU in microseconds a change, and the service's share of time."""
+
+    rate: float
+    cpu: float
+    service: float
+
+
+Runs = Mapping[str, Sequence[Run]]
+
+
+def main() -> None:
+    """Run the parts that are asked for, and say which goals are met."""
+    options = _options()
+    every = not (options.speed or options.memory or options.limited)
+    with tempfile.TemporaryDirectory(prefix="petsync-bench-") as name:
+        folder = Path(name)
+        print(f"an fsync in {tempfile.gettempdir()} takes {1000 * fsync(folder):.2f} ms")
+        met = []
+        if options.speed or every:
+            met += speed(folder, options.changes, options.connections, options.rounds)
+        if options.memory or every:
+            memory(folder, sorted(size * options.changes // 20_000 for size in MEMORY))
+        if options.limited or every:
+            met.append(limited(folder, options.changes // 2))
+    if met:
+        print("\nall goals met: " + ("yes" if all(met) else "NO"))
+
+
+def speed(folder: Path, changes: int, connections: Sequence[int], rounds: int) -> list[bool]:
+    """Print a table for each number of connections; whether each goal is met at each."""
+    work = made(changes)
+    seed = work.seed(folder)
+    loops = contenders(seed, folder)
+    met = []
+    for count in connections:
+        runs: dict[str, list[Run]] = {}
+        for _ in range(rounds):
+            for name, loop in loops.items():
+                if name != BLOCKING or count == min(connections):
+                    runs.setdefault(name, []).append(one_run(loop, work, seed, count))
+        show(f"{changes:,} changes, connections: {count}, rounds: {rounds}", runs)
+        met += [_ratio(runs, name) >= goal for name, goal in GOALS.items() if name in runs]
+    return met
+
+
+def contenders(seed: Path, folder: Path) -> dict[str, Loop]:
+    """All of them by name; without the generated clients where they cannot be made."""
+    ours: dict[str, Loop] = {
+        SAFE: partial(petsync, journal=True, recheck="each"),
+        OURS: partial(petsync, journal=True, recheck="none"),
+        "petsync, preconditions": partial(petsync, journal=False, recheck="each"),
+        "petsync, neither": partial(petsync, journal=False, recheck="none"),
+    }
+    theirs: dict[str, Loop] = {RAW: aiohttp_alone, SOCKETS: sockets_alone}
+    try:
+        with server(seed) as url:
+            awaited, blocking = generated_packages(url, folder)
+    except (ImportError, OSError, subprocess.CalledProcessError) as error:
+        print(f"left out: generated clients: {why(error)}")
+        return ours | theirs
+    generated: dict[str, Loop] = {
+        GENERATED: partial(generated_asyncio, awaited),
+        BLOCKING: partial(generated_urllib3, blocking),
+    }
+    return ours | generated | theirs
+
+
+def one_run(loop: Loop, work: Work, seed: Path, connections: int) -> Run:
+    """All changes, on a new sandbox; the store is checked afterwards."""
+    with server(seed) as url:
+        run = asyncio.run(timed(loop, work, url, connections))
+        work.check(url)
+    return run
+
+
+async def timed(loop: Loop, work: Work, url: str, connections: int) -> Run:
+    """All changes, by the clock and by the processor's time."""
+    async with loop(url, work.plan, connections) as carry_out:
+        gc.collect()
+        begun, cpu, service = time.perf_counter(), time.process_time(), _children()
+        await carry_out()
+        seconds = time.perf_counter() - begun
+        cpu, service = time.process_time() - cpu, _children() - service
+    changes = len(work.plan.changes)
+    return Run(changes / seconds, 1e6 * cpu / changes, service / seconds)
+
+
+def memory(folder: Path, sizes: Sequence[int]) -> None:
+    """Print how far the peak rises while a plan of each size is carried out."""
+    print(f"\npeak above the loaded plan, journal and preconditions, {CONCURRENCY} at a time")
+    print(f"{'changes':>10}{'MiB':>8}{'bytes a change':>16}{'bytes a change more':>21}")
+    before = 0, 0.0
+    for size in sizes:
+        mebibytes = risen(made(size), folder)
+        more = (mebibytes - before[1]) / (size - before[0])
+        each, further = 2**20 * mebibytes / size, 2**20 * more
+        print(f"{size:10,}{mebibytes:8.1f}{each:16,.0f}{further:21,.0f}")
+        before = size, mebibytes
+
+
+def risen(work: Work, folder: Path) -> float:
+    """The MiB by which the peak of a forked process rises over the run."""
+    seed = work.seed(folder)
+    with server(seed) as url:
+
+        async def run() -> None:
+            async with petsync(
+                url, work.plan, CONCURRENCY, journal=True, recheck="each"
+            ) as carry_out:
+                await carry_out()
+
+        gc.collect()
+        mebibytes = peak(lambda _: asyncio.run(run()), b"")
+        work.check(url)
+    return mebibytes
+
+
+def limited(folder: Path, changes: int) -> bool:
+    """Print how a service that takes so many requests a second is used; whether as it should be."""
+    work = made(changes)
+    seed = work.seed(folder)
+    with server(seed, f"limit={RATE}") as url:
+        seconds, sent, refused = asyncio.run(limited_run(work, url, folder))
+    reached, wasted = (sent - refused) / seconds, refused / sent
+    print(
+        f"\n{changes:,} changes to a service that takes {RATE} requests a second, {seconds:.1f} s"
+    )
+    print(f"useful requests a second  {reached:8.1f}  {reached / RATE:6.1%}  goal {REACHED:.0%}")
+    print(f"wasted of {sent:,} requests  {refused:8,}  {wasted:6.1%}  goal below {WASTED:.0%}")
+    return reached >= REACHED * RATE and wasted < WASTED
+
+
+async def limited_run(work: Work, url: str, folder: Path) -> tuple[float, int, int]:
+    """The seconds that all changes took, how many requests were sent, and how many refused."""
+    session = Session(url)
+    target = ServiceTarget(AsyncApi(session))
+    begun = time.perf_counter()
+    await carried_out(work.plan, target, folder / "limited", CONCURRENCY, "each")
+    seconds = time.perf_counter() - begun
+    await session.close()
+    return seconds, target.traffic.requests, target.traffic.refused
+
+
+def show(title: str, runs: Runs) -> None:
+    """The table, with petsync's ratio to each contender, and whether the goals are met."""
+    print(f"\n{title}")
+    print(f"{'':36}{'changes/s':>10}{'µs CPU each':>13}{'service':>9}{'petsync/it':>12}{'goal':>6}")
+    for name, own in runs.items():
+        rate, cpu, service = (
+            statistics.median(getattr(run, part) for run in own)
+            for part in ("rate", "cpu", "service")
+        )
+        ratio, goal = _ratio(runs, name), GOALS.get(name)
+        mark = "" if goal is None else f"{goal:.1f} {'met' if ratio >= goal else 'MISSED'}"
+        print(f"{name:36}{rate:10,.0f}{cpu:13.0f}{service:9.0%}{ratio:12.2f}  {mark}")
+
+
+def fsync(folder: Path) -> float:
+    """The median seconds that a small write takes to reach the disk."""
+    took = []
+    with (folder / "fsync").open("wb", buffering=0) as file:
+        for _ in range(100):
+            file.write(bytes(400))
+            begun = time.perf_counter()
+            os.fsync(file)
+            took.append(time.perf_counter() - begun)
+    return statistics.median(took)
+
+
+def _children() -> float:
+    """The processor's seconds that the processes of this one have had."""
+    return sum(sum(child.cpu_times()[:2]) for child in psutil.Process().children())
+
+
+def _ratio(runs: Runs, name: str) -> float:
+    pairs = zip(runs[OURS], runs[name], strict=True)
+    return statistics.median(ours.rate / other.rate for ours, other in pairs)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure how fast petsync applies changes.")
+    for part in ("speed", "memory", "limited"):
+        parser.add_argument(f"--{part}", action="store_true", help="this part (default: all)")
+    parser.add_argument("--changes", type=int, default=20_000)
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 8, 32, 128])
+    parser.add_argument("--rounds", type=int, default=1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

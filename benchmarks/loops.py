@@ -1,0 +1,251 @@
+"""The contenders of benchmarks/apply.py: petsync's engine, and loops that send one request for each
+change and do nothing beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from changes import FORM, request_of
+from requests import drive
+
+from petsync.apply import engine
+from petsync.apply.journal import Journal, Sitting
+from petsync.apply.options import Recheck
+from petsync.client.api import AsyncApi
+from petsync.client.session import Session
+from petsync.client.target import ServiceTarget
+from petsync.diff.change import Add, Change, Delete
+from petsync.diff.plan import Plan
+from petsync.diff.report import Result
+from petsync.model import Category, Pet
+from petsync.wire.message import Request
+
+__all__ = [
+    "Loop",
+    "aiohttp_alone",
+    "carried_out",
+    "generated_asyncio",
+    "generated_urllib3",
+    "petsync",
+    "sockets_alone",
+]
+
+RUN = "20261121-000000-benchmark"
+
+Run = Callable[[], Awaitable[None]]
+Loop = Callable[[str, Plan, int], AbstractAsyncContextManager[Run]]
+"""Yields what carries out the plan's changes, when it is called, over so many connections."""
+
+
+@asynccontextmanager
+async def petsync(
+    url: str, plan: Plan, connections: int, *, journal: bool, recheck: Recheck
+) -> AsyncIterator[Run]:
+    """petsync's engine, with a journal of its own or none."""
+    session = Session(url)
+    with TemporaryDirectory(prefix="petsync-journal-") as state:
+        kept = Path(state) if journal else None
+        target = ServiceTarget(AsyncApi(session))
+        yield partial(carried_out, plan, target, kept, connections, recheck)
+    await session.close()
+
+
+async def carried_out(
+    plan: Plan, target: ServiceTarget, state: Path | None, connections: int, recheck: Recheck
+) -> None:
+    """Apply the plan, as a store does it; raise RuntimeError unless every change is applied."""
+    started = "2026-11-21T00:00:00+00:00"
+    recorder = Nowhere() if state is None else _sitting(state, plan, started)
+    report = await engine.run(
+        plan,
+        target,
+        recorder,
+        run_id=RUN,
+        started=started,
+        options=engine.ApplyOptions(concurrency=connections, recheck=recheck),
+    )
+    if isinstance(recorder, Sitting):
+        await recorder.finish()
+        await recorder.close()
+    if report.counts["applied"] != len(plan.changes):
+        raise RuntimeError(f"{report.counts}: {report.stopped or report.results[0]}")
+
+
+class Nowhere:
+    """A recorder that keeps nothing."""
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """Return at once."""
+
+    def repeats(self, number: int, why: str) -> None:
+        """Pass over it."""
+
+    def done(self, result: Result, *, after: Pet | None = None) -> None:
+        """Pass over it."""
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """Return at once."""
+
+    def known(self) -> Collection[int] | None:
+        """None."""
+        return None
+
+    async def flush(self) -> None:
+        """Return at once."""
+
+
+@asynccontextmanager
+async def generated_asyncio(
+    package: Any, url: str, plan: Plan, connections: int
+) -> AsyncIterator[Run]:
+    """The generated client on aiohttp; every answer becomes a model."""
+    configuration = package.Configuration(host=url, connection_pool_maxsize=connections)
+    async with package.ApiClient(configuration) as client:
+        api = package.PetApi(client)
+
+        async def send(change: Change) -> None:
+            await _generated(package, api, change)
+
+        yield partial(drive, send, plan.changes, connections)
+
+
+@asynccontextmanager
+async def generated_urllib3(package: Any, url: str, plan: Plan, _: int) -> AsyncIterator[Run]:
+    """The generated client on urllib3: one thread, one request after the other."""
+    with package.ApiClient(package.Configuration(host=url)) as client:
+        api = package.PetApi(client)
+
+        async def run() -> None:
+            for change in plan.changes:
+                _generated(package, api, change)
+
+        yield run
+
+
+@asynccontextmanager
+async def aiohttp_alone(url: str, plan: Plan, connections: int) -> AsyncIterator[Run]:
+    """aiohttp with requests made beforehand; no answer's body is looked into."""
+    requests = [request_of(change) for change in plan.changes]
+    connector = aiohttp.TCPConnector(limit=connections)
+    async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as client:
+
+        async def send(request: Request) -> None:
+            async with client.request(
+                request.method,
+                url + request.target,
+                headers=request.headers,
+                data=request.body or None,
+            ) as answer:
+                await answer.read()
+
+        yield partial(drive, send, requests, connections)
+
+
+@asynccontextmanager
+async def sockets_alone(url: str, plan: Plan, connections: int) -> AsyncIterator[Run]:
+    """Bytes made beforehand over plain connections: what the service can do at most."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 80
+    texts = iter([_text(request_of(change), parts.path, parts.netloc) for change in plan.changes])
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        ended = [loop.create_future() for _ in range(connections)]
+        for each in ended:
+            await loop.create_connection(partial(_Connection, texts, each), host, port)
+        await asyncio.gather(*ended)
+
+    yield run
+
+
+class _Connection(asyncio.Protocol):
+    """Sends the next request whenever an answer is whole."""
+
+    def __init__(self, texts: Any, ended: asyncio.Future[None]) -> None:
+        self._texts, self._ended, self._seen = texts, ended, b""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._next()
+
+    def data_received(self, data: bytes) -> None:
+        self._seen += data
+        head, end, body = self._seen.partition(b"\r\n\r\n")
+        if not end or len(body) < int(head.lower().partition(b"content-length: ")[2].split()[0]):
+            return
+        if head[9:10] != b"2":
+            self._fail(RuntimeError(f"answered {head[:40]!r}"))
+        self._seen = b""
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._fail(error or ConnectionError("the connection ended"))
+
+    def _next(self) -> None:
+        text = next(self._texts, None)
+        if text is not None:
+            self._transport.write(text)
+        elif not self._ended.done():
+            self._ended.set_result(None)
+            self._transport.close()
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(error)
+            self._transport.close()
+
+
+def _sitting(state: Path, plan: Plan, started: str) -> Sitting:
+    return Journal.open(state, create=True).begin(
+        RUN,
+        kind="apply",
+        store=plan.store,
+        source=plan.source,
+        started=started,
+        total=len(plan.changes),
+        plan=plan,
+        fingerprint=plan.fingerprint,
+    )
+
+
+def _generated(package: Any, api: Any, change: Change) -> Any:
+    """The generated client's call for a change: its result, or what awaits it."""
+    if isinstance(change, Add):
+        return api.add_pet(_model(package, package.NewPet, change.after))
+    if isinstance(change, Delete):
+        return api.delete_pet(change.pet_id)
+    if FORM.issuperset(change.fields):
+        after = change.after
+        return api.update_pet_with_form(change.pet_id, name=after.name, status=after.status)
+    return api.update_pet(_model(package, package.KnownPet, change.after))
+
+
+def _model(package: Any, model: Any, pet: Pet) -> Any:
+    category = pet.category or Category()
+    return model(
+        id=pet.id,
+        name=pet.name,
+        photo_urls=list(pet.photo_urls),
+        category=package.NewLabel(id=category.id, name=category.name),
+        tags=[package.NewLabel(id=tag.id, name=tag.name) for tag in pet.tags],
+        status=pet.status,
+    )
+
+
+def _text(request: Request, base: str, host: str) -> bytes:
+    headers = {"host": host, **request.headers, "content-length": str(len(request.body))}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return (
+        f"{request.method} {base}{request.target} HTTP/1.1\r\n{lines}\r\n".encode() + request.body
+    )
