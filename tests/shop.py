@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,11 +15,12 @@ from petsync.diff.guard import Guard, Limit
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Coverage, Snapshot
 from petsync.errors import NotFoundError, TransportError
-from petsync.model import Pet
+from petsync.model import ApiResponse, Pet
 from petsync.profile import STANDARD
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets, integers, texts
 from petsync.table.sheet import Finding, Sheet
+from petsync.wire.traffic import Traffic
 
 URL = "http://127.0.0.1:1/v2"
 NO_LIMITS = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
@@ -167,10 +168,26 @@ class MemoryTarget:
         self._known(pet_id)
         self._commit("delete", lambda: self.pets.pop(pet_id))
 
-    async def all(self) -> list[Pet]:
+    async def upload(
+        self, pet_id: int, content: bytes, *, filename: str, metadata: Any = None, **more: Any
+    ) -> ApiResponse:
+        """Adds the photo's address to the pet."""
+        await self._begin("upload")
+        pet = self._known(pet_id)
+        urls = (*pet.photo_urls, f"{URL}/images/{len(self.calls)}")
+        new = msgspec.structs.replace(pet, photo_urls=urls)
+        self._commit("upload", lambda: self.pets.__setitem__(pet_id, new))
+        return ApiResponse(code=200, message=f"{len(content)} bytes")
+
+    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
         """Every pet."""
         await self._begin("all")
         return list(self.pets.values())
+
+    @property
+    def traffic(self) -> Traffic:
+        """Every call is a request."""
+        return Traffic(requests=len(self.calls), under_way=self.running)
 
     def _known(self, pet_id: int | None) -> Pet:
         if pet_id not in self.pets:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,11 @@ from hypothesis import given, settings
 from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
 from test_compare import PETS, REX, TOM, shop_pets
 
-from petsync.apply import engine, journal
+from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions, Progress
+from petsync.apply.journal import Journal, Sitting
+from petsync.apply.resume import FRESH, Earlier, earlier
+from petsync.diff.change import Change
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import (
@@ -26,33 +27,81 @@ from petsync.errors import (
     ServiceError,
     StalePlanError,
     TransportError,
+    UnavailableError,
 )
 from petsync.model import Pet
 
 NEW = Pet(name="Goldie", status="available")
 
 
-def carry_out(
-    plan: Plan, target: MemoryTarget, state: Path, *, on_progress: Any = None, **options: Any
+def begun(state: Path, plan: Plan) -> Sitting:
+    """A run of the plan, begun."""
+    return Journal.open(state, create=True).begin(
+        "run",
+        kind="apply",
+        store=plan.store,
+        source=plan.source,
+        started="2026-11-20T00:00:00+00:00",
+        total=len(plan.changes),
+        plan=plan,
+        fingerprint=plan.fingerprint,
+    )
+
+
+async def ran(
+    plan: Plan,
+    target: MemoryTarget,
+    sitting: Sitting,
+    *,
+    before: Earlier = FRESH,
+    on_progress: Any = None,
+    **options: Any,
 ) -> Report:
+    """The report of one sitting, which the journal then has."""
+    asked = ApplyOptions(**{"settle": 0.0, **options})
+    try:
+        report = await engine.run(
+            plan,
+            target,
+            sitting,
+            run_id="run",
+            started="now",
+            options=asked,
+            earlier=before,
+            on_progress=on_progress,
+        )
+        await sitting.finish(stopped=report.stopped)
+        return report
+    finally:
+        await sitting.close()
+
+
+def carry_out(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
     """The report of a run."""
+    return asyncio.run(ran(plan, target, begun(state, plan), **options))
 
-    async def work() -> Report:
-        record = journal.begin(state, "run", "now", plan)
-        try:
-            return await engine.run(
-                plan,
-                target,
-                record,
-                run_id="run",
-                started="now",
-                options=ApplyOptions(**options),
-                on_progress=on_progress,
-            )
-        finally:
-            await record.close()
 
-    return asyncio.run(work())
+def resumed(plan: Plan, target: MemoryTarget, state: Path, **options: Any) -> Report:
+    """The report of the run after one more sitting."""
+    journal = Journal.open(state, create=False)
+    sitting = journal.resume("run")
+    before = earlier(plan, journal.entries("run"), 0.0)
+    return asyncio.run(ran(plan, target, sitting, before=before, **options))
+
+
+def full_after(intents: int, sitting: Sitting) -> Sitting:
+    """The sitting, on a disk that has room for so many intents more."""
+    intend = sitting.intend
+
+    async def short(number: int, change: Change, **images: Any) -> None:
+        nonlocal intents
+        intents -= 1
+        if intents < 0:
+            raise PetsyncError("the journal cannot be written: No space left on device")
+        await intend(number, change, **images)
+
+    sitting.intend = short  # type: ignore[method-assign]
+    return sitting
 
 
 def outcomes(report: Report) -> list[str]:
@@ -146,14 +195,14 @@ def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed: bool) -> None:
-    """It is never sent twice; the store tells whether it happened, and with which id."""
+    """The store tells whether it happened, and with which id; only what is not there is sent again."""
     target = MemoryTarget([REX, Pet(id=5, name="Goldie", status="available")])
     target.failures["add"], target.commits = [lost()], committed
     sheet = sheet_of([NEW, NEW], action="add")
     report = carry_out(plan_of(list(target.pets.values()), sheet), target, tmp_path, concurrency=1)
-    assert target.calls.count("add") == 2
-    assert outcomes(report) == (["applied", "applied"] if committed else ["failed", "applied"])
-    assert len(target.pets) == (4 if committed else 3)
+    assert target.calls.count("add") == (2 if committed else 3)
+    assert outcomes(report) == ["applied", "applied"]
+    assert len(target.pets) == 4
     given_ids = {r.assigned_id for r in report.results if r.outcome == "applied"}
     assert given_ids == set(target.pets) - {1, 5}
 
@@ -200,7 +249,7 @@ def test_what_cannot_be_settled_is_unknown(tmp_path: Path) -> None:
         (InvalidInputError("refused"), "failed"),
         (DuplicateError("there"), "conflict"),
         (TransportError("no route", may_have_happened=False), "failed"),
-        (ServiceError("down", status=503, may_have_happened=True), "failed"),
+        (ServiceError("down", status=503, may_have_happened=True), "applied"),
     ],
 )
 def test_one_failure_is_one_rows_result(tmp_path: Path, error: PetsyncError, outcome: str) -> None:
@@ -248,22 +297,16 @@ def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
     plan = plan_of(store, sheet_of(wanted))
 
     async def work() -> Report:
-        record = journal.begin(tmp_path, "run", "now", plan)
         task = asyncio.create_task(
-            engine.run(
+            ran(
                 plan,
                 target,
-                record,
-                run_id="run",
-                started="now",
-                options=ApplyOptions(concurrency=4),
+                begun(tmp_path, plan),
+                concurrency=4,
                 on_progress=lambda progress: progress.done == 20 and task.cancel(),
             )
         )
-        try:
-            return await task
-        finally:
-            await record.close()
+        return await task
 
     report = asyncio.run(work())
     applied = [r for r in report.results if r.outcome == "applied"]
@@ -280,18 +323,11 @@ def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) ->
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
 
     async def work() -> Report:
-        record = journal.begin(tmp_path, "run", "now", plan)
-        options = ApplyOptions()
-        task = asyncio.create_task(
-            engine.run(plan, target, record, run_id="run", started="now", options=options)
-        )
+        task = asyncio.create_task(ran(plan, target, begun(tmp_path, plan), grace=30.0))
         for _ in range(2):
             await asyncio.sleep(0.05)
             task.cancel()
-        try:
-            return await asyncio.wait_for(task, 5)
-        finally:
-            await record.close()
+        return await asyncio.wait_for(task, 5)
 
     assert outcomes(asyncio.run(work())) == ["skipped"]
 
@@ -350,23 +386,24 @@ def test_a_plan_is_used_once(tmp_path: Path) -> None:
 
 def test_every_intent_is_on_disk_before_its_request(tmp_path: Path) -> None:
     """Killed at any moment, the journal names every change that may have been sent."""
-    path = tmp_path / "runs" / "run.jsonl"
 
     class Watching(MemoryTarget):
         def _commit(self, operation: str, change: Any) -> None:
-            lines = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
-            on_disk = {line["number"] for line in lines if line["type"] == "intent"}
-            assert len(on_disk) > sum(call in ("rename", "replace") for call in self.done)
-            self.done.append(operation)
+            entries = list(Journal.open(tmp_path, create=False).entries("run"))
+            begun = {entry.pet_id for entry in entries if entry.intended}
+            assert len(begun) > len(sent)
+            sent.append(operation)
             super()._commit(operation, change)
 
-    target = Watching(PETS)
-    target.done = []  # type: ignore[attr-defined]
+    sent: list[str] = []
     rows = sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "tags": []})
-    carry_out(plan_of(PETS, rows), target, tmp_path)
-    kinds = [msgspec.json.decode(line)["type"] for line in path.read_bytes().splitlines()]
-    assert sorted(kinds) == ["intent", "intent", "plan", "result", "result"]
-    assert path.stat().st_mode & 0o777 == 0o600
+    carry_out(plan_of(PETS, rows), Watching(PETS), tmp_path)
+    entries = list(Journal.open(tmp_path, create=False).entries("run"))
+    assert sent == ["rename", "replace"]
+    assert [(entry.outcome, entry.before) for entry in entries] == [
+        ("applied", REX),
+        ("applied", TOM),
+    ]
 
 
 def test_a_journal_that_cannot_be_written_stops_before_anything_is_sent(tmp_path: Path) -> None:
@@ -380,21 +417,13 @@ def test_a_journal_that_cannot_be_written_stops_before_anything_is_sent(tmp_path
 
 
 def test_a_full_disk_stops_the_run(tmp_path: Path) -> None:
-    """The first journal line that cannot be written is the end of the run, not of the record."""
-    store: Sequence[Pet] = PETS
-    plan = plan_of(store, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
-    target = MemoryTarget(store)
-
-    async def work(descriptor: int) -> Report:
-        record = journal.Journal(Path("/dev/full"), descriptor)
-        options = ApplyOptions(concurrency=1)
-        return await engine.run(plan, target, record, run_id="r", started="now", options=options)
-
-    with Path("/dev/full").open("ab", buffering=0) as full:
-        report = asyncio.run(work(full.fileno()))
+    """The first intent that cannot be written is the end of the run, not of the report."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
+    target = MemoryTarget(PETS)
+    report = asyncio.run(ran(plan, target, full_after(0, begun(tmp_path, plan)), concurrency=1))
     assert "cannot be written" in report.stopped
     assert set(target.calls) == {"get"}
-    assert outcomes(report) == ["failed", "skipped"]
+    assert outcomes(report) == ["skipped", "skipped"]
 
 
 def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
@@ -407,8 +436,8 @@ def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
     row = {"name": "Rex", "status": "available", "action": "add"}
     sheet = sheet_saying(row, {"id": 5, "name": "Rex", "status": "available"})
     report = carry_out(plan_of([old], sheet), target, tmp_path)
-    assert outcomes(report) == ["failed", "applied"]
-    assert report.results[0].assigned_id is None
+    assert outcomes(report) == ["applied", "applied"]
+    assert report.results[0].assigned_id == 6
 
 
 def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) -> None:
@@ -457,18 +486,8 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
     target = MemoryTarget(store)
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
 
-    async def work() -> Report:
-        record = journal.begin(tmp_path, "run", "now", plan)
-        options = ApplyOptions(concurrency=8)
-
-        def fill(_: Progress) -> None:
-            os.dup2(os.open("/dev/full", os.O_WRONLY), record._descriptor)
-
-        return await engine.run(
-            plan, target, record, run_id="r", started="now", options=options, on_progress=fill
-        )
-
-    report = asyncio.run(work())
+    sitting = full_after(9, begun(tmp_path, plan))
+    report = asyncio.run(ran(plan, target, sitting, concurrency=8))
     assert "cannot be written" in report.stopped
     renamed = {pet.id for pet in target.pets.values() if pet.name == "x"}
     told = {r.pet_id for r in report.results if r.outcome in ("applied", "unknown", "failed")}
@@ -479,10 +498,127 @@ def test_a_disk_that_fills_up_in_the_middle_keeps_the_report(tmp_path: Path) -> 
 def test_a_start_that_fails_leaves_the_plan_usable(tmp_path: Path) -> None:
     """A journal without room is no use of the plan."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    (runs / "run.jsonl").write_text("in the way")
-    with pytest.raises(PetsyncError, match="cannot be written"):
+    (tmp_path / "journal.db").mkdir()
+    with pytest.raises(PetsyncError, match=r"journal\.db"):
         carry_out(plan, MemoryTarget(PETS), tmp_path)
-    (runs / "run.jsonl").unlink()
+    (tmp_path / "journal.db").rmdir()
     assert outcomes(carry_out(plan, MemoryTarget(PETS), tmp_path)) == ["applied"]
+
+
+# Resumed --------------------------------------------------------------------------------------
+
+
+def interrupted_after(changes: int, plan: Plan, target: MemoryTarget, state: Path) -> Report:
+    """The report of a run whose journal took so many intents, and whose rest was not begun."""
+    return asyncio.run(ran(plan, target, full_after(changes, begun(state, plan)), concurrency=1))
+
+
+@pytest.mark.parametrize("done", range(4))
+def test_a_resumed_run_does_the_rest_and_nothing_twice(tmp_path: Path, done: int) -> None:
+    """Wherever it ended, the report is of the whole run in the end."""
+    sheet = sheet_saying(
+        {"id": 2, "action": "delete"}, {"id": 1, "name": "Max"}, {"name": "G", "status": "sold"}
+    )
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet)
+    first = interrupted_after(done, plan, target, tmp_path)
+    assert [r.outcome == "applied" for r in first.results].count(True) == done
+    report = resumed(plan, target, tmp_path)
+    assert outcomes(report) == ["applied"] * 3
+    assert [r.assigned_id for r in report.results] == [3, None, None]
+    assert sorted(c for c in target.calls if c not in ("get", "all")) == ["add", "delete", "rename"]
+    assert set(target.pets) == {1, 3}
+
+
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("row", [{"name": "G", "status": "sold"}, {"id": 1, "tags": []}])
+def test_what_was_on_its_way_when_a_run_was_cut_is_found_out(
+    tmp_path: Path, landed: bool, row: dict[str, Any]
+) -> None:
+    """What came through is confirmed, and what did not is sent: each exactly once."""
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying(row))
+    operation = "replace" if "id" in row else "add"
+
+    class Stuck(MemoryTarget):
+        is_stuck: asyncio.Event
+
+        def _commit(self, operation: str, change: Any) -> None:
+            if landed:
+                super()._commit(operation, change)
+
+        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+            await super().add(pet)
+            return await self._never()
+
+        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+            await super().replace(pet)
+            return await self._never()
+
+        async def _never(self) -> Pet:
+            self.is_stuck.set()
+            await asyncio.sleep(30)
+            raise AssertionError
+
+    stuck = Stuck(PETS)
+    stuck.pets, stuck.is_stuck = target.pets, asyncio.Event()
+
+    async def cut() -> Report:
+        task = asyncio.create_task(ran(plan, stuck, begun(tmp_path, plan), grace=0.01))
+        await stuck.is_stuck.wait()
+        task.cancel()
+        return await asyncio.wait_for(task, 5)
+
+    first = asyncio.run(cut())
+    assert [(r.outcome, r.cause) for r in first.results] == [("unknown", "cut-off")]
+    assert sum(first.counts.values()) == 1
+    report = resumed(plan, target, tmp_path)
+    assert [(r.outcome, r.cause) for r in report.results] == [
+        ("applied", "confirmed" if landed else "")
+    ]
+    assert target.calls.count(operation) == (0 if landed else 1)
+    assert len(target.pets) == (3 if operation == "add" else 2)
+
+
+def test_failures_are_tried_again_by_a_resume_and_deletes_follow(tmp_path: Path) -> None:
+    """What failed, and what was held back because of it, is what is left."""
+    target = MemoryTarget(PETS)
+    target.failures["rename"] = [InvalidInputError("refused")]
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
+    assert outcomes(carry_out(plan, target, tmp_path)) == ["failed", "skipped"]
+    assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
+    assert list(target.pets) == [1]
+
+
+def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
+    """More than were allowed: the rest is not begun, and can be resumed."""
+    store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 11)]
+    target = MemoryTarget(store)
+    target.failures["rename"] = [InvalidInputError("refused")] * 10
+    plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
+    report = carry_out(plan, target, tmp_path, concurrency=1, max_failures=2)
+    assert outcomes(report) == ["failed"] * 3 + ["skipped"] * 7
+    assert "--max-failures is 2" in report.stopped
+    target.failures.clear()
+    assert outcomes(resumed(plan, target, tmp_path)) == ["applied"] * 10
+
+
+def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
+    """What met it was not sent, and is not called failed."""
+    target = MemoryTarget(PETS)
+    target.failures["rename"] = [UnavailableError("failing since 09:00")]
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
+    report = carry_out(plan, target, tmp_path, concurrency=1)
+    assert [r.cause for r in report.results] == ["not-begun", "not-begun"]
+    assert report.stopped == "failing since 09:00"
+    assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
+
+
+def test_bulk_reads_all_pets_once(tmp_path: Path) -> None:
+    """One reading in place of many; what changed since the plan is a conflict all the same."""
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
+    target.pets[2] = msgspec.structs.replace(TOM, name="Thomas")
+    report = carry_out(plan, target, tmp_path, recheck="bulk")
+    assert outcomes(report) == ["applied", "conflict"]
+    assert target.calls == ["all", "rename"]

@@ -8,66 +8,75 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
-from petsync.apply.journal import Done, Journal
-from petsync.apply.send import Sender, result_of
-from petsync.apply.settle import remember, settle
+import msgspec
+
+from petsync.apply.halt import Halt, HaltedError
+from petsync.apply.options import ApplyOptions
+from petsync.apply.present import Present
+from petsync.apply.recorder import Recorder
+from petsync.apply.resume import FRESH, Earlier
+from petsync.apply.send import Sender, cause_of, result_of
+from petsync.apply.settle import (
+    absent,
+    came_since,
+    confirmed,
+    is_unassigned,
+    settle,
+    statuses_of,
+)
 from petsync.apply.target import Target
-from petsync.diff.change import Change
+from petsync.diff.change import Add, Change
 from petsync.diff.plan import Plan
-from petsync.diff.report import Outcome, Report, Result
-from petsync.errors import ApiError, PetsyncError
+from petsync.diff.progress import Progress
+from petsync.diff.report import Report, Result, without_request
+from petsync.errors import ApiError, AuthError, PetsyncError
+from petsync.model import Pet
 
 __all__ = ["ApplyOptions", "Progress", "run"]
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is: `done` of `total` changes, and the last one's result."""
-
-    done: int
-    total: int
-    last: Result
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyOptions:
-    """How a plan is applied: `concurrency` changes at a time; with `verify` every changed pet is
-    read back; with more than `failures_before_deletes` failures before them, deletes are held back.
-    """
-
-    concurrency: int = 16
-    verify: bool = False
-    failures_before_deletes: int = 0
+_ROUNDS = 3
+"""So often an add without an id, proved absent, is sent in one run."""
+_CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
+_CAME = "a pet that says just this has come since the plan; plan again to see"
 
 
 async def run(
     plan: Plan,
     target: Target,
-    journal: Journal,
+    recorder: Recorder,
     *,
     run_id: str,
     started: str,
     options: ApplyOptions,
+    earlier: Earlier = FRESH,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
-    """Carry out the plan and report on every row of it.
+    """Carry out the plan, or what `earlier` sittings left of it, and report on every row.
 
     A change's failure is its result. What stops the whole run (a refused token, a full disk, a
-    cancellation) leaves the rest `skipped`, and `report.stopped` says why: the changes that are
-    under way are finished first. A second cancellation ends those too.
+    cancellation) leaves the rest `skipped`, and `report.stopped` says why: the requests that are
+    on their way may end first, within `grace`. A second cancellation cuts them off at once.
     """
     begun = time.monotonic()
-    engine = _Engine(plan, Sender(target, journal, options.verify), options, on_progress)
+    sender = Sender(
+        target,
+        recorder,
+        Present(target, options.recheck),
+        options.verify,
+        begun=frozenset(earlier.open),
+    )
+    engine = _Engine(plan, sender, options, earlier, on_progress)
     stopped = await engine.run()
     return Report(
         run_id=run_id,
         plan=plan,
         started=started,
-        seconds=round(time.monotonic() - begun, 3),
-        results=(*engine.results(), *_without_request(plan)),
+        seconds=round(earlier.seconds + time.monotonic() - begun, 3),
+        results=(*engine.results(), *without_request(plan)),
         stopped=stopped,
     )
 
@@ -78,132 +87,210 @@ class _Engine:
         plan: Plan,
         sender: Sender,
         options: ApplyOptions,
+        earlier: Earlier,
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._changes = plan.changes
         self._sender, self._options, self._on_progress = sender, options, on_progress
-        self._results: dict[int, Result] = {}
-        self._stopped = ""
-        self._told = 0
-        self._before = remember((), ())
+        self._target, self._recorder = sender.target, sender.recorder
+        self._results: dict[int, Result] = dict(earlier.results)
+        self._sent_at = dict(earlier.sent_at)
+        self._counts = Counter(result.outcome for result in self._results.values())
+        self._unknown_adds(earlier)
+        self._halt = Halt(options.grace, sender.on_wire)
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
-        work = asyncio.ensure_future(self._phases())
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            self._stopped = self._stopped or "interrupted"
-            await self._wind_down(work)
-        except PetsyncError as error:
-            self._stopped = str(error)
-        return self._stopped
+        work = asyncio.ensure_future(self._work())
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                if not work.cancelled():
+                    self._halt.interrupt()
+        work.result()
+        return self._halt.why
 
     def results(self) -> Iterator[Result]:
         """A result for each change; those that were not begun are skipped."""
-        why = f"not begun: {self._stopped.splitlines()[0]}" if self._stopped else "not begun"
+        why = f"not begun: {self._halt.why.splitlines()[0]}" if self._halt.why else "not begun"
         for number, change in enumerate(self._changes):
-            yield self._results.get(number) or result_of(number, change, "skipped", why)
+            result = self._results.get(number)
+            if result is None and number in self._sender.on_wire:
+                result = result_of(number, change, "unknown", "cut-off", _CUT)
+            yield result or result_of(number, change, "skipped", "not-begun", why)
 
-    async def _wind_down(self, work: asyncio.Future[None]) -> None:
-        """Wait for the changes under way; cancelled once more, end them as they are."""
+    async def _work(self) -> None:
         try:
-            await work
-        except asyncio.CancelledError:
-            pass
+            await self._phases()
+            await self._recorder.flush()
+        except HaltedError:
+            await self._flushed()
         except PetsyncError as error:
-            self._stopped = str(error)
+            self._halt.stop(str(error))
+            await self._flushed()
+        except Exception as error:  # noqa: BLE001 - a surprise must not lose the report
+            self._halt.stop(f"unexpected: {error!r}")
+            await self._flushed()
+
+    async def _flushed(self) -> None:
+        """What a stopped run knows is written too, as far as that is possible."""
+        try:
+            await self._recorder.flush()
+        except PetsyncError as error:
+            self._halt.stop(str(error))
 
     async def _phases(self) -> None:
-        unassigned = any(c.kind == "add" and c.pet_id is None for c in self._changes)
-        if unassigned:
-            self._before = remember(await self._sender.target.all(), self._changes)
-        await self._phase(lambda change: change.kind == "add" and change.pet_id is not None)
-        await self._phase(lambda change: change.kind == "add" and change.pet_id is None)
+        if any(map(is_unassigned, self._changes)):
+            await self._remember()
+        await self._halt.soon(self._sender.present.read_all())
+        await self._phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
+        await self._phase(is_unassigned)
         await self._phase(lambda change: change.kind == "update")
-        if unassigned and any(r.outcome == "unknown" for r in self._results.values()):
-            now = await self._sender.target.all()
-            for result in settle(list(self._results.values()), self._changes, self._before, now):
-                await self._record(result)
+        await self._settle()
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
         else:
             await self._phase(lambda change: change.kind == "delete")
 
     async def _phase(self, belongs: Callable[[Change], bool]) -> None:
-        changes = ((n, c) for n, c in enumerate(self._changes) if belongs(c))
+        left = (
+            (number, change)
+            for number, change in enumerate(self._changes)
+            if number not in self._results and belongs(change)
+        )
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.concurrency):
-                group.create_task(self._worker(changes))
+            for _ in range(self._options.at_a_time):
+                self._halt.watch(group.create_task(self._worker(left)))
+        self._halt.check()
 
-    async def _worker(self, changes: Iterator[tuple[int, Change]]) -> None:
-        for number, change in changes:
-            if self._stopped:
+    async def _worker(self, left: Iterable[tuple[int, Change]]) -> None:
+        for number, change in left:
+            if self._halt.why:
                 return
-            try:
-                result = await self._outcome(number, change)
-                await self._record(result)
-                self._tell(result)
-            except PetsyncError as error:
-                is_open = isinstance(error, ApiError) and error.may_have_happened
-                self._stop(number, change, str(error), "unknown" if is_open else "failed")
-            except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
-                self._stop(number, change, f"unexpected: {error!r}", "unknown")
+            self._halt.at(number)
+            await self._one(number, change)
 
-    async def _outcome(self, number: int, change: Change) -> Result:
-        if self._before.came_since_the_plan(change):
-            why = "a pet that says just this has come since the plan; plan again to see"
-            return result_of(number, change, "conflict", why)
-        return await self._sender.send(number, change)
+    async def _one(self, number: int, change: Change) -> None:
+        if is_unassigned(change):
+            self._sent_at[number] = time.time()
+        try:
+            self._record(await self._sender.send(number, change))
+        except PetsyncError as error:
+            self._stop(number, change, error)
+        except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
+            self._halt.stop(f"unexpected: {error!r}")
+            result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
+            self._results.setdefault(number, result)
 
-    def _stop(self, number: int, change: Change, why: str, outcome: Outcome) -> None:
-        """End the run after the changes under way; this one keeps the result that it has."""
-        self._stopped = self._stopped or why
-        message = why.splitlines()[0]
-        self._results.setdefault(number, result_of(number, change, outcome, message))
+    def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
+        """End the run after the changes under way; this one has the result that it can have."""
+        self._halt.stop(str(error))
+        if isinstance(error, ApiError) and error.may_have_happened:
+            return
+        self._sender.on_wire.discard(number)
+        if isinstance(error, AuthError):
+            with suppress(PetsyncError):
+                self._record(result_of(number, change, "failed", cause_of(error), error.message))
 
-    async def _record(self, result: Result) -> None:
-        if self._results.get(result.number) != result:
-            self._results[result.number] = result
-            await self._sender.journal.write(Done(result=result))
+    def _record(self, result: Result) -> None:
+        before = self._results.get(result.number)
+        if before == result:
+            return
+        self._results[result.number] = result
+        self._counts[result.outcome] += 1
+        if before is not None:
+            self._counts[before.outcome] -= 1
+        self._recorder.done(result, after=_landed(self._changes[result.number], result))
+        self._tell(result)
+        most = self._options.max_failures
+        if most is not None and (failures := self._failures()) > most:
+            self._halt.stop(f"{failures} changes failed, and --max-failures is {most}")
 
     def _tell(self, result: Result) -> None:
-        self._told += 1
-        if self._on_progress is not None:
-            self._on_progress(Progress(self._told, len(self._changes), result))
+        if self._on_progress is None:
+            return
+        problems = self._failures() + self._counts["conflict"]
+        done, total = len(self._results), len(self._changes)
+        self._on_progress(Progress(done, total, result, problems, self._target.traffic))
 
     def _failures(self) -> int:
-        return sum(result.outcome in ("failed", "unknown") for result in self._results.values())
+        return self._counts["failed"] + self._counts["unknown"]
 
     def _hold_deletes(self) -> None:
         why = f"held back, as {self._failures()} earlier changes failed"
         for number, change in enumerate(self._changes):
-            if change.kind == "delete":
-                self._results[number] = result_of(number, change, "skipped", why)
+            if change.kind == "delete" and number not in self._results:
+                self._record(result_of(number, change, "skipped", "held-back", why))
+
+    # Adds without an id ------------------------------------------------------------------------
+
+    async def _remember(self) -> None:
+        """Write down which pets there are before any without an id is added."""
+        if self._recorder.known() is not None:
+            return
+        pets = await self._all()
+        for number in came_since(self._changes, pets):
+            change = self._changes[number]
+            self._record(result_of(number, change, "conflict", "came-meanwhile", _CAME))
+        ids = [pet.id for pet in pets if pet.id is not None]
+        await self._halt.soon(self._recorder.keep_known(ids))
+
+    async def _settle(self) -> None:
+        """Find out what became of the adds without an id that got no answer. Those that are proved
+        not to be there are sent again.
+        """
+        rounds = _ROUNDS
+        while unknown := self._unsettled():
+            for number, pet_id in await self._found(unknown):
+                self._record(confirmed(self._results[number], pet_id))
+            if not (unknown := self._unsettled()):
+                return
+            if (wait := self._wait(unknown)) > 0:
+                await self._halt.soon(asyncio.sleep(wait))
+                continue
+            rounds -= 1
+            for number in unknown:
+                if rounds:
+                    self._forget(number)
+                else:
+                    self._record(absent(self._results[number]))
+            await self._phase(is_unassigned)
+
+    def _forget(self, number: int) -> None:
+        """The change is to be sent again."""
+        self._counts[self._results.pop(number).outcome] -= 1
+
+    def _unsettled(self) -> list[int]:
+        return [
+            number
+            for number, result in self._results.items()
+            if result.outcome == "unknown" and is_unassigned(self._changes[number])
+        ]
+
+    async def _found(self, unknown: list[int]) -> Iterable[tuple[int, int]]:
+        known = frozenset(self._recorder.known() or ())
+        now = await self._all()
+        return settle(unknown, self._changes, self._results, known, now).items()
+
+    def _wait(self, unknown: list[int]) -> float:
+        """Seconds until a request that got no answer is no longer expected to come through."""
+        newest = max(self._sent_at.get(number, 0.0) for number in unknown)
+        return min(newest + self._options.settle - time.time(), self._options.settle)
+
+    async def _all(self) -> list[Pet]:
+        return await self._halt.soon(self._target.all(statuses_of(self._changes)))
+
+    def _unknown_adds(self, earlier: Earlier) -> None:
+        """What an earlier sitting began and did not see end, is unknown until it is settled."""
+        for number in earlier.sent_at:
+            change = self._changes[number]
+            self._results[number] = result_of(number, change, "unknown", "cut-off", _CUT)
+            self._counts["unknown"] += 1
 
 
-def _without_request(plan: Plan) -> Iterator[Result]:
-    """Results for the rows that were no change: conflicts, and rows that errors block."""
-    number = len(plan.changes)
-    for conflict in plan.open_conflicts:
-        yield Result(
-            number=number,
-            kind="none",
-            row=conflict.row,
-            source=conflict.source,
-            pet_id=conflict.pet_id,
-            outcome="conflict",
-            message=f"{conflict.subject} {conflict.problem}. {conflict.suggestion}",
-        )
-        number += 1
-    for blocked in plan.blocked:
-        yield Result(
-            number=number,
-            kind="none",
-            row=blocked.row,
-            source=blocked.source,
-            pet_id=blocked.pet_id,
-            outcome="failed",
-            message=blocked.problem,
-        )
-        number += 1
+def _landed(change: Change, result: Result) -> Pet | None:
+    """The pet that the service gave an id of its own, with that id."""
+    if result.assigned_id is None or change.after is None:
+        return None
+    return msgspec.structs.replace(change.after, id=result.assigned_id)

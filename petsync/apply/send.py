@@ -2,77 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Container
+from dataclasses import dataclass, field
 
-from petsync.apply.journal import Intent, Journal
+from petsync.apply.present import Present, UnsentError, mismatch
+from petsync.apply.recorder import Recorder
 from petsync.apply.target import Again, Target
-from petsync.diff.change import Add, Change, Delete, Update
-from petsync.diff.fields import differing, same, with_fields
-from petsync.diff.report import Outcome, Result
+from petsync.diff.change import Add, Change
+from petsync.diff.report import Cause, Outcome, Result
 from petsync.errors import (
     ApiError,
     AuthError,
     DuplicateError,
+    InvalidInputError,
     NotFoundError,
+    RateLimitedError,
+    ResponseError,
+    ServiceError,
+    TransportError,
+    UnavailableError,
 )
 from petsync.model import Pet
-from petsync.table.columns import COLUMNS
 
-__all__ = ["Sender", "result_of"]
+__all__ = ["Sender", "cause_of", "result_of"]
 
 _FORM_FIELDS = frozenset({"name", "status"})
-
-
-class _Unsent(Exception):  # noqa: N818
-    """The change is not sent; says what becomes of it instead."""
-
-    def __init__(self, outcome: Outcome, message: str) -> None:
-        super().__init__(message)
-        self.outcome, self.message = outcome, message
+_CONFIRMED = "confirmed by reading it back"
+_TRIES = 3
+"""So often an add whose pet is proved absent is sent: the client repeats no add by itself."""
+_WAIT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Carries out single changes. AuthError and what the journal raises stop the run."""
+    """Carries out single changes. AuthError, UnavailableError and what the recorder raises stop the
+    run. `on_wire` are the changes whose request may be on its way just now; `begun` those that an
+    earlier sitting began: what they find done already, they have done.
+    """
 
     target: Target
-    journal: Journal
+    recorder: Recorder
+    present: Present
     verify: bool = False
+    begun: Container[int] = ()
+    on_wire: set[int] = field(default_factory=set)
 
     async def send(self, number: int, change: Change) -> Result:
-        """What became of the change; never sends anything that the pet's present state forbids."""
+        """What became of the change; never sends anything that the pet's present state forbids.
+        Cancelled while its request may be on its way, its number stays in `on_wire`.
+        """
         try:
-            wanted, now = await self._prepare(change)
-        except _Unsent as reason:
-            return result_of(number, change, reason.outcome, reason.message)
-        except AuthError:
+            wanted, now = await self.present.prepare(change)
+        except UnsentError as reason:
+            return self._unsent(number, change, reason)
+        except (AuthError, UnavailableError):
             raise
         except ApiError as error:
-            return result_of(number, change, "failed", error.message)
-        await self.journal.write(Intent(number=number, before=now))
-        try:
-            answer = await self._request(change, wanted, self._again(change, wanted, now))
-        except _Unsent as reason:
-            return result_of(number, change, reason.outcome, reason.message)
-        except AuthError:
-            raise
-        except ApiError as error:
-            return await self._after_error(number, change, wanted, error)
-        return await self._after_answer(number, change, wanted, answer)
+            return result_of(number, change, "failed", cause_of(error), error.message)
+        await self.recorder.intend(number, change, before=now, after=wanted)
+        self.on_wire.add(number)
+        result = await self._result(number, change, wanted, now)
+        self.on_wire.discard(number)
+        return result
 
-    async def _prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
-        """The pet as it shall be and as it is; raises _Unsent where nothing is to be sent."""
-        if change.pet_id is None:
-            return change.after, None
-        now = await self.target.get(change.pet_id)
-        if isinstance(change, Add):
-            return _addable(change, now), None
-        if isinstance(change, Update):
-            return _updated(change, now), now
-        _check_deletable(change, now)
-        return None, now
+    def _unsent(self, number: int, change: Change, reason: UnsentError) -> Result:
+        if reason.cause.startswith("already-") and number in self.begun:
+            return result_of(number, change, "applied", "confirmed", _CONFIRMED)
+        return result_of(number, change, reason.outcome, reason.cause, reason.message)
 
-    async def _request(self, change: Change, wanted: Pet | None, again: Again | None) -> Pet | None:
+    async def _result(
+        self, number: int, change: Change, wanted: Pet | None, now: Pet | None
+    ) -> Result:
+        again = self._again(number, change, wanted, now)
+        left = _TRIES if isinstance(change, Add) and change.pet_id is not None else 1
+        while True:
+            left -= 1
+            try:
+                answer = await self._request(change, wanted, again)
+                return await self._after_answer(number, change, wanted, answer)
+            except UnsentError as reason:
+                return result_of(number, change, reason.outcome, reason.cause, reason.message)
+            except (AuthError, UnavailableError):
+                raise
+            except ApiError as error:
+                result = await self._after_error(number, change, wanted, now, error)
+                is_lost = result.outcome == "failed" and error.may_have_happened
+                if not (is_lost and left):
+                    return result
+                self.recorder.repeats(number, error.message)
+            await asyncio.sleep(_WAIT * (_TRIES - left))
+
+    async def _request(self, change: Change, wanted: Pet | None, again: Again) -> Pet | None:
         if wanted is None:
             assert change.pet_id is not None
             await self.target.delete(change.pet_id, again=again)
@@ -85,20 +106,21 @@ class Sender:
             return None
         return await self.target.replace(wanted, again=again)
 
-    def _again(self, change: Change, wanted: Pet | None, before: Pet | None) -> Again | None:
+    def _again(self, number: int, change: Change, wanted: Pet | None, before: Pet | None) -> Again:
         """The look at the pet before a request is repeated: meanwhile the first attempt may have
         come through, and others may have changed the pet.
         """
         pet_id = change.pet_id
-        if pet_id is None:
-            return None
 
-        async def look() -> None:
-            now = await self.target.get(pet_id)
-            if _state(now, wanted) is None:
-                raise _Unsent("applied", "confirmed by reading it back")
-            if _state(now, before) is not None:
-                raise _Unsent("conflict", "changed in the store between two attempts")
+        async def look(error: ApiError) -> None:
+            if pet_id is not None:
+                now = await self.target.get(pet_id)
+                if mismatch(now, wanted) is None:
+                    raise UnsentError("applied", "confirmed", _CONFIRMED)
+                if mismatch(now, before) is not None:
+                    why = "changed in the store between two attempts"
+                    raise UnsentError("conflict", "changed-since", why)
+            self.recorder.repeats(number, error.message)
 
         return look
 
@@ -110,53 +132,72 @@ class Sender:
             assigned = None
         elif change.pet_id is not None and assigned is not None:
             why = f"the service gave it the id {assigned} in place of {change.pet_id}"
-            return result_of(number, change, "applied", why, assigned)
+            return result_of(number, change, "applied", "another-id", why, assigned)
         if self.verify:
             pet_id = change.pet_id if change.pet_id is not None else assigned
             if (wrong := await self._wrong(pet_id, wanted)) is not None:
-                return result_of(number, change, "failed", wrong, assigned)
-        return result_of(number, change, "applied", "", assigned)
+                return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
+        return result_of(number, change, "applied", "", "", assigned)
 
     async def _wrong(self, pet_id: int | None, wanted: Pet | None) -> str | None:
         if pet_id is None:
             return "the service did not say which id it gave"
         try:
-            state = _state(await self.target.get(pet_id), wanted)
+            wrong = mismatch(await self.target.get(pet_id), wanted)
         except ApiError as error:
             return f"sent, but reading it back failed: {error.message}"
-        return None if state is None else f"sent, but read back it {state}"
+        return None if wrong is None else f"sent, but read back it {wrong}"
 
     async def _after_error(
-        self, number: int, change: Change, wanted: Pet | None, error: ApiError
+        self,
+        number: int,
+        change: Change,
+        wanted: Pet | None,
+        before: Pet | None,
+        error: ApiError,
     ) -> Result:
+        cause = cause_of(error)
         if error.may_have_happened and change.pet_id is not None:
-            return await self._settle(number, change, change.pet_id, wanted, error)
+            settled = await self._settled(change.pet_id, wanted, before, error)
+            return result_of(number, change, *settled)
         if error.may_have_happened:
-            return result_of(number, change, "unknown", error.message)
+            return result_of(number, change, "unknown", cause, error.message)
         if isinstance(error, DuplicateError):
-            return result_of(number, change, "conflict", "a pet with this id came in between")
+            why = "a pet with this id came in between"
+            return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError):
-            gone: Outcome = "skipped" if wanted is None else "conflict"
-            return result_of(number, change, gone, "the pet is gone")
-        return result_of(number, change, "failed", error.message)
+            gone: tuple[Outcome, Cause] = ("conflict", "gone")
+            if wanted is None:
+                gone = ("skipped", "already-gone")
+            return result_of(number, change, *gone, "the pet is gone")
+        return result_of(number, change, "failed", cause, error.message)
 
-    async def _settle(
-        self, number: int, change: Change, pet_id: int, wanted: Pet | None, error: ApiError
-    ) -> Result:
+    async def _settled(
+        self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
+    ) -> tuple[Outcome, Cause, str]:
         """No answer came for a pet whose id is known: the store itself says what happened."""
+        cause = cause_of(error)
         try:
             now = await self.target.get(pet_id)
+        except (AuthError, UnavailableError) as stopping:
+            stopping.may_have_happened = True
+            raise
         except ApiError:
-            return result_of(number, change, "unknown", error.message)
-        if _state(now, wanted) is None:
-            return result_of(number, change, "applied", "confirmed by reading it back")
-        if _state(now, change.before) is None:
-            return result_of(number, change, "failed", error.message)
-        return result_of(number, change, "unknown", f"{error.message}; the pet is otherwise now")
+            return "unknown", cause, error.message
+        if mismatch(now, wanted) is None:
+            return "applied", "confirmed", _CONFIRMED
+        if mismatch(now, before) is None:
+            return "failed", cause, error.message
+        return "unknown", cause, f"{error.message}; the pet is otherwise now"
 
 
 def result_of(
-    number: int, change: Change, outcome: Outcome, message: str, assigned_id: int | None = None
+    number: int,
+    change: Change,
+    outcome: Outcome,
+    cause: Cause,
+    message: str,
+    assigned_id: int | None = None,
 ) -> Result:
     """The result of a change."""
     return Result(
@@ -169,39 +210,22 @@ def result_of(
         message=message,
         assigned_id=assigned_id,
         fields=change.fields,
+        cause=cause,
     )
 
 
-def _addable(change: Add, now: Pet | None) -> Pet:
-    if now is None:
-        return change.after
-    if differing(now, change.after):
-        raise _Unsent("conflict", "the store has another pet with this id now")
-    raise _Unsent("skipped", "the pet is there already, just so")
+def cause_of(error: ApiError) -> Cause:
+    """The stable code of what went wrong with a request."""
+    return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "unexpected")
 
 
-def _updated(change: Update, now: Pet | None) -> Pet:
-    """The present pet with the planned fields; others' changes to other fields stay."""
-    if now is None:
-        raise _Unsent("conflict", "the pet is gone")
-    moved = [field for field in change.fields if not same(now, change.before, field)]
-    if moved and all(same(now, change.after, field) for field in change.fields):
-        raise _Unsent("skipped", "the pet is so already")
-    if moved:
-        raise _Unsent("conflict", f"changed in the store since the plan: {', '.join(moved)}")
-    return with_fields(now, change.after, change.fields)
-
-
-def _check_deletable(change: Delete, now: Pet | None) -> None:
-    if now is None:
-        raise _Unsent("skipped", "the pet is gone already")
-    if moved := differing(now, change.before):
-        raise _Unsent("conflict", f"changed in the store since the plan: {', '.join(moved)}")
-
-
-def _state(now: Pet | None, wanted: Pet | None) -> str | None:
-    """How the store's pet is not what was wanted; None where it is."""
-    if now is None or wanted is None:
-        return None if now is wanted else ("is gone" if now is None else "is still there")
-    wrong = [column for column in COLUMNS if column != "id" and not same(now, wanted, column)]
-    return f"differs in {', '.join(wrong)}" if wrong else None
+_CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
+    (AuthError, "no-permission"),
+    (RateLimitedError, "too-many"),
+    (ServiceError, "service-error"),
+    (ResponseError, "bad-answer"),
+    (InvalidInputError, "refused"),
+    (TransportError, "no-answer"),
+    (UnavailableError, "no-answer"),
+    (ApiError, "refused"),
+)

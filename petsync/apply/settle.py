@@ -1,12 +1,11 @@
-"""Adds that got no answer, resolved by comparing the store before and after, never by sending
-them again.
+"""Adds that got no answer, resolved by comparing the store before and after: never sent again
+before it is proved that their pets are not there.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -15,67 +14,74 @@ from petsync.diff.fields import content
 from petsync.diff.report import Result
 from petsync.model import Pet
 
-__all__ = ["Before", "remember", "settle"]
+__all__ = ["absent", "came_since", "confirmed", "is_unassigned", "settle", "statuses_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
-    """The store before a run: its ids, and how many pets say the same as each of its adds."""
-
-    ids: frozenset[int]
-    alike: Mapping[Hashable, int]
-
-    def came_since_the_plan(self, change: Change) -> bool:
-        """Whether a pet that says just what an add says has come since the plan was made: it may
-        be that add's own pet, from a run that this one knows nothing of.
-        """
-        if not isinstance(change, Add) or change.pet_id is not None:
-            return False
-        return self.alike.get(content(change.after), 0) > change.alike
+def is_unassigned(change: Change) -> bool:
+    """Whether the change adds a pet whose id the service is to choose."""
+    return isinstance(change, Add) and change.pet_id is None
 
 
-def remember(pets: Collection[Pet], changes: Iterable[Change]) -> Before:
-    """What has to be known before adds without an id are sent."""
-    wanted = {content(c.after) for c in changes if isinstance(c, Add) and c.pet_id is None}
-    said = (content(pet) for pet in pets)
-    return Before(
-        frozenset(pet.id for pet in pets if pet.id is not None),
-        Counter(each for each in said if each in wanted),
-    )
+def statuses_of(changes: Iterable[Change]) -> list[str]:
+    """The statuses that pets without an id are to have: in their lists they must be looked for."""
+    wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
+    return list(dict.fromkeys(status for status in wanted if status))
+
+
+def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> list[int]:
+    """The adds, by their numbers, of which a pet that says just the same has come since the plan
+    was made: it may be that add's own pet, from a run that this one knows nothing of.
+    """
+    wanted = {
+        number: content(change.after)
+        for number, change in enumerate(changes)
+        if isinstance(change, Add) and is_unassigned(change)
+    }
+    said = Counter(content(pet) for pet in pets) if wanted else Counter[Hashable]()
+    return [n for n, what in wanted.items() if said[what] > getattr(changes[n], "alike", 0)]
 
 
 def settle(
-    results: Sequence[Result], changes: Sequence[Change], before: Before, now: Iterable[Pet]
-) -> list[Result]:
-    """The results with every unknown add that the store can tell of resolved.
+    unknown: Iterable[int],
+    changes: Sequence[Change],
+    results: Mapping[int, Result],
+    known: Collection[int],
+    now: Iterable[Pet],
+) -> dict[int, int]:
+    """The ids of the pets of those unknown adds that happened, by their numbers.
 
     A pet that is new, is what an unknown add wanted, and is no other add's, is that add's pet.
-    Where there is none the add did not happen.
     """
-    assigned = {result.assigned_id for result in results if result.assigned_id is not None}
-    arrivals = _arrivals(now, before.ids | assigned)
-    return [_settled(result, changes, arrivals) for result in results]
+    theirs = {result.assigned_id for result in results.values()}
+    theirs.update(change.pet_id for change in changes if isinstance(change, Add))
+    arrivals = _arrivals(now, theirs.union(known))
+    found: dict[int, int] = {}
+    for number in unknown:
+        change = changes[number]
+        ids = arrivals[content(change.after)] if change.after is not None else []
+        if ids:
+            found[number] = ids.pop(0)
+    return found
 
 
-def _settled(
-    result: Result, changes: Sequence[Change], arrivals: dict[Hashable, list[int]]
-) -> Result:
-    change = changes[result.number]
-    if result.outcome != "unknown" or not isinstance(change, Add) or change.pet_id is not None:
-        return result
-    ids = arrivals[content(change.after)]
-    if not ids:
-        message = f"{result.message}; the store does not have it, so nothing was added"
-        return msgspec.structs.replace(result, outcome="failed", message=message)
+def confirmed(result: Result, pet_id: int) -> Result:
+    """The result of an unknown add whose pet was found."""
     return msgspec.structs.replace(
         result,
         outcome="applied",
+        cause="confirmed",
         message="confirmed by comparing the store before and after",
-        assigned_id=ids.pop(0),
+        assigned_id=pet_id,
     )
 
 
-def _arrivals(now: Iterable[Pet], known: Collection[int]) -> dict[Hashable, list[int]]:
+def absent(result: Result) -> Result:
+    """The result of an unknown add of which the store has no pet."""
+    message = f"{result.message}; the store does not have it, so nothing was added"
+    return msgspec.structs.replace(result, outcome="failed", message=message)
+
+
+def _arrivals(now: Iterable[Pet], known: Collection[int | None]) -> dict[Hashable, list[int]]:
     arrivals: dict[Hashable, list[int]] = defaultdict(list)
     for pet in now:
         if pet.id is not None and pet.id not in known:

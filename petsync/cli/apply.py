@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.outcome import default_results, save_report, save_results
+from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
 from petsync.errors import InterruptedRunError, PetsyncError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from petsync.store import Store
     from petsync.table.sheet import Sheet
 
-__all__ = ["carry_out", "command"]
+__all__ = ["carry_out", "check_outputs", "command", "conclude", "is_agreed", "watched"]
 
 _EXAMPLES = """
 petsync apply plan.json
@@ -35,31 +36,9 @@ petsync apply plan.json --yes --rate 20 --report report.html
 """
 
 
-class _Rate(click.ParamType[float]):
-    name = "N"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Requests a second, from `20` or `20/s`."""
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
-        if match is None or not float(match[1]):
-            self.fail(f"{value!r} is no number of requests a second, such as 20.", param, ctx)
-        return float(match[1])
-
-
 @as_command("apply", examples=_EXAMPLES)
 @click.argument("source", metavar="PLAN.json|SHEET", type=click.Path(path_type=Path))
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1, 64),
-    default=16,
-    metavar="N",
-    help="Changes at a time.  [16]",
-)
-@click.option("--rate", type=_Rate(), metavar="N", help="The most requests a second.")
-@click.option("--verify", is_flag=True, help="Read every changed pet back.")
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -78,34 +57,34 @@ class _Rate(click.ParamType[float]):
     metavar="FILE",
     help="The report as an HTML page.",
 )
+@run_options
 @plan_options
 @click.pass_obj
 def command(
     context: Context,
     source: Path,
     yes: bool,
-    concurrency: int,
-    rate: float | None,
-    verify: bool,
     results: Path | None,
     write_back: bool,
     page: Path | None,
     asked: Asked,
+    pacing: dict[str, Any],
 ) -> int:
     """Bring the store to what a plan, or a sheet, says.
 
     Shows the plan and asks. Without --yes and without a terminal nothing is sent (exit code 2 if
     changes are pending). Each pet is read again just before it is changed: what someone else
-    changed since the plan is left alone and listed. Ctrl-C stops between two changes; applying
-    the result workbook, which has the new ids, does the rest. A plan can be applied once.
+    changed since the plan is left alone and listed. Ctrl-C stops the run, and `petsync resume`
+    does the rest; `petsync undo` takes it back. A plan can be applied once.
 
     Exits with 0, 3 if rows failed or errors block them, 4 if the plan is over a limit, 5 for
-    conflicts or a plan that was applied before, 7 if it was interrupted.
+    conflicts or a plan that was applied before, 6 if another run is at work on this store, 7 if
+    it was stopped.
     """
     is_plan = source.suffix.lower() == ".json"
     if is_plan and asked:
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
-    _check_outputs(source, results, page)
+    check_outputs(source, results, page)
     try:
         with context.connect() as store:
             text = "Reading the plan" if is_plan else "Comparing the sheet"
@@ -115,17 +94,28 @@ def command(
             _check_fit(plan, sheet, results, page)
             if write_back:
                 _check_write_back(sheet)
-            if not _is_agreed(context, plan, yes):
+            if not is_agreed(context, plan, yes):
                 return PENDING
-            report, error = carry_out(
-                context, store, plan, concurrency=concurrency, rate=rate, verify=verify
-            )
+            report, error = carry_out(context, store, plan, **pacing)
     except (KeyboardInterrupt, click.Abort):
         raise InterruptedRunError(
             "interrupted",
-            hint="If the run had begun, its journal tells how far it came. Plan again from the "
-            "sheet to see what is left.",
+            hint="`petsync runs` tells whether the run had begun; if so, `petsync resume` goes on.",
         ) from None
+    return conclude(context, report, error, sheet, results, page, write_back=write_back)
+
+
+def conclude(
+    context: Context,
+    report: Report,
+    error: InterruptedRunError | None,
+    sheet: Sheet | None,
+    results: Path | None,
+    page: Path | None,
+    *,
+    write_back: bool = False,
+) -> int:
+    """Leave the files that were asked for, tell what became of the run, and give its exit code."""
     # Whoever reads what is printed may have gone away: the files come first.
     said, left = _leave(report, sheet, results, page, write_back=write_back)
     _print(context, report)
@@ -140,19 +130,26 @@ def command(
 def carry_out(
     context: Context, store: Store, plan: Plan, **options: Any
 ) -> tuple[Report, InterruptedRunError | None]:
-    """The report, with progress on the way, and the interruption if the run was stopped."""
+    """The report of a plan's run, with progress on the way, and the interruption if there was one."""
+    return watched(context, len(plan.changes), partial(store.apply, plan, **options))
+
+
+def watched(
+    context: Context, total: int, run: Callable[..., Report], *, text: str = "Applying"
+) -> tuple[Report, InterruptedRunError | None]:
+    """The report of a run that tells its progress to `on_progress`, and its interruption."""
     from petsync.diff.report import Report
 
-    with progress.shown(context.err, len(plan.changes)) as step:
+    with progress.shown(context.err, total, text) as step:
         try:
-            return store.apply(plan, on_progress=step, **options), None
+            return run(on_progress=step), None
         except InterruptedRunError as error:
             if not isinstance(error.report, Report):
                 raise
             return error.report, error
 
 
-def _is_agreed(context: Context, plan: Plan, yes: bool) -> bool:
+def is_agreed(context: Context, plan: Plan, yes: bool) -> bool:
     """Whether the plan may be sent: nobody needs to agree to nothing. Raises GuardError."""
     from petsync.render.terminal import show_plan
 
@@ -213,7 +210,7 @@ def _leave(
         file = results
         told = f"What became of each row is in {file}."
         code |= _write(said, told, lambda: save_results(report, sheet, file))
-    elif sheet is None:
+    elif sheet is None and not report.plan.undoes:
         said.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
     if page is not None:
         code |= _write(said, f"The report is in {page}.", lambda: save_report(report, page))
@@ -255,11 +252,12 @@ def _write(said: Said, told: str, save: Callable[[], None]) -> int:
     return 0
 
 
-def _check_outputs(source: Path, results: Path | None, page: Path | None) -> None:
+def check_outputs(source: Path | None, results: Path | None, page: Path | None) -> None:
     """Raise UsageError, before anything is asked, where a file could not be left behind."""
     for path in (results, page):
         if path is not None:
-            keep_apart(path, source)
+            if source is not None:
+                keep_apart(path, source)
             must_be_writable(path)
     if results is not None and page is not None and results.resolve() == page.resolve():
         raise click.UsageError(f"--results and --report are the same file, {page}.")

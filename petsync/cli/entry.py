@@ -18,6 +18,7 @@ from petsync.cli import (
     failure,
     plan,
     rehearse,
+    resume,
     serve,
     streams,
 )
@@ -69,6 +70,7 @@ for _command in (
     plan.command,
     rehearse.command,
     apply.command,
+    resume.command,
     doctor.command,
     serve.command,
 ):

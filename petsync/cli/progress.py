@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
-    from petsync.apply.engine import Progress
     from petsync.client.lookup import Lookups
+    from petsync.diff.progress import Progress
 
 __all__ = ["looked_up", "shown"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isfinite
 from typing import Literal
 
 from petsync.diff.guard import Guard
@@ -15,7 +14,6 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Sheet
 
 __all__ = [
-    "checked_pace",
     "checked_plan",
     "checked_snapshot",
     "guard_of",
@@ -24,8 +22,6 @@ __all__ = [
     "pet_ids",
     "winner",
 ]
-
-_MOST = 64
 
 
 def match_columns(match_on: str | Iterable[Column]) -> tuple[Column, ...]:
@@ -98,19 +94,6 @@ def checked_plan(plan: object) -> Plan:
     return plan
 
 
-def checked_pace(concurrency: object, rate: object) -> None:
-    """Raise SettingsError unless there are 1 to 64 changes at a time, at a rate above 0."""
-    if type(concurrency) is not int or not 1 <= concurrency <= _MOST:
-        raise SettingsError(f"concurrency is {concurrency!r}; it must be 1 to {_MOST}")
-    if rate is not None and not _is_positive(rate):
-        raise SettingsError(f"rate is {rate!r}; it must be a number of requests a second above 0")
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
-
-def _is_positive(number: object) -> bool:
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        return False
-    return isfinite(number) and number > 0

@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from petsync.apply.engine import Progress
+from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import load_plan
 from petsync.diff import arguments
 from petsync.diff.plan import Plan
+from petsync.diff.progress import Progress
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.surprises import surprises
@@ -73,7 +74,7 @@ def rehearse(
     option that cannot be, ApiError where the store cannot be read, and InterruptedRunError or
     KeyboardInterrupt where the rehearsal was stopped.
     """
-    arguments.checked_pace(concurrency, None)
+    ApplyOptions(concurrency=concurrency)
     broken = specification(faults, seed)
     path = None if keep is None else must_be_new(Path(keep))
     if isinstance(plan, str | Path) and Path(plan).suffix.lower() == ".json":

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
-from petsync.apply.engine import Progress
 from petsync.diff.guard import Guard, Limit, Verdict
 from petsync.diff.plan import Plan
+from petsync.diff.progress import Progress
 from petsync.diff.rehearsal import Broken
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot, Unanswered
@@ -22,6 +22,8 @@ from petsync.table.sheet import Sheet
 __all__ = ["applied", "planned_again", "specification"]
 
 _ANY = Limit(1e12, is_share=False)
+_SETTLE = 1.0
+"""The copy is on this machine: what it has not done after a second, it will not do."""
 _NO_LIMITS = Guard(max_delete=_ANY, max_update=_ANY, allow_empty=True)
 
 
@@ -48,7 +50,10 @@ def applied(
     box.break_with(faults or None)
     try:
         report = copy.apply(
-            _of_copy(plan, copy.url), concurrency=concurrency, on_progress=on_progress
+            _of_copy(plan, copy.url),
+            concurrency=concurrency,
+            settle=_SETTLE,
+            on_progress=on_progress,
         )
     except InterruptedRunError as error:
         report = _ended_early(error)

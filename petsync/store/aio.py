@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pandas as pd
 
 import petsync.apply.planfile
 import petsync.render  # noqa: F401 - plans, reports and sheets show themselves through it
 from petsync import sheets
-from petsync.apply import engine, journal
-from petsync.apply.engine import ApplyOptions, Progress
-from petsync.apply.watch import check_sentinels
+from petsync.apply.options import ApplyOptions
 from petsync.client import loader
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import Found, Lookups, look_up
@@ -28,12 +25,15 @@ from petsync.diff.align import absent
 from petsync.diff.compare import unproved
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
+from petsync.diff.history import Past
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.progress import Progress
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import InterruptedRunError, PlanError, SheetError
+from petsync.errors import PlanError, SettingsError, SheetError
 from petsync.settings import Settings
 from petsync.store.compared import Compared
+from petsync.store.running import Runs
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
 
@@ -49,6 +49,7 @@ class AsyncStore:
         self.api = AsyncApi(session)
         self.settings = settings
         self._session = session
+        self._runs = Runs(session, ServiceTarget(self.api), settings.state)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
         """The pets that have one of the statuses (the profile's, if none is given)."""
@@ -136,41 +137,68 @@ class AsyncStore:
         concurrency: int = 16,
         rate: float | None = None,
         verify: bool = False,
+        recheck: Literal["each", "bulk"] = "each",
+        max_failures: int | None = None,
+        settle: float = 10.0,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
-        """Carry out the plan and report on every row.
+        """Carry out the plan and report on every row. The run is journalled below the state folder,
+        before and after each request.
 
-        Raises GuardError or StalePlanError before anything is sent, and InterruptedRunError with
-        the `report` so far where the run was stopped. `rate` is in requests a second.
+        `concurrency` changes at a time at most, fewer while the service is slow or refuses; `rate`
+        is the most requests a second. Each pet is read again just before it is changed, or with
+        `recheck="bulk"` all pets once at the beginning; `verify` reads each back afterwards. With
+        more than `max_failures` failed changes the run stops. `settle` is how many seconds after
+        its request an add without an id, that got no answer and is not there, is sent again.
+
+        Raises GuardError, StalePlanError or LockedError before anything is sent, and
+        InterruptedRunError with the `report` so far where the run was stopped: `resume` goes on.
         """
+        options = ApplyOptions(
+            concurrency=concurrency,
+            rate=rate,
+            verify=verify,
+            recheck=_public(recheck),
+            max_failures=max_failures,
+            settle=settle,
+        )
         arguments.checked_plan(plan).require_ok()
-        arguments.checked_pace(concurrency, rate)
         self.check(plan)
-        target = ServiceTarget(self.api)
-        await check_sentinels(plan, target)
-        run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        started = _now()
-        record = journal.begin(self.settings.state, run_id, started, plan)
-        if rate is not None:
-            # Few at a time, so that a pet is sent soon after it was read again.
-            concurrency = min(concurrency, max(1, int(rate / 4)))
-        self._session.pace.rate = rate
-        try:
-            report = await engine.run(
-                plan,
-                target,
-                record,
-                run_id=run_id,
-                started=started,
-                options=ApplyOptions(concurrency=concurrency, verify=verify),
-                on_progress=on_progress,
-            )
-        finally:
-            self._session.pace.rate = None
-            await record.close()
-        if report.stopped:
-            raise _stopped(report)
-        return report
+        return await self._runs.apply(plan, options, on_progress)
+
+    async def resume(
+        self,
+        run_id: str = "",
+        *,
+        concurrency: int | None = None,
+        rate: float | None = None,
+        verify: bool | None = None,
+        recheck: Literal["each", "bulk"] | None = None,
+        max_failures: int | None = None,
+        settle: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Report:
+        """Finish a run that was stopped, killed, or that left failures: what it began and did not
+        see end is found out from the store, what is left is sent, and what is done stays. The
+        report is of the whole run.
+
+        `run_id`, or the unique beginning of one, or "" for this store's newest run that has
+        anything left. Options that are not given are as they were. Raises PlanError where there is
+        no such run, LockedError while it is at work, and what `apply` raises.
+        """
+        given: dict[str, Any] = {
+            "concurrency": concurrency,
+            "rate": rate,
+            "verify": verify,
+            "recheck": None if recheck is None else _public(recheck),
+            "max_failures": max_failures,
+            "settle": settle,
+        }
+        return await self._runs.resume(run_id, given, on_progress)
+
+    def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
+        """The run that `resume` would finish, and its plan. Raises PlanError."""
+        return self._runs.to_resume(run_id)
 
     def check(self, plan: Plan) -> None:
         """Raise PlanError where the plan is for another store, StalePlanError where it was applied
@@ -181,7 +209,7 @@ class AsyncStore:
                 f"the plan is for {plan.store}, and this store is {self._session.base_url}",
                 hint="Apply it there, or make a plan for this store.",
             )
-        journal.check_unused(self.settings.state, plan)
+        self._runs.check_unused(plan)
 
     def read(
         self,
@@ -250,15 +278,11 @@ class AsyncStore:
         return tuple(given) or self._session.profile.statuses
 
 
-def _stopped(report: Report) -> InterruptedRunError:
-    done = sum(result.outcome == "applied" for result in report.results)
-    error = InterruptedRunError(
-        f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
-        hint=f"{done} of {len(report.plan.changes)} changes were applied, and none is half done. "
-        "A new plan from the result sheet, which has the new pets' ids, holds what is left.",
-    )
-    error.report = report
-    return error
+def _public(recheck: object) -> Literal["each", "bulk"]:
+    """How pets are read again. Raises SettingsError for what is not to be had here."""
+    if recheck == "each" or recheck == "bulk":
+        return recheck
+    raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")
 
 
 def _asked(

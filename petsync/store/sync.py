@@ -41,6 +41,7 @@ class Store:
     plan = blocking(AsyncStore.plan)
     why = blocking(AsyncStore.why)
     apply = blocking(AsyncStore.apply)
+    resume = blocking(AsyncStore.resume)
 
     @property
     def url(self) -> str:

@@ -18,7 +18,17 @@ from petsync import Category, Pet, Tag
 from petsync.cli import main
 from petsync.sandbox import Sandbox
 
-COMMANDS = ("demo", "export", "check", "plan", "rehearse", "apply", "doctor", "serve")
+COMMANDS = (
+    "demo",
+    "export",
+    "check",
+    "plan",
+    "rehearse",
+    "apply",
+    "resume",
+    "doctor",
+    "serve",
+)
 BIG = 2**63 - 2
 PROGRAM = [sys.executable, "-m", "petsync.cli"]
 READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}

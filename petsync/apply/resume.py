@@ -1,0 +1,85 @@
+"""What earlier sittings of a run left behind: what is done, and what was begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from petsync.apply.settle import is_unassigned
+from petsync.diff.history import Entry, Past
+from petsync.diff.plan import Plan
+from petsync.diff.report import Result
+
+__all__ = ["FRESH", "Earlier", "earlier", "has_more"]
+
+_DONE = frozenset({"already-so", "already-gone"})
+_ANSWERLESS = frozenset({"no-answer", "service-error", "bad-answer", "cut-off", "unexpected"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """`results` are final; `open` are the changes that were begun and have no final result, and
+    `sent_at` (seconds since the epoch) those of them that add a pet without an id, and of which
+    nobody knows whether they did. `seconds` is how long the run took so far.
+    """
+
+    results: Mapping[int, Result] = field(default_factory=dict)
+    open: frozenset[int] = frozenset()
+    sent_at: Mapping[int, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+FRESH = Earlier()
+"""A run's first sitting."""
+
+
+def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
+    """What a resumed run begins with. Final are applied, conflict, and skipped because the pet was
+    so already; all else is left to be done.
+    """
+    results: dict[int, Result] = {}
+    began: set[int] = set()
+    sent_at: dict[int, float] = {}
+    for entry in entries:
+        if _is_final(entry):
+            results[entry.number] = _result(entry)
+        elif entry.intended:
+            began.add(entry.number)
+            if is_unassigned(plan.changes[entry.number]) and _is_uncertain(entry):
+                moment = datetime.fromisoformat(entry.intended)
+                sent_at[entry.number] = moment.timestamp()
+    return Earlier(results=results, open=frozenset(began), sent_at=sent_at, seconds=seconds)
+
+
+def has_more(past: Past) -> bool:
+    """Whether a run can be resumed: it ended early, or some of its changes failed."""
+    trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
+    return past.state != "done" or bool(past.open or trouble)
+
+
+def _is_final(entry: Entry) -> bool:
+    if entry.outcome == "skipped":
+        return entry.cause in _DONE
+    return entry.outcome in ("applied", "conflict")
+
+
+def _is_uncertain(entry: Entry) -> bool:
+    return entry.outcome in (None, "unknown") or entry.cause in _ANSWERLESS
+
+
+def _result(entry: Entry) -> Result:
+    assert entry.kind != "upload"
+    assert entry.outcome is not None
+    return Result(
+        number=entry.number,
+        kind=entry.kind,
+        row=entry.row,
+        source=entry.source,
+        pet_id=entry.pet_id,
+        outcome=entry.outcome,
+        message=entry.message,
+        assigned_id=entry.assigned_id,
+        fields=entry.fields,
+        cause=entry.cause,
+    )

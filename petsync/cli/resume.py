@@ -1,0 +1,84 @@
+"""`petsync resume`: what a stopped run left, done."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from petsync.cli.apply import check_outputs, conclude, watched
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.pacing import run_options
+from petsync.errors import InterruptedRunError
+
+if TYPE_CHECKING:
+    from petsync.diff.plan import Plan
+    from petsync.store import Store
+    from petsync.table.sheet import Sheet
+
+__all__ = ["command"]
+
+_EXAMPLES = """
+petsync resume
+petsync resume 20261121-0930 --report report.html
+petsync resume --rate 20
+"""
+
+
+@as_command("resume", examples=_EXAMPLES)
+@click.argument("run_id", metavar="[RUN]", default="")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The sheet with what became of each row, and new ids.  [SHEET.results.xlsx]",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The report as an HTML page.",
+)
+@run_options
+@click.pass_obj
+def command(
+    context: Context, run_id: str, results: Path | None, page: Path | None, pacing: dict[str, Any]
+) -> int:
+    """Finish a run that was stopped, killed, or that left failures.
+
+    RUN is a run's id, or the beginning of one; without it, the store's newest run that has
+    anything left. First the store is asked what became of the changes whose request was on its
+    way when the run ended; then what is left is sent, as the plan said. What is done stays done,
+    and nothing is sent twice. Nobody is asked again: the plan was agreed to. The report is of the
+    whole run. Options that are not given are as they were.
+
+    Exits with 0, 3 if rows failed, 5 for conflicts, 6 if the run is still at work, 7 if it was
+    interrupted again.
+    """
+    check_outputs(None, results, page)
+    try:
+        with context.connect() as store:
+            past, plan, sheet = _plan_of(store, run_id)
+            total = len(plan.changes)
+            context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
+            report, error = watched(
+                context, total, partial(store.resume, past, **pacing), text="Resuming"
+            )
+    except (KeyboardInterrupt, click.Abort):
+        raise InterruptedRunError(
+            "interrupted", hint="`petsync resume` goes on; `petsync runs` tells how far it is."
+        ) from None
+    return conclude(context, report, error, sheet, results, page)
+
+
+def _plan_of(store: Store, run_id: str) -> tuple[str, Plan, Sheet | None]:
+    """The run's id, its plan, and the plan's sheet if it is still there as it was."""
+    from petsync.sheets.planned import sheet_of
+
+    past, plan = store.aio.to_resume(run_id)
+    statuses = store.api.aio.session.profile.statuses
+    return past.run_id, plan, None if plan.undoes else sheet_of(plan, statuses=statuses)

@@ -1,0 +1,176 @@
+"""Runs: a plan applied, or an earlier run resumed, under a journal that holds the store's lock."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from petsync.apply import engine
+from petsync.apply.engine import ApplyOptions
+from petsync.apply.journal import Journal, Sitting
+from petsync.apply.resume import FRESH, Earlier, earlier, has_more
+from petsync.apply.watch import check_sentinels
+from petsync.client.session import Session
+from petsync.client.target import ServiceTarget
+from petsync.diff.history import Past
+from petsync.diff.plan import Plan
+from petsync.diff.progress import Progress
+from petsync.diff.report import Report
+from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
+
+__all__ = ["OnProgress", "Runs"]
+
+OnProgress = Callable[[Progress], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of one store; `state` is the folder that their journal is in."""
+
+    session: Session
+    target: ServiceTarget
+    state: Path
+
+    def check_unused(self, plan: Plan) -> None:
+        """Raise StalePlanError where a run has begun with this very plan."""
+        with closing(Journal.open(self.state, create=False)) as journal:
+            used = journal.used_by(plan.fingerprint)
+        if used is not None:
+            raise StalePlanError(
+                f"this plan was applied already, in run {used}",
+                hint=f"`petsync resume {used}` finishes that run, if it was stopped. Else make a "
+                "new plan from the sheet: it holds what is still to be done.",
+            )
+
+    async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
+        """The report of a plan's first sitting. Raises as AsyncStore.apply."""
+        await check_sentinels(plan, self.target)
+        now = datetime.now(UTC)
+        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        with closing(await asyncio.to_thread(Journal.open, self.state, create=True)) as journal:
+            begin = partial(
+                journal.begin,
+                run_id,
+                kind="undo" if plan.undoes else "apply",
+                store=plan.store,
+                source=plan.source,
+                started=now.isoformat(timespec="microseconds"),
+                total=len(plan.changes),
+                plan=plan,
+                fingerprint=plan.fingerprint,
+                undoes=plan.undoes,
+                options=msgspec.to_builtins(options),
+            )
+            sitting = await asyncio.to_thread(begin)
+            started = now.isoformat(timespec="microseconds")
+            return await self._sit(plan, sitting, started, options, FRESH, on_progress)
+
+    async def resume(
+        self, run_id: str, given: Mapping[str, Any], on_progress: OnProgress
+    ) -> Report:
+        """The report of a run after one more sitting; if nothing was left, as it is. `run_id` may
+        be "" for the newest run that has anything left; options that are given (not None) hold in
+        place of what they were. Raises as AsyncStore.resume.
+        """
+        with closing(await asyncio.to_thread(Journal.open, self.state, create=False)) as journal:
+            past = self.past(journal, run_id)
+            if not has_more(past):
+                return await asyncio.to_thread(journal.report, past.run_id)
+            plan = await asyncio.to_thread(journal.plan, past.run_id)
+            await check_sentinels(plan, self.target)
+            sitting = await asyncio.to_thread(journal.resume, past.run_id)
+            # Only now, under the lock, nobody else writes to it any more.
+            before = earlier(plan, journal.entries(past.run_id), past.seconds)
+            asked = ApplyOptions.of(journal.options(past.run_id), **given)
+            return await self._sit(plan, sitting, past.started, asked, before, on_progress)
+
+    def to_resume(self, run_id: str) -> tuple[Past, Plan]:
+        """The run that `resume` would finish, and its plan."""
+        with closing(Journal.open(self.state, create=False)) as journal:
+            past = self.past(journal, run_id)
+            return past, journal.plan(past.run_id)
+
+    def past(self, journal: Journal, run_id: str) -> Past:
+        """The run that is to be resumed. Raises PlanError where there is none."""
+        store = self.session.base_url
+        if not run_id:
+            left = (p for p in journal.runs(store) if p.kind != "upload" and has_more(p))
+            past = next(left, None)
+            if past is None:
+                raise PlanError(
+                    f"no run on {store} is to be resumed",
+                    hint=f"`petsync runs` lists the runs of {journal.path}.",
+                )
+            return past
+        past = journal.find(run_id)
+        if past.kind == "upload":
+            raise PlanError(
+                f"run {past.run_id} uploaded images",
+                hint="`petsync upload` with the same folder or sheet does what is left of it.",
+            )
+        if past.store != store:
+            raise PlanError(
+                f"run {past.run_id} was on {past.store}, and this store is {store}",
+                hint=f"Resume it there: --url {past.store}",
+            )
+        return past
+
+    async def _sit(
+        self,
+        plan: Plan,
+        sitting: Sitting,
+        started: str,
+        options: ApplyOptions,
+        before: Earlier,
+        on_progress: OnProgress,
+    ) -> Report:
+        self.session.pace.rate = options.rate
+        try:
+            report = await engine.run(
+                plan,
+                self.target,
+                sitting,
+                run_id=sitting.run_id,
+                started=started,
+                options=options,
+                earlier=before,
+                on_progress=on_progress,
+            )
+            report = await _written(sitting, report)
+        finally:
+            self.session.pace.rate = None
+            with suppress(PetsyncError):
+                await sitting.close()
+        if report.stopped:
+            raise _stopped(report)
+        return report
+
+
+async def _written(sitting: Sitting, report: Report) -> Report:
+    """The report, once the journal has the run's end; stopped, where it cannot take it."""
+    try:
+        await sitting.finish(stopped=report.stopped)
+    except PetsyncError as error:
+        return msgspec.structs.replace(report, stopped=report.stopped or str(error))
+    return report
+
+
+def _stopped(report: Report) -> InterruptedRunError:
+    done = sum(result.outcome == "applied" for result in report.results)
+    error = InterruptedRunError(
+        f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
+        hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. "
+        f"`petsync resume {report.run_id}` does the rest, and finds out what became of requests "
+        "that were on their way.",
+    )
+    error.report = report
+    return error
