@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from petsync.apply.journal import rows
-from petsync.apply.journal.database import connect, create, reading, writing
-from petsync.apply.journal.lock import Lock, claim
-from petsync.apply.journal.moment import iso
+from petsync.apply.journal.database import connect, make, reading, writing
+from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.past import pasts
 from petsync.apply.journal.recount import recounted
+from petsync.apply.journal.run import Run, insert_run, known_ids, read_run, sit_down, used_by
 from petsync.apply.journal.schema import NAME
 from petsync.apply.journal.sitting import Sitting
+from petsync.apply.journal.sound import check_sound
 from petsync.apply.journal.trouble import translated
 from petsync.apply.journal.writer import Writer
 from petsync.diff.history import Entry, Past, RunKind
-from petsync.diff.plan import FORMAT, Plan
+from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PlanError, StalePlanError
 
@@ -44,10 +43,16 @@ class Journal:
         Raises PetsyncError where it cannot be opened, is damaged (then it is set aside), or is
         another program's or a newer petsync's (then it is left as it is).
         """
-        path = state / NAME
-        if create:
-            _create(path)
-        return cls(path, exists=path.exists())
+        path, old = state / NAME, has_old(state)
+        exists = path.exists()
+        if exists:
+            check_sound(path)
+        elif not (create or old):
+            return cls(path, exists=False)
+        make(path)
+        if old:
+            _take_over(path)
+        return cls(path, exists=True)
 
     def close(self) -> None:
         """Let go of the file; sittings have their own hold on it."""
@@ -69,26 +74,20 @@ class Journal:
 
     def plan(self, run_id: str) -> Plan:
         """The plan of a run. Raises PlanError where it has none that this petsync can read."""
-        with self._reading() as connection:
-            (packed,) = self._of_run(connection, run_id, "plan")
-        return _unpacked(packed, run_id)
+        return self._run(run_id).opened_plan()
 
     def payload(self, run_id: str) -> bytes:
         """What the run was begun with beside a plan, as it was given to `begin`."""
-        with self._reading() as connection:
-            (payload,) = self._of_run(connection, run_id, "payload")
-        return bytes(payload)
+        return self._run(run_id).payload
 
     def options(self, run_id: str) -> Mapping[str, Any]:
         """The options that the run was begun with."""
-        with self._reading() as connection:
-            (options,) = self._of_run(connection, run_id, "options")
-        return msgspec.json.decode(options, type=dict[str, Any])
+        return msgspec.json.decode(self._run(run_id).options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
         """What is known of each change that was begun or decided, by number."""
         with self._reading() as connection:
-            self._of_run(connection, run_id, "id")
+            read_run(connection, run_id)
             yield from rows.entries(connection, run_id)
 
     def report(self, run_id: str) -> Report:
@@ -98,7 +97,7 @@ class Journal:
     def used_by(self, fingerprint: str) -> str | None:
         """The run that was begun with the plan of that fingerprint; None if there is none."""
         with self._reading() as connection:
-            return _used_by(connection, fingerprint)
+            return used_by(connection, fingerprint)
 
     def uploaded(self, store: str) -> Mapping[tuple[int, str], Entry]:
         """Every upload to the store that was applied, by the pet's id and the image's digest."""
@@ -126,36 +125,28 @@ class Journal:
         Raises StalePlanError where a run has begun with that fingerprint, LockedError where
         another is at work on the store, and PetsyncError where the journal cannot be written.
         """
-        values = {
-            "id": run_id,
-            "kind": kind,
-            "store": store,
-            "source": source,
-            "fingerprint": fingerprint,
-            "undoes": undoes,
-            "started": started,
-            "total": total,
-            "options": msgspec.json.encode(options).decode(),
-            "plan": None if plan is None else zlib.compress(msgspec.json.encode(plan), 1),
-            "payload": payload,
-        }
+        body = None if plan is None else msgspec.json.encode(plan)
         if not self._exists:
-            _create(self.path)
+            make(self.path)
             self._exists = True
-        with translated(self.path):
-            connection = connect(self.path)
-        try:
-            with translated(self.path), writing(connection):
-                if fingerprint and (used := _used_by(connection, fingerprint)) is not None:
-                    raise stale(used)
-                lock = _sit_down(connection, store, run_id)
-                names, marks = ", ".join(values), ", ".join("?" * len(values))
-                connection.execute(
-                    f"INSERT INTO run ({names}) VALUES ({marks})", tuple(values.values())
-                )
-        except BaseException:
-            connection.close()
-            raise
+        with self._sitting_down() as connection:
+            if fingerprint and (used := used_by(connection, fingerprint)) is not None:
+                raise _stale(used)
+            lock = sit_down(connection, store, run_id)
+            insert_run(
+                connection,
+                run_id=run_id,
+                kind=kind,
+                store=store,
+                source=source,
+                fingerprint=fingerprint,
+                undoes=undoes,
+                started=started,
+                total=total,
+                options=options,
+                plan=body,
+                payload=payload,
+            )
         return Sitting(run_id, Writer(self.path, connection, lock))
 
     def resume(self, run_id: str) -> Sitting:
@@ -164,88 +155,46 @@ class Journal:
         Raises LockedError where another is at work on the store, PlanError where there is no such
         run, and PetsyncError where the journal cannot be written.
         """
-        with translated(self.path):
-            connection = connect(self.path)
-        try:
-            with translated(self.path), writing(connection):
-                (store,) = self._of_run(connection, run_id, "store")
-                lock = _sit_down(connection, store, run_id)
-                row = connection.execute("SELECT ids FROM known WHERE run = ?", (run_id,))
-                known = row.fetchone()
-        except BaseException:
-            connection.close()
-            raise
-        ids = None if known is None else frozenset(msgspec.json.decode(known[0], type=list[int]))
-        return Sitting(run_id, Writer(self.path, connection, lock), ids)
+        with self._reading() as connection:
+            store = read_run(connection, run_id).store
+        with self._sitting_down() as connection:
+            lock = sit_down(connection, store, run_id)
+            known = known_ids(connection, run_id)
+        return Sitting(run_id, Writer(self.path, connection, lock), known)
+
+    def _run(self, run_id: str) -> Run:
+        with self._reading() as connection:
+            return read_run(connection, run_id)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with reading(self.path if self._exists else None) as connection:
             yield connection
 
-    def _of_run(self, connection: sqlite3.Connection, run_id: str, column: str) -> tuple[Any, ...]:
-        row = connection.execute(f"SELECT {column} FROM run WHERE id = ?", (run_id,)).fetchone()
-        if row is None:
-            raise _not_found(run_id, [], [])
-        found: tuple[Any, ...] = row
-        return found
+    @contextmanager
+    def _sitting_down(self) -> Iterator[sqlite3.Connection]:
+        """A connection in a transaction, which stays open unless that fails."""
+        with translated(self.path):
+            connection = connect(self.path)
+            try:
+                with writing(connection):
+                    yield connection
+            except BaseException:
+                connection.close()
+                raise
 
 
-_create = create
+def _take_over(path: Path) -> None:
+    with translated(path), closing(connect(path)) as connection, writing(connection):
+        migrate(path.parent, connection)
 
 
-def stale(run: str) -> StalePlanError:
-    """The plan has been used."""
+def _stale(run: str) -> StalePlanError:
     return StalePlanError(
         f"this plan was applied already, in run {run}",
         hint="Make a new plan from the sheet: it holds what is still to be done. If that run was "
         f"stopped, `petsync resume {run}` finishes it.",
     )
-
-
-def _used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    row = connection.execute(
-        "SELECT id FROM run WHERE fingerprint = ?1 UNION ALL "
-        "SELECT run FROM used WHERE fingerprint = ?1",
-        (fingerprint,),
-    ).fetchone()
-    return None if row is None else str(row[0])
-
-
-def _sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
-    """Take the store's lock for a new sitting of the run; a dead one is told to have ended."""
-    (last,) = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM sitting WHERE run = ?", (run,)
-    ).fetchone()
-    lock = Lock.mine(store, run, last + 1)
-    dead = claim(connection, lock)
-    if dead is not None:
-        connection.execute(
-            "UPDATE sitting SET ended = ?, stopped = 'killed' "
-            "WHERE run = ? AND number = ? AND ended = ''",
-            (iso(dead.heartbeat), dead.run, dead.sitting),
-        )
-    connection.execute(
-        "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)",
-        (run, lock.sitting, iso(time.time()), lock.pid, lock.host),
-    )
-    return lock
-
-
-def _unpacked(packed: bytes | None, run: str) -> Plan:
-    if packed is None:
-        raise PlanError(f"run {run} was begun without a plan")
-    body = zlib.decompress(packed)
-    try:
-        plan = msgspec.json.decode(body, type=Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        plan = None
-    if plan is None or plan.format != FORMAT:
-        raise PlanError(
-            f"the plan of run {run} is of an older format, which this petsync cannot read",
-            hint="Make a new plan from the sheet: it holds what is still to be done.",
-        )
-    return plan
 
 
 def _not_found(name: str, found: list[Past], runs: list[Past]) -> PlanError:

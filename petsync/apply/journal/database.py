@@ -1,27 +1,30 @@
-"""The journal's file: made, opened, and looked at before anything is changed in it."""
+"""The journal's file: made for this user alone, and connected to."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from petsync.apply.journal.schema import APPLICATION, TABLES, VERSION
-from petsync.apply.journal.trouble import translated
+from petsync.apply.journal.trouble import translated, translated_reading
 
-__all__ = ["connect", "create", "reading", "writing"]
+__all__ = ["connect", "empty", "make", "reading", "writing"]
 
 _PATIENCE = 30.0
 """How many seconds a connection waits for another process's transaction."""
 
 
-def create(path: Path) -> None:
+def make(path: Path) -> None:
     """See to it that there is a journal; its folder and file are for this user alone."""
     with translated(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # One that is there is opened by SQLite alone: to close it otherwise would drop the locks
+        # that other connections of this process have on it.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = connect(path)
         try:
             with writing(connection):
@@ -31,24 +34,27 @@ def create(path: Path) -> None:
             connection.close()
 
 
-def _fill(connection: sqlite3.Connection) -> None:
-    for statement in TABLES.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection that puts each transaction on disk before it says so."""
+    """A connection to a journal that is there; it puts each transaction on disk before it says
+    so. For one thread at a time.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def empty() -> sqlite3.Connection:
+    """A connection to a journal without a run, in memory."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _fill(connection)
     return connection
 
 
@@ -70,15 +76,16 @@ def reading(path: Path | None) -> Iterator[sqlite3.Connection]:
     """A connection of its own, so that any thread may read while another writes; to an empty
     journal if there is none.
     """
-    with translated(path or Path()):
-        connection = _empty() if path is None else connect(path)
+    with translated_reading(path or Path()):
+        connection = empty() if path is None else connect(path)
         try:
             yield connection
         finally:
             connection.close()
 
 
-def _empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _fill(connection)
-    return connection
+def _fill(connection: sqlite3.Connection) -> None:
+    for statement in TABLES.split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from petsync.apply.journal.moment import iso
-from petsync.apply.journal.rows import ENDED, INTENDED, REPEATED, done_row, image_row, intended_row
+from petsync.apply.journal.rows import (
+    ENDED,
+    INTENDED,
+    REPEATED,
+    Row,
+    begun_row,
+    done_row,
+    ended_row,
+    intended_row,
+)
+from petsync.apply.journal.seal import seal
 from petsync.diff.change import Change
 from petsync.diff.history import Entry
 from petsync.diff.report import Result
 from petsync.model import Pet
 
-__all__ = ["Done", "Finish", "Group", "Image", "Intent", "Item", "Known", "Repeat"]
+__all__ = ["Done", "Finish", "Image", "Intent", "Item", "Known", "Repeat", "execute"]
 
 
 class Intent(msgspec.Struct, gc=False):
@@ -68,44 +77,49 @@ class Finish(msgspec.Struct, gc=False):
 Item = Intent | Repeat | Done | Image | Known | Finish
 
 
-class Group:
-    """The items of one sitting, in the order in which they came."""
-
-    def __init__(self, run: str, sitting: int) -> None:
-        self._run, self._sitting = run, sitting
-
-    def write(self, connection: sqlite3.Connection, items: Iterable[Item]) -> None:
-        """Execute them; neighbours of one kind together."""
-        statement, rows = "", list[tuple[Any, ...]]()
-        for item in items:
-            needed, row = self._statement(item)
-            if needed != statement and rows:
-                connection.executemany(statement, rows)
-                rows = []
-            statement = needed
-            rows.append(row)
-            if isinstance(item, Repeat):
-                connection.executemany(statement, rows)
-                statement, rows = _ONCE_MORE, [(self._run, item.number)]
-        if rows:
+def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
+    """Write what a sitting handed over, in the order in which it came; neighbours of one kind
+    together.
+    """
+    statement, rows = "", list[Row]()
+    for item in items:
+        needed, row = _statement(run, sitting, item)
+        if needed != statement and rows:
             connection.executemany(statement, rows)
+            rows = []
+        statement = needed
+        rows.append(row)
+        if isinstance(item, Repeat):
+            connection.executemany(statement, rows)
+            statement, rows = _ONCE_MORE, [(run, item.number)]
+    if rows:
+        connection.executemany(statement, rows)
 
-    def _statement(self, item: Item) -> tuple[str, tuple[Any, ...]]:
-        match item:
-            case Intent(at, number, change, before, after):
-                return INTENDED, intended_row(self._run, at, number, change, before, after)
-            case Done(at, result, after):
-                return ENDED, done_row(self._run, at, result, after)
-            case Image(at, entry, ended):
-                return ENDED if ended else INTENDED, image_row(self._run, at, entry, ended=ended)
-            case Repeat(at, number, why):
-                return REPEATED, (iso(at), why, self._run, number)
-            case Known(ids):
-                return _KNOWN, (self._run, msgspec.json.encode(ids).decode())
-            case Finish(at, stopped):
-                return _FINISHED, (iso(at), stopped, self._run, self._sitting)
+
+def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
+    match item:
+        case Intent():
+            row = intended_row(run, item.at, item.number, item.change, item.before, item.after)
+            return INTENDED, row
+        case Done():
+            return ENDED, done_row(run, item.at, item.result, item.after)
+        case Image():
+            return _image(run, item.at, item.entry, ended=item.ended)
+        case Repeat():
+            return REPEATED, (iso(item.at), item.why, run, item.number)
+        case Known():
+            about = (run, msgspec.json.encode(item.ids).decode())
+            return _KNOWN, (*about, seal(about))
+        case Finish():
+            return _FINISHED, (iso(item.at), item.stopped, run, sitting)
+
+
+def _image(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[str, Row]:
+    if ended:
+        return ENDED, ended_row(run, iso(at), entry, entry.after)
+    return INTENDED, begun_row(run, msgspec.structs.replace(entry, intended=iso(at)))
 
 
 _ONCE_MORE = "UPDATE change SET attempts = attempts + 1 WHERE run = ? AND number = ?"
-_KNOWN = "INSERT OR REPLACE INTO known (run, ids) VALUES (?, ?)"
+_KNOWN = "INSERT OR REPLACE INTO known (run, ids, seal) VALUES (?, ?, ?)"
 _FINISHED = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND number = ?"

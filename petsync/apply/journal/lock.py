@@ -15,10 +15,13 @@ import msgspec
 from petsync.apply.journal.moment import iso
 from petsync.errors import LockedError
 
-__all__ = ["BEAT", "Lock", "claim", "held", "renew", "taken_over"]
+__all__ = ["BEAT", "Lock", "claim", "held", "leave", "renew", "taken_over"]
 
 BEAT = 2.0
 """Seconds between two heartbeats."""
+_INTERRUPTED = """
+UPDATE sitting SET ended = ?, stopped = 'interrupted' WHERE run = ? AND number = ? AND ended = ''
+"""
 _STALE = 20.0
 """After so many seconds without one, a holder counts as dead, whatever else is known of it."""
 
@@ -82,9 +85,8 @@ def claim(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
     other = held(connection, lock.store)
     if other is not None and other.is_alive:
         raise _locked(other)
-    marks = ",".join("?" * len(Lock.__struct_fields__))
     row = msgspec.structs.astuple(lock)
-    connection.execute(f"INSERT OR REPLACE INTO lock VALUES ({marks})", row)
+    connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     return other
 
 
@@ -97,8 +99,19 @@ def renew(connection: sqlite3.Connection, lock: Lock) -> bool:
     return renewed.rowcount == 1
 
 
+def leave(connection: sqlite3.Connection, lock: Lock, now: str) -> None:
+    """Give the lock back, if it is still this holder's; a sitting that did not say how it ended was
+    interrupted.
+    """
+    mine = connection.execute(
+        "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
+    )
+    if mine.rowcount:
+        connection.execute(_INTERRUPTED, (now, lock.run, lock.sitting))
+
+
 def taken_over(lock: Lock, by: Lock | None) -> LockedError:
-    """This process was silent for so long that it counted as dead."""
+    """The error of a holder that was silent for so long that it counted as dead."""
     who = "somebody" if by is None else f"run {by.run} (process {by.pid} on {by.host})"
     return LockedError(
         f"{who} has taken over {lock.store} from run {lock.run}, which gave no sign of life for "
@@ -123,7 +136,7 @@ def _machine() -> str:
     """What tells this machine, since it was started, from all others; "" where nothing does."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return "" if os.name == "nt" else f"{platform.node()} {os.name}"
 

@@ -9,47 +9,51 @@ from typing import Any
 import msgspec
 
 from petsync.apply.journal.moment import iso, seconds_between
+from petsync.apply.journal.seal import seal
 from petsync.diff.change import Change
 from petsync.diff.history import Entry
 from petsync.diff.report import Result
+from petsync.errors import PetsyncError
 from petsync.model import Pet
 
 __all__ = [
     "ENDED",
     "INTENDED",
     "REPEATED",
+    "Row",
+    "begun_row",
     "done_row",
+    "ended_row",
     "entries",
-    "image_row",
     "intended_row",
     "uploads",
 ]
 
-_ENTRY = (
-    "number, kind, pet_id, row, source, fields, before, after, intended, ended, attempts, outcome, "
-    "cause, message, assigned_id, digest"
-)
+Row = tuple[Any, ...]
 
-INTENDED = """
-INSERT INTO change (run, number, kind, pet_id, row, source, fields, before, after, intended, digest,
-                    attempts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+_ABOUT = "run, number, kind, pet_id, row, source, fields, before, after, intended, digest"
+_TOLD = "ended, outcome, cause, message, assigned_id, found"
+_ALL = f"{_ABOUT}, seal, attempts, {_TOLD}, outcome_seal"
+
+INTENDED = f"""
+INSERT INTO change ({_ABOUT}, seal, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (run, number) DO UPDATE SET
-    pet_id = coalesce(excluded.pet_id, pet_id), before = excluded.before, after = excluded.after,
-    intended = excluded.intended, ended = '', attempts = attempts + 1, outcome = NULL, cause = '',
-    message = '', digest = excluded.digest
-"""
+    kind = excluded.kind, pet_id = excluded.pet_id, row = excluded.row, source = excluded.source,
+    fields = excluded.fields, before = excluded.before, after = excluded.after,
+    intended = excluded.intended, digest = excluded.digest, seal = excluded.seal,
+    attempts = attempts + 1, ended = NULL, outcome = NULL, cause = NULL, message = NULL,
+    assigned_id = NULL, found = NULL, outcome_seal = NULL
+"""  # noqa: S608 - of constants
 """A change is about to be sent, for the first time or anew."""
 
-ENDED = """
-INSERT INTO change (run, number, kind, pet_id, row, source, fields, after, ended, outcome, cause,
-                    message, assigned_id, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ENDED = f"""
+INSERT INTO change ({_ALL})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, number) DO UPDATE SET
-    after = coalesce(excluded.after, after), ended = excluded.ended, outcome = excluded.outcome,
-    cause = excluded.cause, message = excluded.message,
-    assigned_id = coalesce(excluded.assigned_id, assigned_id)
-"""
+    ended = excluded.ended, outcome = excluded.outcome, cause = excluded.cause,
+    message = excluded.message, assigned_id = excluded.assigned_id, found = excluded.found,
+    outcome_seal = excluded.outcome_seal
+"""  # noqa: S608 - of constants
 """What became of a change; it takes the place of what was said of it before."""
 
 REPEATED = """
@@ -57,10 +61,11 @@ INSERT INTO attempt (run, number, attempt, at, why)
 SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
+_OF_RUN = f"SELECT {_ALL} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
 _UPLOADS = f"""
-SELECT {_ENTRY} FROM change WHERE digest <> '' AND outcome = 'applied' AND pet_id IS NOT NULL
-AND run IN (SELECT id FROM run WHERE store = ?) ORDER BY run
-"""
+SELECT {_ALL} FROM change WHERE digest <> '' AND outcome = 'applied' AND pet_id IS NOT NULL
+AND run IN (SELECT id FROM run WHERE store = ?) ORDER BY run, number
+"""  # noqa: S608 - of constants
 
 _pet = msgspec.json.Encoder()
 _read_pet = msgspec.json.Decoder(Pet)
@@ -68,9 +73,9 @@ _read_pet = msgspec.json.Decoder(Pet)
 
 def intended_row(
     run: str, at: float, number: int, change: Change, before: Pet | None, after: Pet | None
-) -> tuple[Any, ...]:
+) -> Row:
     """The values of INTENDED for a change of a plan."""
-    return (
+    about = (
         run,
         number,
         change.kind,
@@ -83,11 +88,12 @@ def intended_row(
         iso(at),
         "",
     )
+    return (*about, seal(about))
 
 
-def done_row(run: str, at: float, result: Result, after: Pet | None) -> tuple[Any, ...]:
+def done_row(run: str, at: float, result: Result, found: Pet | None) -> Row:
     """The values of ENDED for a result."""
-    return (
+    about = (
         run,
         result.number,
         result.kind,
@@ -95,41 +101,86 @@ def done_row(run: str, at: float, result: Result, after: Pet | None) -> tuple[An
         result.row,
         result.source,
         " ".join(result.fields),
-        _text(after),
+        None,
+        None,
+        "",
+        "",
+    )
+    told = (
         iso(at),
         result.outcome,
         result.cause,
         result.message,
         result.assigned_id,
-        "",
+        _text(found),
+    )
+    return _ended(about, told)
+
+
+def begun_row(run: str, entry: Entry) -> Row:
+    """The values of INTENDED for an entry."""
+    about = _about(run, entry)
+    return (*about, seal(about))
+
+
+def ended_row(run: str, ended: str, entry: Entry, found: Pet | None = None) -> Row:
+    """The values of ENDED for an entry."""
+    told = (ended, entry.outcome, entry.cause, entry.message, entry.assigned_id, _text(found))
+    return _ended(_about(run, entry), told)
+
+
+def _about(run: str, entry: Entry) -> Row:
+    return (
+        run,
+        entry.number,
+        entry.kind,
+        entry.pet_id,
+        entry.row,
+        entry.source,
+        " ".join(entry.fields),
+        _text(entry.before),
+        _text(entry.after),
+        entry.intended,
+        entry.digest,
     )
 
 
-def image_row(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[Any, ...]:
-    """The values of INTENDED, or of ENDED, for an upload."""
-    about = (run, entry.number, entry.kind, entry.pet_id, entry.row, entry.source)
-    fields, after = " ".join(entry.fields), _text(entry.after)
-    if not ended:
-        return (*about, fields, _text(entry.before), after, iso(at), entry.digest)
-    told = (entry.outcome, entry.cause, entry.message, entry.assigned_id, entry.digest)
-    return (*about, fields, after, iso(at), *told)
-
-
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """What the run knows of each change, by number."""
-    rows = connection.execute(f"SELECT {_ENTRY} FROM change WHERE run = ? ORDER BY number", (run,))
-    return map(_entry, rows)
+    """What the run knows of each change, by number. Raises PetsyncError for a damaged row."""
+    return map(_entry, connection.execute(_OF_RUN, (run,)))
 
 
 def uploads(connection: sqlite3.Connection, store: str) -> Iterator[Entry]:
     """Every upload to the store that was applied, the older ones first."""
-    rows = connection.execute(_UPLOADS, (store,))
-    return map(_entry, rows)
+    return map(_entry, connection.execute(_UPLOADS, (store,)))
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    number, kind, pet_id, place, source, fields, before, after, intended, ended, *rest = row
-    attempts, outcome, cause, message, assigned, digest = rest
+def _ended(about: Row, told: Row) -> Row:
+    return (*about, seal(about), *told, _told_seal(about, told))
+
+
+def _told_seal(about: Row, told: Row) -> int:
+    return seal((*about[:2], *told))
+
+
+def _entry(row: Row) -> Entry:
+    about, sealed, attempts, told, told_seal = row[:11], row[11], row[12], row[13:19], row[19]
+    try:
+        is_open = told_seal is None and not any(told)
+        sound = sealed == seal(about) and (is_open or told_seal == _told_seal(about, told))
+        if sound:
+            return _of(about, attempts, told)
+    except (ValueError, TypeError):
+        pass
+    raise PetsyncError(
+        f"the journal is damaged: what it says of change {row[1]} of run {row[0]} does not add up",
+        hint="Look at that pet in the store itself. Nothing was changed in the journal.",
+    )
+
+
+def _of(about: Row, attempts: int, told: Row) -> Entry:
+    _, number, kind, pet_id, place, source, fields, before, after, intended, digest = about
+    ended, outcome, cause, message, assigned, found = told
     return Entry(
         number=number,
         kind=kind,
@@ -138,13 +189,13 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         pet_id=pet_id,
         fields=tuple(fields.split()),
         before=_pet_of(before),
-        after=_pet_of(after),
+        after=_pet_of(after if found is None else found),
         intended=intended,
-        seconds=seconds_between(intended, ended),
+        seconds=seconds_between(intended, ended or ""),
         attempts=attempts,
         outcome=outcome,
-        cause=cause,
-        message=message,
+        cause=cause or "",
+        message=message or "",
         assigned_id=assigned,
         digest=digest,
     )

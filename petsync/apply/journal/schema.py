@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["APPLICATION", "NAME", "TABLES", "VERSION"]
+__all__ = ["APPLICATION", "NAME", "NAMES", "TABLES", "VERSION"]
 
 NAME = "journal.db"
 APPLICATION = 0x70657473
@@ -22,7 +22,8 @@ CREATE TABLE run (
     total INTEGER NOT NULL,
     options TEXT NOT NULL DEFAULT '{}',
     plan BLOB,
-    payload BLOB NOT NULL DEFAULT x''
+    payload BLOB NOT NULL DEFAULT x'',
+    seal INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX run_once ON run (fingerprint) WHERE fingerprint <> '';
 CREATE TABLE sitting (
@@ -41,18 +42,21 @@ CREATE TABLE change (
     kind TEXT NOT NULL,
     pet_id INTEGER,
     row INTEGER,
-    source TEXT NOT NULL DEFAULT '',
-    fields TEXT NOT NULL DEFAULT '',
+    source TEXT NOT NULL,
+    fields TEXT NOT NULL,
     before TEXT,
     after TEXT,
-    intended TEXT NOT NULL DEFAULT '',
-    ended TEXT NOT NULL DEFAULT '',
-    attempts INTEGER NOT NULL DEFAULT 0,
+    intended TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    seal INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    ended TEXT,
     outcome TEXT,
-    cause TEXT NOT NULL DEFAULT '',
-    message TEXT NOT NULL DEFAULT '',
+    cause TEXT,
+    message TEXT,
     assigned_id INTEGER,
-    digest TEXT NOT NULL DEFAULT '',
+    found TEXT,
+    outcome_seal INTEGER,
     PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
 CREATE INDEX change_image ON change (pet_id, digest) WHERE digest <> '';
@@ -64,7 +68,11 @@ CREATE TABLE attempt (
     why TEXT NOT NULL,
     PRIMARY KEY (run, number, attempt)
 ) WITHOUT ROWID;
-CREATE TABLE known (run TEXT PRIMARY KEY, ids TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE known (
+    run TEXT PRIMARY KEY,
+    ids TEXT NOT NULL,
+    seal INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE lock (
     store TEXT PRIMARY KEY,
     run TEXT NOT NULL,
@@ -80,3 +88,5 @@ CREATE TABLE lock (
 CREATE TABLE used (fingerprint TEXT PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+
+NAMES = frozenset({"run", "sitting", "change", "attempt", "known", "lock", "used", "meta"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import Collection, Iterable
 
 from petsync.apply.journal.group import Done, Finish, Image, Intent, Item, Known, Repeat
@@ -28,7 +29,8 @@ class Sitting:
         self.run_id = run_id
         self._writer = writer
         self._known = known
-        self._closed = False
+        # One that nobody closes is closed when it is forgotten, or at the end of the process.
+        self._end = weakref.finalize(self, writer.end)
 
     async def intend(
         self, number: int, change: Change, *, before: Pet | None, after: Pet | None
@@ -37,7 +39,12 @@ class Sitting:
         await self._durably(Intent(time.time(), number, change, before, after))
 
     def repeats(self, number: int, why: str) -> None:
-        """The change's request is about to be sent once more, as the last attempt ended so."""
+        """The change's request is about to be sent once more, as the last attempt ended so.
+
+        Raises LockedError where another process is known to have taken over.
+        """
+        if self._writer.lost is not None:
+            raise self._writer.lost
         self._writer.hand(Repeat(time.time(), number, why))
 
     def done(self, result: Result, *, after: Pet | None = None) -> None:
@@ -76,9 +83,7 @@ class Sitting:
         """Write what is left, and give the lock back. Without `finish` before, the run counts as
         interrupted. What can no longer be written is left to be found out by a resume.
         """
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._writer.end)
+        await asyncio.to_thread(self._end)
 
     async def _durably(self, item: Item | None) -> None:
         waiter = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from petsync.errors import PetsyncError
 
-__all__ = ["DAMAGE", "busy", "code_of", "damaged", "translated", "unwritable"]
+__all__ = ["DAMAGE", "code_of", "of_sqlite", "translated", "translated_reading", "unwritable"]
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -26,12 +26,26 @@ def translated(path: Path) -> Iterator[None]:
         raise unwritable(path, error.strerror or str(error)) from None
 
 
+@contextmanager
+def translated_reading(path: Path) -> Iterator[None]:
+    """The same, for who only reads."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # Text that is no text: Python's module says so, not SQLite.
+        if code_of(error) in (0, *DAMAGE):
+            raise damaged(path, error) from None
+        raise _unreadable(path, str(error)) from None
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from None
+
+
 def of_sqlite(path: Path, error: sqlite3.Error) -> PetsyncError:
     """The error as petsync's."""
     code = code_of(error)
     if code in DAMAGE:
         return damaged(path, error)
-    return busy(path) if code in _BUSY else unwritable(path, str(error))
+    return _busy(path) if code in _BUSY else unwritable(path, str(error))
 
 
 def code_of(error: sqlite3.Error) -> int:
@@ -47,8 +61,14 @@ def unwritable(path: Path, why: str) -> PetsyncError:
     )
 
 
-def busy(path: Path) -> PetsyncError:
-    """Another process keeps the file to itself."""
+def _unreadable(path: Path, why: str) -> PetsyncError:
+    return PetsyncError(
+        f"the journal {path} cannot be read: {why}",
+        hint="See to it that nothing else keeps the file, and that this user may open it.",
+    )
+
+
+def _busy(path: Path) -> PetsyncError:
     return PetsyncError(
         f"the journal {path} cannot be written: another process keeps it locked",
         hint="Nothing is sent without it. End the program that has the file open, and go on with "
@@ -57,8 +77,9 @@ def busy(path: Path) -> PetsyncError:
 
 
 def damaged(path: Path, why: object) -> PetsyncError:
-    """The file is no sound database any more."""
+    """The file is no sound database any more, or never was."""
     return PetsyncError(
         f"the journal {path} is damaged: {why}",
-        hint="Nothing more is sent. `petsync runs` looks at it and says what is to be done.",
+        hint="Nothing more is sent. `petsync runs`, once no run is at work, sets it aside and says "
+        "what that means.",
     )

@@ -10,14 +10,16 @@ import asyncio
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from petsync.apply.journal.database import writing
-from petsync.apply.journal.group import Group, Item
-from petsync.apply.journal.lock import BEAT, Lock, held, renew, taken_over
+from petsync.apply.journal.group import Item, execute
+from petsync.apply.journal.lock import BEAT, Lock, held, leave, renew, taken_over
 from petsync.apply.journal.moment import iso
 from petsync.apply.journal.trouble import of_sqlite, unwritable
+from petsync.apply.journal.use import begin_use, end_use
 from petsync.errors import LockedError, PetsyncError
 
 __all__ = ["Waiter", "Writer"]
@@ -27,17 +29,20 @@ _Handed = tuple[Item | None, Waiter | None]
 
 
 class Writer:
-    """Writes for one sitting, from the moment it is made until `end`."""
+    """Writes for one sitting, from the moment it is made until `end`. While nothing is handed over
+    it writes a heartbeat, however busy the other threads are.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: Lock) -> None:
         self._path, self._connection, self._lock = path, connection, lock
+        self._file = path.stat()
         self._handed: SimpleQueue[_Handed | None] = SimpleQueue()
         self._kept: list[_Handed] = []
-        self.error: PetsyncError | None = None
-        """What keeps the journal from being written just now."""
-        self._thread = threading.Thread(
-            target=self._work, name=f"petsync journal {lock.run}", daemon=True
-        )
+        self.lost: LockedError | None = None
+        """Set for good where another process has taken over."""
+        begin_use(path)
+        name = f"petsync journal {lock.run}"
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def hand(self, item: Item | None, waiter: Waiter | None = None) -> None:
@@ -47,7 +52,9 @@ class Writer:
     def end(self) -> None:
         """Write what is left, give the lock back, and return when the file is closed."""
         self._handed.put(None)
-        self._thread.join()
+        # A sitting that nobody closed may be forgotten in any thread, this one too.
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _work(self) -> None:
         try:
@@ -56,20 +63,20 @@ class Writer:
             self._release()
         finally:
             self._connection.close()
+            end_use(self._path)
 
     def _one_group(self) -> bool:
         handed, goes_on = self._next()
-        items = [item for item, _ in handed if item is not None]
         waiters = [waiter for _, waiter in handed if waiter is not None]
         try:
-            self._write(items)
+            # Who has stopped waiting to send something will not send it.
+            self._write([i for i, w in handed if i is not None and not (w and w.cancelled())])
         except PetsyncError as error:
-            self.error = error
             # Nobody waits for a result, so it is tried again; whoever waits is told instead.
             self._kept = [each for each in handed if each[1] is None]
             _tell(waiters, error)
         else:
-            self.error, self._kept = None, []
+            self._kept = []
             _tell(waiters, None)
         return goes_on
 
@@ -86,36 +93,33 @@ class Writer:
         return handed, False
 
     def _write(self, items: list[Item]) -> None:
+        if self.lost is not None:
+            raise self.lost
         try:
             with writing(self._connection):
                 if not renew(self._connection, self._lock):
-                    raise taken_over(self._lock, held(self._connection, self._lock.store))
-                Group(self._lock.run, self._lock.sitting).write(self._connection, items)
+                    self.lost = taken_over(self._lock, held(self._connection, self._lock.store))
+                    raise self.lost
+                execute(self._connection, self._lock.run, self._lock.sitting, items)
+            self._check_place()
         except sqlite3.Error as error:
             raise of_sqlite(self._path, error) from None
         except (ValueError, TypeError) as error:
             raise unwritable(self._path, str(error)) from None
 
-    def _release(self) -> None:
+    def _check_place(self) -> None:
+        """What is written to a file that was deleted or replaced is not kept."""
         try:
-            with writing(self._connection):
-                leave(self._connection, self._lock)
-        except (sqlite3.Error, LockedError):
-            # The lock is another's by now, or ends for want of a heartbeat.
-            pass
+            now = self._path.stat()
+        except OSError:
+            raise unwritable(self._path, "it was deleted or moved while in use") from None
+        if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
+            raise unwritable(self._path, "another file was put in its place while in use")
 
-
-def leave(connection: sqlite3.Connection, lock: Lock) -> None:
-    """Give the lock back; a sitting that did not say how it ended was interrupted."""
-    mine = connection.execute(
-        "DELETE FROM lock WHERE store = ? AND claim = ?", (lock.store, lock.claim)
-    )
-    if mine.rowcount:
-        connection.execute(
-            "UPDATE sitting SET ended = ?, stopped = 'interrupted' "
-            "WHERE run = ? AND number = ? AND ended = ''",
-            (iso(time.time()), lock.run, lock.sitting),
-        )
+    def _release(self) -> None:
+        # Where this fails, the lock is another's by now, or ends for want of a heartbeat.
+        with suppress(sqlite3.Error), writing(self._connection):
+            leave(self._connection, self._lock, iso(time.time()))
 
 
 def _tell(waiters: list[Waiter], error: PetsyncError | None) -> None:
@@ -123,11 +127,9 @@ def _tell(waiters: list[Waiter], error: PetsyncError | None) -> None:
     for waiter in waiters:
         by_loop.setdefault(waiter.get_loop(), []).append(waiter)
     for loop, its in by_loop.items():
-        try:
+        # Once a loop is closed, nobody waits there any more.
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, its, error)
-        except RuntimeError:
-            # The loop is closed, so nobody waits any more.
-            continue
 
 
 def _settle(waiters: list[Waiter], error: PetsyncError | None) -> None:

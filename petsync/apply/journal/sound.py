@@ -1,0 +1,122 @@
+"""Whether a file is a sound journal that this petsync may write to; one that is damaged is set
+aside, and any other is left as it is.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from petsync.apply.journal.schema import APPLICATION, NAMES, VERSION
+from petsync.apply.journal.trouble import DAMAGE, code_of, of_sqlite, unwritable
+from petsync.apply.journal.use import is_used
+from petsync.errors import PetsyncError
+
+__all__ = ["check_sound"]
+
+_SIDES = ("-wal", "-shm")
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    application: int
+    version: int
+    tables: frozenset[str]
+    trouble: str
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever written to it."""
+        return not (self.application or self.version or self.tables)
+
+
+def check_sound(path: Path) -> None:
+    """Return if the file is a journal, or nothing yet.
+
+    Raises PetsyncError where it is another program's or a newer petsync's, of which not a byte is
+    changed, and where it is damaged, after it was set aside.
+    """
+    try:
+        seen = _looked(path)
+    except sqlite3.Error as error:
+        if code_of(error) in DAMAGE:
+            raise _set_aside(path, str(error)) from None
+        raise of_sqlite(path, error) from None
+    if seen.is_blank:
+        return
+    _check_ours(path, seen)
+    missing = NAMES - seen.tables
+    if trouble := seen.trouble or (missing and f"it has no table {min(missing)}"):
+        raise _set_aside(path, trouble)
+
+
+def _looked(path: Path) -> _Seen:
+    """The file as it is, opened so that nothing is written to it."""
+    how = "mode=ro" if _side(path, "-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        tables = frozenset(name for (name,) in names)
+        trouble = ""
+        if (application, version) == (APPLICATION, VERSION):
+            (told,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            trouble = "" if told == "ok" else told
+    return _Seen(application, version, tables, trouble)
+
+
+def _check_ours(path: Path, seen: _Seen) -> None:
+    if seen.application != APPLICATION:
+        raise PetsyncError(
+            f"{path} is another program's database, not a journal of petsync",
+            hint="It was left as it is, and nothing was sent. Choose another folder with --state.",
+        )
+    if seen.version != VERSION:
+        raise PetsyncError(
+            f"the journal {path} has version {seen.version}, of a newer petsync; this one reads "
+            f"{VERSION}",
+            hint="It was left as it is, and nothing was sent. Use that petsync, or choose another "
+            "folder with --state.",
+        )
+
+
+def _set_aside(path: Path, why: str) -> PetsyncError:
+    """Move a damaged journal out of the way, with all that belongs to it; the error to raise."""
+    what = f"the journal {path} is damaged ({' '.join(why.split())})"
+    if is_used(path):
+        return PetsyncError(
+            f"{what}, and a process is still at work with it",
+            hint="Nothing was sent, and the file was left where it is. Wait until that process "
+            "has ended, and try again.",
+        )
+    try:
+        aside = _moved(path)
+    except OSError as error:
+        return unwritable(path, f"it is damaged, and cannot be set aside: {error.strerror}")
+    return PetsyncError(
+        f"{what}; it was set aside as {aside}",
+        hint="Nothing was sent. Runs that were not finished cannot be resumed: plan again from "
+        "the sheet, which finds what is still to be done. The next run begins a new journal.",
+    )
+
+
+def _moved(path: Path) -> Path:
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    for number in range(1, 1000):
+        name = f"damaged-{stamp}" + (f"-{number}" if number > 1 else "")
+        aside = path.with_name(f"{path.stem}.{name}{path.suffix}")
+        if any(_side(aside, side).exists() for side in ("", *_SIDES)):
+            continue
+        # Its sides go first: beside a new journal, SQLite would take them for that one's.
+        for side in (*_SIDES, ""):
+            if _side(path, side).exists():
+                _side(path, side).rename(_side(aside, side))
+        return aside
+    raise FileExistsError(17, "there are too many damaged journals", str(path))
+
+
+def _side(path: Path, side: str) -> Path:
+    return path.with_name(path.name + side)
