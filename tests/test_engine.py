@@ -195,7 +195,7 @@ def test_an_add_with_an_id_is_sent_only_after_a_404(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed: bool) -> None:
-    """The store tells whether it happened, and with which id; only what is not there is sent again."""
+    """The store tells whether it happened; what is proved not to be there is sent again."""
     target = MemoryTarget([REX, Pet(id=5, name="Goldie", status="available")])
     target.failures["add"], target.commits = [lost()], committed
     sheet = sheet_of([NEW, NEW], action="add")
