@@ -26,7 +26,6 @@ __all__ = [
     "ended_row",
     "entries",
     "intended_row",
-    "uploads",
 ]
 
 Row = tuple[Any, ...]
@@ -62,10 +61,6 @@ SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 """
 
 _OF_RUN = f"SELECT {_ALL} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
-_UPLOADS = f"""
-SELECT {_ALL} FROM change WHERE digest <> '' AND outcome = 'applied' AND pet_id IS NOT NULL
-AND run IN (SELECT id FROM run WHERE store = ?) ORDER BY run, number
-"""  # noqa: S608 - of constants
 
 _pet = msgspec.json.Encoder()
 _read_pet = msgspec.json.Decoder(Pet)
@@ -148,11 +143,6 @@ def _about(run: str, entry: Entry) -> Row:
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
     """What the run knows of each change, by number. Raises PetsyncError for a damaged row."""
     return map(_entry, connection.execute(_OF_RUN, (run,)))
-
-
-def uploads(connection: sqlite3.Connection, store: str) -> Iterator[Entry]:
-    """Every upload to the store that was applied, the older ones first."""
-    return map(_entry, connection.execute(_UPLOADS, (store,)))
 
 
 def _ended(about: Row, told: Row) -> Row:

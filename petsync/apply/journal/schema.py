@@ -16,14 +16,15 @@ CREATE TABLE run (
     kind TEXT NOT NULL,
     store TEXT NOT NULL,
     source TEXT NOT NULL,
-    fingerprint TEXT NOT NULL DEFAULT '',
-    undoes TEXT NOT NULL DEFAULT '',
+    fingerprint TEXT NOT NULL,
+    undoes TEXT NOT NULL,
     started TEXT NOT NULL,
     total INTEGER NOT NULL,
-    options TEXT NOT NULL DEFAULT '{}',
+    options TEXT NOT NULL,
+    seal INTEGER NOT NULL,
     plan BLOB,
-    payload BLOB NOT NULL DEFAULT x'',
-    seal INTEGER NOT NULL
+    payload BLOB NOT NULL,
+    body_seal INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX run_once ON run (fingerprint) WHERE fingerprint <> '';
 CREATE TABLE sitting (
@@ -59,7 +60,6 @@ CREATE TABLE change (
     outcome_seal INTEGER,
     PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
-CREATE INDEX change_image ON change (pet_id, digest) WHERE digest <> '';
 CREATE TABLE attempt (
     run TEXT NOT NULL,
     number INTEGER NOT NULL,
@@ -85,7 +85,11 @@ CREATE TABLE lock (
     since TEXT NOT NULL,
     heartbeat REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE used (fingerprint TEXT PRIMARY KEY, run TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE used (
+    fingerprint TEXT PRIMARY KEY,
+    run TEXT NOT NULL,
+    seal INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
