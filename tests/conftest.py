@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
+from crash.running import Nursery
 from hypothesis import settings
 
 # Started in the background by a script, the tests would inherit that Ctrl-C is ignored.
@@ -13,3 +16,25 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A shared machine may be slow, which is no failure; in CI the same examples are drawn each time.
 settings.register_profile("petsync", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("petsync")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the crash test goes on, and with which rounds."""
+    group = parser.getgroup("petsync")
+    group.addoption("--crash-rounds", type=int, default=64, help="rounds of the crash test [64]")
+    group.addoption("--crash-seed", type=int, help="this round of the crash test alone")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Half of the rounds for each of the two profiles."""
+    if "crash_seed" in metafunc.fixturenames:
+        seed = metafunc.config.getoption("--crash-seed")
+        half = range((metafunc.config.getoption("--crash-rounds") + 1) // 2)
+        metafunc.parametrize("crash_seed", half if seed is None else [seed])
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Starts commands as processes of their own, and leaves none behind."""
+    with Nursery() as starting:
+        yield starting

@@ -1,0 +1,98 @@
+"""A process that has petsync loaded, and forks: commands as processes, without their loading time.
+
+What it forks runs the same `main` as the console script, in a session and a process of its own,
+and can be stopped and killed like any other. Run as a program it reads one JSON object a line
+from its standard input, and tells on standard output which process began and how each ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+LOADED = (
+    "petsync.apply.planfile",
+    "petsync.cli.entry",
+    "petsync.render.terminal",
+    "petsync.render.text",
+    "petsync.sandbox.server",
+    "petsync.store",
+)
+
+
+def main() -> None:
+    """Fork what is asked for, until standard input ends; then nothing that was forked lives on."""
+    for name in LOADED:
+        import_module(name)
+    gc.freeze()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    living: set[int] = set()
+    _say({"ready": True})
+    waiting = b""
+    while True:
+        ready, _, _ = select.select([0, reading], [], [])
+        if reading in ready:
+            os.read(reading, 4096)
+            _reap(living)
+        if 0 in ready:
+            more = os.read(0, 65536)
+            if not more:
+                break
+            *lines, waiting = (waiting + more).split(b"\n")
+            for line in lines:
+                _fork(json.loads(line), living, reading, writing)
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _fork(asked: dict[str, Any], living: set[int], *pipes: int) -> None:
+    if pid := os.fork():
+        living.add(pid)
+        _say({"key": asked["key"], "pid": pid})
+        return
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for pipe in pipes:
+        os.close(pipe)
+    _become(asked)
+
+
+def _become(asked: dict[str, Any]) -> NoReturn:
+    os.setsid()
+    os.chdir(asked["folder"])
+    os.environ.update(asked["env"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    out, err = (os.open(asked[name], os.O_WRONLY | os.O_CREAT, 0o600) for name in ("out", "err"))
+    for place, descriptor in enumerate((nothing, out, err)):
+        os.dup2(descriptor, place)
+        os.close(descriptor)
+    module, _, name = asked["call"].partition(":")
+    getattr(import_module(module), name)(asked["args"])
+    sys.exit(0)
+
+
+def _reap(living: set[int]) -> None:
+    while living:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        living.discard(pid)
+        _say({"pid": pid, "code": os.waitstatus_to_exitcode(status)})
+
+
+def _say(value: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""One round of the crash test: a run that is killed until it is done, and what must then hold."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from crash.ledger import ledger, runs
+from crash.running import Nursery, Running
+from crash.service import Service
+from crash.story import Story, content, story, told
+
+from petsync.apply.planfile import save_plan
+
+__all__ = ["Round", "check_store"]
+
+SETTLE = 0.4
+"""Longer than any request of a round can be under way."""
+MOST = 14
+"""So many sittings a run may need: more means that it does not come to an end."""
+
+
+@dataclass
+class Round:
+    """Everything about a round follows from its seed and its profile."""
+
+    seed: int
+    profile: str
+    folder: Path
+    nursery: Nursery
+
+    def __post_init__(self) -> None:
+        self.rng = rng = random.Random(f"{self.profile} {self.seed}")
+        ids = rng.choice(("given", "assigned", "assigned", "mixed", "mixed"))
+        self.story = story(rng, pets=rng.randint(60, 120), changes=rng.randint(25, 60), ids=ids)
+        self.faults = _faults(rng)
+        self.options = [
+            "--concurrency",
+            rng.choice((1, 2, 4, 16)),
+            *rng.choice(((), ("--verify",))),
+        ]
+        self.fresh = rng.random() < 0.3
+        self.kills = rng.choice((1, 1, 2, 2, 3))
+        self.state = self.folder / "state"
+        self.service = Service(self.nursery, self.folder, self.story.before.values(), self.profile)
+        save_plan(self.story.plan(self.service.url, self.profile), self.folder / "plan.json")
+
+    def play(self) -> None:
+        """Kill and resume until the run is done, then hold it against the story."""
+        try:
+            self.service.start(self.faults)
+            self._sittings()
+            check_store(self.story, self.service)
+            self._check_journal()
+        finally:
+            self.service.close()
+
+    def _sittings(self) -> None:
+        for sitting in range(MOST):
+            running = self._begun()
+            if sitting < self.kills:
+                self._disturb(running)
+            elif running.wait(60) == 0:
+                return
+            elif sitting == self.kills + 4:
+                self.service.kill()
+                self.service.start()
+        raise AssertionError(
+            f"not done after {MOST} sittings; the last one said:\n{running.said()}"
+        )
+
+    def _begun(self) -> Running:
+        """A command that goes on with what is there: apply where no run has begun, else resume."""
+        to = ["--url", self.service.url, "--profile", self.profile, "--state", self.state]
+        begun = runs(self.state)
+        if not begun:
+            args = ["apply", "plan.json", "--yes", *self.options, *to]
+        else:
+            args = ["resume", *begun, "--settle", SETTLE, *to]
+        return self.nursery(*args, folder=self.folder, fresh=self.fresh)
+
+    def _disturb(self, running: Running) -> None:
+        """Kill it at a random moment, and maybe the service before that."""
+        if self.rng.random() < 0.3:
+            self._wait(running)
+            self.service.kill()
+            time.sleep(self.rng.uniform(0, 0.2))
+            self.service.start(self.faults)
+        self._wait(running)
+        running.kill()
+
+    def _wait(self, running: Running) -> None:
+        """Until a random moment of the run: by the number of writes, or by time alone."""
+        if self.rng.random() < 0.8:
+            left = self.story.total - self.service.writes()
+            wanted = self.service.writes() + self.rng.randint(0, max(1, left))
+            if not left or self.rng.random() < 0.1:
+                running.until(lambda: bool(runs(self.state)))
+            else:
+                running.until(lambda: self.service.writes() >= wanted, 10)
+            time.sleep(self.rng.choice((0, 0, self.rng.uniform(0, 0.03))))
+        else:
+            time.sleep(self.rng.uniform(0, 1.5 if self.fresh else 0.7))
+
+    def _check_journal(self) -> None:
+        (run,) = runs(self.state)
+        kept = ledger(self.state, run)
+        assert kept.total == self.story.total
+        kept.check()
+        shown = self.nursery("runs", run, "--json", "--state", self.state, folder=self.folder)
+        assert shown.wait(30) == 0, shown.said()
+        check_shown(shown, kept.total)
+
+
+def check_shown(shown: Running, total: int) -> None:
+    """What `petsync runs RUN --json` says adds up, as the journal's rows do."""
+    said = shown.json()
+    assert said["state"] == "done", said
+    assert said["open"] == 0
+    assert sum(said["counts"].values()) == said["total"] == total
+
+
+def check_store(story: Story, service: Service) -> None:
+    """The store is as the story says: no pet missing, doubled or half-written, none deleted or
+    changed that was not to be, and none was anything else at any moment in between.
+    """
+    known, new = story.expected()
+    pets = service.pets()
+    found = {number: content(pets[number]) for number in known.keys() & pets.keys()}
+    assert found == told(known)
+    others = {number: pet for number, pet in pets.items() if number not in known}
+    assert Counter(content(pet) for pet in others.values()) == new
+    _check_writes(story, service, set(others))
+
+
+def _check_writes(story: Story, service: Service, assigned: set[int]) -> None:
+    """Each planned change was made once, and nothing else was ever written."""
+    made: Counter[int] = Counter()
+    known, _ = story.expected()
+    for each in service.written():
+        if each.before is not None and each.after is not None:
+            assert content(each.after) == content(known[each.pet_id]), each
+            if content(each.before) == content(each.after):
+                continue
+        elif each.before is not None:
+            assert each.pet_id in story.deleted, each
+        made[each.pet_id] += 1
+    given = {pet["id"] for pet in story.added if "id" in pet}
+    assert made == Counter([*given, *assigned, *story.updates, *story.deleted])
+
+
+def _faults(rng: random.Random) -> str:
+    """What the service breaks; a tenth of the rounds has a service that is well."""
+    if rng.random() < 0.1:
+        return f"latency={rng.uniform(0, 0.02):.3f}"
+    kinds = rng.sample(("drop_before", "drop_after", "429", "503", "torn"), rng.randint(1, 5))
+    shares = [f"{kind}={rng.uniform(0.01, 0.07):.3f}" for kind in kinds]
+    wait = rng.choice((0, 0, 0, 1))
+    return ",".join(
+        (
+            f"latency={rng.uniform(0, 0.03):.3f}",
+            *shares,
+            f"retry_after={wait}",
+            f"seed={rng.randrange(10**6)}",
+        )
+    )

@@ -1,0 +1,192 @@
+"""Commands as processes that a test can kill: started afresh, or forked from one that is loaded."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["Nursery", "Running"]
+
+MAIN = "petsync.cli:main"
+
+
+class Running:
+    """One process; `out` and `err` are the files that it writes to."""
+
+    def __init__(self, pid: int, out: Path, err: Path) -> None:
+        self.pid, self.out, self.err = pid, out, err
+        self.code: int | None = None
+        self._ended = threading.Event()
+
+    def end(self, code: int) -> None:
+        """Told once, when it has ended: `-9` for one that was killed."""
+        self.code = code
+        self._ended.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended yet, as far as is known."""
+        return not self._ended.is_set()
+
+    def signal(self, sign: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.is_alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sign)
+
+    def kill(self) -> int:
+        """The exit code, after it was killed (unless it had ended before)."""
+        self.signal(signal.SIGKILL)
+        return self.wait(20)
+
+    def wait(self, seconds: float) -> int:
+        """The exit code; AssertionError with what was said if it has not ended by then."""
+        if not self._ended.wait(seconds):
+            said = self.said()
+            self.signal(signal.SIGABRT)
+            self._ended.wait(2)
+            self.signal(signal.SIGKILL)
+            raise AssertionError(f"not ended after {seconds} s:\n{said}")
+        assert self.code is not None
+        return self.code
+
+    def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+        """Whether `holds` came to hold before the process ended; looked at every 2 ms."""
+        limit = time.monotonic() + seconds
+        while self.is_alive and time.monotonic() < limit:
+            if holds():
+                return True
+            time.sleep(0.002)
+        return holds()
+
+    def said(self) -> str:
+        """What it has written so far, both streams."""
+        return "\n".join(f"[{p.name}] {p.read_text('utf-8', 'replace')}" for p in self._streams())
+
+    def json(self) -> Any:
+        """The one JSON document on its standard output."""
+        return json.loads(self.out.read_bytes())
+
+    def _streams(self) -> list[Path]:
+        return [path for path in (self.out, self.err) if path.exists()]
+
+
+class Nursery:
+    """Starts commands; a context manager that leaves no process behind."""
+
+    def __init__(self) -> None:
+        self._keys = itertools.count()
+        self._born: dict[int, tuple[queue.Queue[Running], Path, Path]] = {}
+        self._fresh: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        here = Path(__file__).parent
+        self._program = subprocess.Popen(
+            [sys.executable, str(here / "nursery.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**_environment(), "PYTHONPATH": os.pathsep.join((str(here.parent), *_paths()))},
+        )
+        assert self._program.stdout is not None
+        assert self._program.stdout.readline() == b'{"ready": true}\n'
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._program.stdin.close()
+        self._program.wait(20)
+        self._thread.join()
+        self._program.stdout.close()
+        for process in self._fresh:
+            process.kill()
+            process.wait()
+
+    def __call__(
+        self,
+        *args: object,
+        folder: Path,
+        call: str = MAIN,
+        env: Mapping[str, str] | None = None,
+        fresh: bool = False,
+    ) -> Running:
+        """A command, begun in `folder`: as a new process of Python if `fresh`, else forked."""
+        key = next(self._keys)
+        logs = folder / "logs"
+        logs.mkdir(exist_ok=True)
+        out, err = (logs / f"{key:03}-{args[0]}.{name}" for name in ("out", "err"))
+        words = [str(arg) for arg in args]
+        if fresh:
+            return self._started(words, folder, out, err, env or {})
+        asked = {"key": key, "args": words, "folder": str(folder), "call": call}
+        return self._forked(
+            key, {**asked, "out": str(out), "err": str(err), "env": dict(env or {})}
+        )
+
+    def _started(
+        self, words: Sequence[str], folder: Path, out: Path, err: Path, env: Mapping[str, str]
+    ) -> Running:
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "petsync.cli", *words],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=to_out,
+                stderr=to_err,
+                env={**_environment(), **env},
+                start_new_session=True,
+            )
+        self._fresh.append(process)
+        running = Running(process.pid, out, err)
+        threading.Thread(target=lambda: running.end(process.wait()), daemon=True).start()
+        return running
+
+    def _forked(self, key: int, asked: Mapping[str, Any]) -> Running:
+        born: queue.Queue[Running] = queue.Queue()
+        self._born[key] = (born, Path(asked["out"]), Path(asked["err"]))
+        assert self._program.stdin is not None
+        with self._lock:
+            self._program.stdin.write(json.dumps(asked).encode() + b"\n")
+            self._program.stdin.flush()
+        return born.get(timeout=20)
+
+    def _listen(self) -> None:
+        assert self._program.stdout is not None
+        running: dict[int, Running] = {}
+        for line in self._program.stdout:
+            told = json.loads(line)
+            if "key" in told:
+                born, out, err = self._born.pop(told["key"])
+                running[told["pid"]] = Running(told["pid"], out, err)
+                born.put(running[told["pid"]])
+            else:
+                running.pop(told["pid"]).end(told["code"])
+
+
+def _environment() -> dict[str, str]:
+    ours = ("PETSYNC_", "COVERAGE", "PYTEST")
+    return {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+
+
+def _paths() -> list[str]:
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

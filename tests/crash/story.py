@@ -1,0 +1,154 @@
+"""A random store and random changes to it, and by themselves what they must come to.
+
+Nothing here asks petsync what a change does: `Story.expected` is a few lines of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from shop import plan_of, sheet_of
+
+from petsync.diff.plan import Plan
+from petsync.wire.json import decode_pets
+
+__all__ = ["Story", "content", "story", "told"]
+
+Json = dict[str, Any]
+STATUSES = ("available", "pending", "sold")
+TAGS = tuple({"id": n + 1, "name": name} for n, name in enumerate(("calm", "shy", "old", "wild")))
+GROUPS = tuple({"id": n + 1, "name": name} for n, name in enumerate(("Dogs", "Cats", "Birds")))
+FAR = 2**63 - 2
+
+
+@dataclass
+class Story:
+    """`before` is the store, by id; `updates` the fields that are to change, `added` the new pets
+    (some with an id, some without), `deleted` the ids that are to go.
+    """
+
+    before: dict[int, Json]
+    updates: dict[int, Json] = field(default_factory=dict)
+    added: list[Json] = field(default_factory=list)
+    deleted: set[int] = field(default_factory=set)
+
+    def plan(self, url: str, profile: str) -> Plan:
+        """petsync's plan for the changes; it holds exactly as many as the story."""
+        rows = [(self._after(number), "merge") for number in self.updates]
+        rows += [(pet, "add") for pet in self.added]
+        rows += [(self.before[number], "delete") for number in self.deleted]
+        sheet = sheet_of(pets_of(pet for pet, _ in rows))
+        sheet.frame["action"] = [action for _, action in rows]
+        plan = plan_of(pets_of(self.before.values()), sheet)
+        assert (len(plan.adds), len(plan.updates), len(plan.deletes)) == self.counts, plan
+        return msgspec.structs.replace(plan, store=url, profile=profile)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many adds, updates and deletes there are."""
+        return len(self.added), len(self.updates), len(self.deleted)
+
+    @property
+    def total(self) -> int:
+        """How many changes there are."""
+        return sum(self.counts)
+
+    def expected(self) -> tuple[dict[int, Json], Counter[str]]:
+        """The pets by id as they must be in the end, and how many new ones, whose ids the service
+        gives, must say what.
+        """
+        known = {number: pet for number, pet in self.before.items() if number not in self.deleted}
+        known |= {number: self._after(number) for number in self.updates}
+        known |= {pet["id"]: pet for pet in self.added if "id" in pet}
+        return known, Counter(content(pet) for pet in self.added if "id" not in pet)
+
+    def _after(self, number: int) -> Json:
+        return {**self.before[number], **self.updates[number]}
+
+
+def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") -> Story:
+    """A store of so many pets and so many changes to it; `ids` says whether new pets have them:
+    `given`, `assigned` or `mixed`.
+    """
+    before = {number: _pet(rng, number) for number in range(1, pets + 1)}
+    told = Story(before)
+    touched = rng.sample(sorted(before), min(changes * 2 // 3, pets - 2))
+    deletes = rng.randint(1, len(touched) // 3)
+    told.deleted = set(touched[:deletes])
+    told.updates = {number: _edit(rng, before[number]) for number in touched[deletes:]}
+    told.added = _added(rng, before, changes - len(touched), ids)
+    return told
+
+
+def content(pet: Mapping[str, Any]) -> str:
+    """What a pet says, but for its id, as text that can be compared; tags are a set."""
+    tags = sorted(pet.get("tags") or (), key=json.dumps)
+    said = {**pet, "tags": tags, "photoUrls": pet.get("photoUrls") or []}
+    return json.dumps({k: v for k, v in said.items() if k != "id"}, sort_keys=True)
+
+
+def told(pets: Mapping[int, Mapping[str, Any]]) -> dict[int, str]:
+    """What each pet says, by id."""
+    return {number: content(pet) for number, pet in pets.items()}
+
+
+def pets_of(pets: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The same as petsync's own values."""
+    return decode_pets(json.dumps(list(pets)).encode())
+
+
+def _pet(rng: random.Random, number: int | None) -> Json:
+    pet: Json = {} if number is None else {"id": number}
+    pet |= {"name": f"{rng.choice(('Rex', 'Mia', 'Zoë', 'Ода', 'Tom'))} {rng.randrange(10**6)}"}
+    pet |= {"status": rng.choice(STATUSES), "photoUrls": _photos(rng)}
+    if rng.random() < 0.7:
+        pet["tags"] = rng.sample(TAGS, rng.randint(1, 3))
+    if rng.random() < 0.7:
+        pet["category"] = rng.choice(GROUPS)
+    if number is not None and rng.random() < 0.2:
+        pet["age"] = rng.randint(1, 20)
+    return pet
+
+
+def _photos(rng: random.Random) -> list[str]:
+    return [f"https://photos.example/{rng.randrange(10**6)}.jpg" for _ in range(rng.randrange(3))]
+
+
+def _edit(rng: random.Random, pet: Json) -> Json:
+    """What changes of a pet: its name or status alone, or something that takes a whole PUT."""
+    edit: Json = {}
+    if rng.random() < 0.6:
+        edit["name"] = f"{pet['name']} II"
+    if rng.random() < 0.6 or not edit:
+        edit["status"] = rng.choice([status for status in STATUSES if status != pet["status"]])
+    if rng.random() < 0.5:
+        edit["photoUrls"] = [*pet["photoUrls"], f"https://photos.example/new{pet['id']}.jpg"]
+    if rng.random() < 0.3:
+        edit["tags"] = [tag for tag in TAGS if tag not in pet.get("tags", ())]
+    return edit
+
+
+def _added(rng: random.Random, before: Mapping[int, Json], count: int, ids: str) -> list[Json]:
+    added: list[Json] = []
+    taken = len(before) + 1000
+    while len(added) < count:
+        given = ids == "given" or (ids == "mixed" and rng.random() < 0.5)
+        pet = _pet(rng, None)
+        if given:
+            taken += rng.randint(1, 3)
+            added.append({"id": FAR if rng.random() < 0.03 and not added else taken, **pet})
+        elif rng.random() < 0.25:
+            # Twins: several new pets that say just the same.
+            added += [pet] * min(rng.randint(2, 3), count - len(added))
+        elif rng.random() < 0.15:
+            like = next((p for p in before.values() if "age" not in p), pet)
+            added.append({k: v for k, v in like.items() if k != "id"})
+        else:
+            added.append(pet)
+    return added
