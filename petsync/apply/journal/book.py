@@ -13,9 +13,19 @@ import msgspec
 from petsync.apply.journal import rows
 from petsync.apply.journal.database import connect, make, reading, writing
 from petsync.apply.journal.legacy import has_old, migrate
-from petsync.apply.journal.past import pasts
+from petsync.apply.journal.past import past, pasts
 from petsync.apply.journal.recount import recounted
-from petsync.apply.journal.run import Run, insert_run, known_ids, read_run, sit_down, used_by
+from petsync.apply.journal.run import (
+    Run,
+    insert_run,
+    known_ids,
+    read_payload,
+    read_plan,
+    read_run,
+    read_runs,
+    sit_down,
+    used_by,
+)
 from petsync.apply.journal.schema import NAME
 from petsync.apply.journal.sitting import Sitting
 from petsync.apply.journal.sound import check_sound
@@ -74,15 +84,19 @@ class Journal:
 
     def plan(self, run_id: str) -> Plan:
         """The plan of a run. Raises PlanError where it has none that this petsync can read."""
-        return self._run(run_id).opened_plan()
+        with self._reading() as connection:
+            return read_plan(connection, run_id)
 
     def payload(self, run_id: str) -> bytes:
         """What the run was begun with beside a plan, as it was given to `begin`."""
-        return self._run(run_id).payload
+        with self._reading() as connection:
+            return read_payload(connection, run_id)
 
     def options(self, run_id: str) -> Mapping[str, Any]:
         """The options that the run was begun with."""
-        return msgspec.json.decode(self._run(run_id).options, type=dict[str, Any])
+        with self._reading() as connection:
+            run = read_run(connection, run_id)
+        return msgspec.json.decode(run.options, type=dict[str, Any])
 
     def entries(self, run_id: str) -> Iterator[Entry]:
         """What is known of each change that was begun or decided, by number."""
@@ -92,7 +106,10 @@ class Journal:
 
     def report(self, run_id: str) -> Report:
         """What became of every row of the run's plan, as far as it has come."""
-        return recounted(self.find(run_id), self.plan(run_id), self.entries(run_id))
+        with self._reading() as connection:
+            told = past(connection, read_run(connection, run_id))
+            plan = read_plan(connection, run_id)
+            return recounted(told, plan, rows.entries(connection, run_id))
 
     def used_by(self, fingerprint: str) -> str | None:
         """The run that was begun with the plan of that fingerprint; None if there is none."""
@@ -102,8 +119,13 @@ class Journal:
     def uploaded(self, store: str) -> Mapping[tuple[int, str], Entry]:
         """Every upload to the store that was applied, by the pet's id and the image's digest."""
         with self._reading() as connection:
-            found = rows.uploads(connection, store)
-            return {(entry.pet_id, entry.digest): entry for entry in found if entry.pet_id}
+            runs = [run for run in read_runs(connection, store) if run.kind == "upload"]
+            found = [entry for run in reversed(runs) for entry in rows.entries(connection, run.id)]
+        return {
+            (entry.pet_id, entry.digest): entry
+            for entry in found
+            if entry.outcome == "applied" and entry.pet_id is not None
+        }
 
     def begin(
         self,
@@ -126,6 +148,17 @@ class Journal:
         another is at work on the store, and PetsyncError where the journal cannot be written.
         """
         body = None if plan is None else msgspec.json.encode(plan)
+        run = Run(
+            id=run_id,
+            kind=kind,
+            store=store,
+            source=source,
+            fingerprint=fingerprint,
+            undoes=undoes,
+            started=started,
+            total=total,
+            options=msgspec.json.encode(options).decode(),
+        )
         if not self._exists:
             make(self.path)
             self._exists = True
@@ -133,20 +166,7 @@ class Journal:
             if fingerprint and (used := used_by(connection, fingerprint)) is not None:
                 raise _stale(used)
             lock = sit_down(connection, store, run_id)
-            insert_run(
-                connection,
-                run_id=run_id,
-                kind=kind,
-                store=store,
-                source=source,
-                fingerprint=fingerprint,
-                undoes=undoes,
-                started=started,
-                total=total,
-                options=options,
-                plan=body,
-                payload=payload,
-            )
+            insert_run(connection, run, plan=body, payload=payload)
         return Sitting(run_id, Writer(self.path, connection, lock))
 
     def resume(self, run_id: str) -> Sitting:
@@ -161,10 +181,6 @@ class Journal:
             lock = sit_down(connection, store, run_id)
             known = known_ids(connection, run_id)
         return Sitting(run_id, Writer(self.path, connection, lock), known)
-
-    def _run(self, run_id: str) -> Run:
-        with self._reading() as connection:
-            return read_run(connection, run_id)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -17,7 +17,7 @@ import msgspec
 
 from petsync.apply.journal import rows
 from petsync.apply.journal.moment import iso
-from petsync.apply.journal.run import insert_run
+from petsync.apply.journal.run import Run, insert_run, insert_used, used_by
 from petsync.diff.history import Entry
 from petsync.diff.plan import FORMAT, Plan
 from petsync.model import Pet
@@ -87,9 +87,8 @@ def migrate(state: Path, connection: sqlite3.Connection) -> None:
         _take(connection, path)
     for path in sorted((state / "used").glob("*")):
         run = path.read_text("utf-8", errors="replace").strip() or "?"
-        known = connection.execute("SELECT 1 FROM run WHERE fingerprint = ?", (path.name,))
-        if not known.fetchone():
-            connection.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", (path.name, run))
+        if used_by(connection, path.name) is None:
+            insert_used(connection, path.name, run)
     connection.execute("INSERT INTO meta VALUES (?, ?)", (_DONE, iso(time.time())))
 
 
@@ -108,18 +107,21 @@ def _take(connection: sqlite3.Connection, path: Path) -> None:
     entries = _entries(plan, header.started, lines)
     ended = iso(path.stat().st_mtime)
     body = bytes(header.plan)
-    insert_run(
-        connection,
-        run_id=header.run_id,
+    run = Run(
+        id=header.run_id,
         kind="apply",
         store=plan.store,
         source=plan.source,
         fingerprint=header.fingerprint,
+        undoes="",
         started=header.started,
         total=len(plan.changes),
-        plan=body if _is_present(body) else None,
-        payload=b"" if _is_present(body) else body,
+        options="{}",
     )
+    if _is_present(body):
+        insert_run(connection, run, plan=body)
+    else:
+        insert_run(connection, run, payload=body)
     finished = sum(entry.outcome is not None for entry in entries) >= len(plan.changes)
     connection.execute(
         "INSERT INTO sitting VALUES (?, 1, ?, ?, ?, 0, '')",

@@ -4,52 +4,46 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from typing import Any, Literal
+from typing import Literal
 
 from petsync.apply.journal.lock import Lock, held
 from petsync.apply.journal.moment import iso, seconds_between
+from petsync.apply.journal.run import Run, read_runs
 from petsync.diff.history import Past
 from petsync.diff.report import OUTCOMES
 
-__all__ = ["pasts"]
+__all__ = ["past", "pasts"]
 
-_RUNS = """
-SELECT id, kind, store, source, fingerprint, undoes, started, total FROM run
-WHERE ?1 IS NULL OR store = ?1 ORDER BY started DESC, rowid DESC
-"""
 _SITTINGS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
-_COUNTS = """
-SELECT outcome, count(*) FROM change WHERE run = ? GROUP BY outcome
-"""
+_COUNTS = "SELECT outcome, count(*) FROM change WHERE run = ? GROUP BY outcome"
 
 
 def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:
     """All runs, or those of a store, the newest first."""
-    rows = connection.execute(_RUNS, (store,)).fetchall()
-    return [_past(connection, row) for row in rows]
+    return [past(connection, run) for run in read_runs(connection, store)]
 
 
-def _past(connection: sqlite3.Connection, row: tuple[Any, ...]) -> Past:
-    run, kind, store, source, fingerprint, undoes, started, total = row
-    sittings = connection.execute(_SITTINGS, (run,)).fetchall()
-    lock = held(connection, store)
-    mine = lock if lock is not None and lock.run == run else None
+def past(connection: sqlite3.Connection, run: Run) -> Past:
+    """A run, and how far it has come."""
+    sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
+    lock = held(connection, run.store)
+    mine = lock if lock is not None and lock.run == run.id else None
     state, stopped, ended = _state(sittings, mine)
-    counts = Counter(dict(connection.execute(_COUNTS, (run,))))
+    counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
     spent = [seconds_between(began, end or _seen(mine)) for began, end, _ in sittings]
     return Past(
-        run_id=run,
-        kind=kind,
-        store=store,
-        source=source,
-        fingerprint=fingerprint,
-        undoes=undoes,
-        started=started,
+        run_id=run.id,
+        kind=run.kind,
+        store=run.store,
+        source=run.source,
+        fingerprint=run.fingerprint,
+        undoes=run.undoes,
+        started=run.started,
         ended=ended,
         seconds=round(sum(spent), 3),
         state=state,
         stopped=stopped,
-        total=total,
+        total=run.total,
         counts={outcome: counts[outcome] for outcome in OUTCOMES},
         open=counts[None],
         sittings=len(sittings),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 import zlib
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,21 +12,29 @@ import msgspec
 from petsync.apply.journal.lock import Lock, claim
 from petsync.apply.journal.moment import iso
 from petsync.apply.journal.seal import seal
+from petsync.diff.history import RunKind
 from petsync.diff.plan import FORMAT, Plan
 from petsync.errors import PetsyncError, PlanError
 
-__all__ = ["Run", "insert_run", "known_ids", "read_run", "sit_down", "used_by"]
-
-_COLUMNS = (
-    "id, kind, store, source, fingerprint, undoes, started, total, options, plan, payload, seal"
-)
+__all__ = [
+    "Run",
+    "insert_run",
+    "insert_used",
+    "known_ids",
+    "read_payload",
+    "read_plan",
+    "read_run",
+    "read_runs",
+    "sit_down",
+    "used_by",
+]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was begun with. `plan` is its JSON, packed by zlib."""
+    """What a run was begun with, but for its plan."""
 
     id: str
-    kind: str
+    kind: RunKind
     store: str
     source: str
     fingerprint: str
@@ -35,75 +42,58 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     started: str
     total: int
     options: str
-    plan: bytes | None
-    payload: bytes
-
-    def opened_plan(self) -> Plan:
-        """Its plan. Raises PlanError where it has none that this petsync can read."""
-        if self.kind == "upload":
-            raise PlanError(f"run {self.id} uploads images, and has no plan")
-        try:
-            body = zlib.decompress(self.plan or b"")
-            plan = msgspec.json.decode(body, type=Plan)
-        except (zlib.error, msgspec.DecodeError, UnicodeDecodeError):
-            plan = None
-        if plan is None or plan.format != FORMAT:
-            raise PlanError(
-                f"the plan of run {self.id} is of another format than this petsync reads",
-                hint="Make a new plan from the sheet: it holds what is still to be done.",
-            )
-        return plan
 
 
 def insert_run(
-    connection: sqlite3.Connection,
-    *,
-    run_id: str,
-    kind: str,
-    store: str,
-    source: str,
-    started: str,
-    total: int,
-    fingerprint: str = "",
-    undoes: str = "",
-    options: Mapping[str, Any] = {},
-    plan: bytes | None = None,
-    payload: bytes = b"",
+    connection: sqlite3.Connection, run: Run, *, plan: bytes | None = None, payload: bytes = b""
 ) -> None:
     """Write down what a run is begun with; `plan` is JSON."""
-    values = (
-        run_id,
-        kind,
-        store,
-        source,
-        fingerprint,
-        undoes,
-        started,
-        total,
-        msgspec.json.encode(options).decode(),
-        None if plan is None else zlib.compress(plan, 1),
-        payload,
-    )
-    connection.execute(_INSERT, (*values, seal(values)))
+    about = msgspec.structs.astuple(run)
+    body = (run.id, None if plan is None else zlib.compress(plan, 1), payload)
+    row = (*about, seal(about), *body[1:], seal(body))
+    connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
+    """What all runs were begun with, or those of a store; the newest first.
+
+    Raises PetsyncError where a row is damaged.
+    """
+    runs = [_run(row) for row in connection.execute(_RUNS)]
+    return [run for run in runs if store is None or run.store == store]
 
 
 def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
     """What the run was begun with. Raises PlanError where there is none of that id, PetsyncError
     where its row is damaged.
     """
-    row = connection.execute(_SELECT, (run_id,)).fetchone()
+    row = connection.execute(_RUN, (run_id,)).fetchone()
     if row is None:
         raise PlanError(f"there is no run {run_id!r}", hint="`petsync runs` lists them.")
-    *values, sealed = row
-    if seal(tuple(values)) != sealed:
-        raise _damaged(run_id)
-    return Run(**dict(zip(Run.__struct_fields__, values, strict=True)))
+    return _run(row)
 
 
-def used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
-    """The run that was begun with the plan of that fingerprint."""
-    row = connection.execute(_USED, (fingerprint,)).fetchone()
-    return None if row is None else str(row[0])
+def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
+    """The run's plan. Raises PlanError where it has none that this petsync can read."""
+    if read_run(connection, run_id).kind == "upload":
+        raise PlanError(f"run {run_id} uploads images, and has no plan")
+    packed, _ = _body(connection, run_id)
+    try:
+        plan = msgspec.json.decode(zlib.decompress(packed or b""), type=Plan)
+    except (zlib.error, ValueError):
+        plan = None
+    if plan is None or plan.format != FORMAT:
+        raise PlanError(
+            f"the plan of run {run_id} is of another format than this petsync reads",
+            hint="Make a new plan from the sheet: it holds what is still to be done.",
+        )
+    return plan
+
+
+def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
+    """What the run was begun with beside a plan."""
+    read_run(connection, run_id)
+    return _body(connection, run_id)[1]
 
 
 def known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
@@ -114,6 +104,25 @@ def known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None
     if seal(row[:2]) != row[2]:
         raise _damaged(run)
     return frozenset(msgspec.json.decode(row[1], type=list[int]))
+
+
+def used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
+    """The run that was begun with the plan of that fingerprint."""
+    row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
+    if row is not None:
+        return str(row[0])
+    used = {}
+    for *about, sealed in connection.execute("SELECT fingerprint, run, seal FROM used"):
+        if seal(tuple(about)) != sealed:
+            raise _damaged(str(about[1]))
+        used[about[0]] = str(about[1])
+    return used.get(fingerprint)
+
+
+def insert_used(connection: sqlite3.Connection, fingerprint: str, run: str) -> None:
+    """Remember a plan that was used in a run of which nothing else is known."""
+    about = (fingerprint, run)
+    connection.execute("INSERT OR IGNORE INTO used VALUES (?, ?, ?)", (*about, seal(about)))
 
 
 def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
@@ -133,6 +142,23 @@ def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
     return lock
 
 
+def _body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
+    row = connection.execute(_BODY, (run_id,)).fetchone()
+    if seal(row[:3]) != row[3]:
+        raise _damaged(run_id)
+    return row[1], row[2]
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    *about, sealed = row
+    try:
+        if seal(tuple(about)) == sealed:
+            return Run(**dict(zip(Run.__struct_fields__, about, strict=True)))
+    except (ValueError, TypeError):
+        pass
+    raise _damaged(str(row[0]))
+
+
 def _damaged(run: str) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: what it says of run {run} does not add up",
@@ -140,11 +166,10 @@ def _damaged(run: str) -> PetsyncError:
     )
 
 
-_SELECT = f"SELECT {_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - of constants
-_INSERT = f"INSERT INTO run ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_USED = """
-SELECT id FROM run WHERE fingerprint = ?1 UNION ALL SELECT run FROM used WHERE fingerprint = ?1
-"""
+_ABOUT = "id, kind, store, source, fingerprint, undoes, started, total, options, seal"
+_RUNS = f"SELECT {_ABOUT} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - of constants
+_RUN = f"SELECT {_ABOUT} FROM run WHERE id = ?"  # noqa: S608 - of constants
+_BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
 _KILLED = """
 UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
 """
