@@ -55,7 +55,7 @@ def plan_markdown(plan: Plan, *, limit: int | None = 100) -> str:
         left_out += part.total - shown
         blocks.append(block)
     if left_out:
-        where = _TOO_LONG if limit is None else words.WHERE_TO_SEE_ALL
+        where = _TOO_LONG if limit is None else words.where_to_see_all(plan)
         blocks.append(f"{words.number(left_out)} more are not shown. {where}")
     return "\n\n".join(blocks) + "\n"
 

@@ -55,7 +55,7 @@ def _parts(plan: Plan, limit: int | None) -> Iterator[str]:
     more = [listing.more for listing in changes.values()]
     more += [listing.more for listing in conflicts.values()]
     if any((*more, blocked.more, notes.more)):
-        yield element("p", markup.prose(words.WHERE_TO_SEE_ALL))
+        yield element("p", markup.prose(words.where_to_see_all(plan)))
 
 
 def _change(change: Change, held: Clashing) -> str:

@@ -55,7 +55,7 @@ def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterat
     more = [each.more for each in changes.values()] + [each.more for each in conflicts.values()]
     if any((*more, blocked.more, notes.more)):
         yield lines.BLANK
-        yield from lines.paragraph(words.WHERE_TO_SEE_ALL, width, style="dim")
+        yield from lines.paragraph(words.where_to_see_all(plan), width, style="dim")
     if told > _SCREEN:
         yield lines.BLANK
         yield from summary

@@ -38,7 +38,7 @@ _SAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 def plan_page(plan: Plan) -> str:
     """The plan as a whole HTML document that loads nothing, however many rows it has."""
     rows = list(records(plan))
-    title = f"Plan for {plan.source}"
+    title = f"Undo of {plan.source}" if plan.undoes else f"Plan for {plan.source}"
     counts: Counter[str] = Counter(KINDS[row.kind] for row in rows)
     body = "\n".join(
         [

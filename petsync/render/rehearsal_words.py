@@ -64,7 +64,7 @@ def rehearsal_facts(rehearsal: Rehearsal) -> Iterator[tuple[str, str]]:
     pets = words.count(len(rehearsal.before), "pet")
     yield "store", visible(plan.store)
     yield "copied", f"{pets}, as they were at {words.moment(rehearsal.taken_at)}"
-    yield "sheet", f"{visible(plan.source)} ({words.count(plan.rows, 'row')})"
+    yield words.origin(plan)
     yield "tried", f"on the copy, on this machine (profile {visible(rehearsal.profile)})"
     if rehearsal.broken is not None:
         yield "faults", visible(rehearsal.broken.faults)

@@ -40,6 +40,7 @@ __all__ = [
     "name_of",
     "named_in",
     "number",
+    "origin",
     "outcomes",
     "pet_of",
     "plan_facts",
@@ -52,6 +53,7 @@ __all__ = [
     "source_of",
     "unanswered",
     "way_out",
+    "where_to_see_all",
     "who_wins",
 ]
 
@@ -101,6 +103,7 @@ _UNSEEN = (
     "A pet of this status is in the plan only if a row names it, and none is deleted for being "
     "in no row."
 )
+_UNCOUNTED = "Pets of this status are not counted among the store's."
 _CONFLICTS: Mapping[Winner, str] = {
     "": "nothing is sent until a person decides",
     "store": "the store's value stays",
@@ -196,6 +199,9 @@ def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
     """What the store was asked in vain, with what went wrong, and what follows from that."""
     for failed in plan.coverage.failed:
         asked = visible(failed.asked)
+        if plan.undoes:
+            yield f"status {asked}: {visible(failed.problem)}", _UNCOUNTED
+            continue
         if asked.lstrip("-").isdigit():
             yield (
                 f"pet {asked}: {visible(failed.problem)}",
@@ -221,12 +227,28 @@ def results_title(outcome: Outcome, total: int) -> str:
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """What was compared, and when."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
-    yield "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
-    if plan.base:
+    yield origin(plan)
+    if plan.undoes:
+        yield "compared", "with what that run left: what was changed since stays"
+    elif plan.base:
         yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
     else:
         yield "compared", "with the store alone: every filled cell counts"
     yield "made", moment(plan.created)
+
+
+def origin(plan: Plan) -> tuple[str, str]:
+    """What the plan was made from, with the name of that: a sheet and its rows, or a run."""
+    if plan.undoes:
+        return "undo of", f"run {visible(plan.undoes)} ({count(plan.rows, 'pet')})"
+    return "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
+
+
+def where_to_see_all(plan: Plan) -> str:
+    """How to see what was left out where a plan was shown."""
+    return WHERE_TO_SEE_ALL.replace(
+        "petsync plan", "petsync undo" if plan.undoes else "petsync plan"
+    )
 
 
 def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -240,6 +262,8 @@ def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def who_wins(plan: Plan) -> str:
     """Whose value a field takes that sheet and store both changed since the export."""
+    if plan.undoes:
+        return "The store: a pet that was changed since the run is kept as it is."
     if not plan.base:
         return "The sheet: it is compared with the store alone."
     if plan.options.on_conflict == "sheet":
@@ -262,7 +286,8 @@ def _either(items: Sequence[str]) -> str:
 def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     """What was brought into agreement, and when."""
     yield "store", visible(report.plan.store)
-    yield "sheet", visible(report.plan.source)
+    name, said = origin(report.plan)
+    yield name, said if report.plan.undoes else visible(report.plan.source)
     yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
 
 
@@ -282,7 +307,7 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
         ]
     )
     return (
-        f"Plan: {number(counts['add'])} to add, {number(counts['update'])} to change, "
+        f"{'Undo' if plan.undoes else 'Plan'}: {number(counts['add'])} to add, {number(counts['update'])} to change, "
         f"{number(counts['delete'])} to delete; {rest}."
     )
 
@@ -322,6 +347,11 @@ def _besides(rows: int) -> str:
 
 
 def _in_sync(plan: Plan) -> str:
+    if plan.undoes and not plan.rows:
+        return "Nothing to undo: the run changed no pet."
+    if plan.undoes:
+        pets = "its one pet is" if plan.rows == 1 else f"all {number(plan.rows)} pets are"
+        return f"Nothing to undo: {pets} as before the run."
     if not plan.rows:
         return "Nothing to do: the sheet has no rows."
     if plan.ignored:
@@ -334,6 +364,8 @@ def _in_sync(plan: Plan) -> str:
 
 
 def _settled(plan: Plan) -> list[str]:
+    if plan.undoes:
+        return [f"{number(plan.unchanged)} as before already"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
     left = [(plan.older, "older than the store"), (plan.gone, "gone from the store")]
     told = [f"{number(len(rows))} {what}" for rows, what in left if rows]
