@@ -1,0 +1,201 @@
+"""Undo: the plan that takes a run back, made from what its journal says the pets were before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from petsync.apply.deeds import Deed, deeds_of
+from petsync.apply.moved import contrast, filled, moved
+from petsync.diff.change import Add, Change, Conflict, Delete, Update
+from petsync.diff.fields import same, stated, with_fields
+from petsync.diff.guard import Guard
+from petsync.diff.history import Entry, Past
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.model import Pet
+from petsync.table.columns import Column
+
+__all__ = ["Present", "undo_plan"]
+
+Present = Pet | Unanswered | None
+"""A pet as it is now; None where there is none, Unanswered where the service did not say."""
+
+_KINDS = ("add", "update", "delete")
+_NO_COVERAGE = Coverage()
+
+
+def undo_plan(
+    past: Past,
+    entries: Iterable[Entry],
+    found: Mapping[int, Present],
+    *,
+    store: str,
+    profile: str,
+    pets: int,
+    created: str,
+    guard: Guard,
+    coverage: Coverage = _NO_COVERAGE,
+    sentinels: Sequence[Pet] = (),
+    later: Mapping[int, str] = {},
+) -> Plan:
+    """The plan that gives every pet that the run changed back what it was, where nobody changed
+    it since; what is kept, or cannot be taken back, is a conflict each.
+
+    `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
+    and `later` names the newest later run that changed a pet. There is one change, conflict or
+    unchanged row for each pet that the run changed, or may have changed.
+    """
+    deeds = list(deeds_of(entries))
+    judge = _Judge(past.run_id, found, later)
+    told = [judge.taken_back(deed) for deed in deeds]
+    changes = [each for each in told if isinstance(each, Change)]
+    conflicts = [each for each in told if isinstance(each, Conflict)]
+    plan = Plan(
+        created=created,
+        store=store,
+        profile=profile,
+        source=f"run {past.run_id}",
+        undoes=past.run_id,
+        guard=guard,
+        changes=tuple(sorted(changes, key=lambda change: _KINDS.index(change.kind))),
+        conflicts=tuple(conflicts),
+        unchanged=len(told) - len(changes) - len(conflicts),
+        rows=len(told),
+        pets=pets,
+        notes=tuple(_notes(past, deeds, changes)),
+        coverage=coverage,
+        sentinels=tuple(sentinels),
+    )
+    return plan.judged()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Decides what becomes of each deed of a run."""
+
+    run: str
+    found: Mapping[int, Present]
+    later: Mapping[int, str]
+
+    def taken_back(self, deed: Deed) -> Change | Conflict | None:
+        """The change that takes a deed back, or why there is none; None where nothing is left."""
+        if (problem := self._impossible(deed)) is not None:
+            return problem
+        now = self.found.get(deed.pet_id or 0, _NOT_ASKED)
+        if isinstance(now, Unanswered):
+            what = f"could not be looked up: {now.problem}"
+            return _kept(deed, "not-looked-up", what, "Undo again when the store answers")
+        if deed.kind == "add":
+            return self._of_add(deed, now)
+        if deed.kind == "delete":
+            return self._of_delete(deed, now)
+        return self._of_upload(deed, now) if deed.kind == "upload" else self._of_update(deed, now)
+
+    def _impossible(self, deed: Deed) -> Conflict | None:
+        if not deed.is_settled:
+            what = "may have been changed by the run, which did not see it through"
+            cure = f"`petsync resume {self.run}` finds out what became of it; then undo again"
+            return _kept(deed, "not-settled", what, cure)
+        if deed.pet_id is None:
+            what = "added a pet, and the service did not say which id it gave it"
+            return _kept(
+                deed, "no-id-known", what, "Find it in the store, and delete it by a sheet"
+            )
+        known = deed.after if deed.kind == "add" else deed.before
+        if known is None:
+            what = "was changed by the run, and the journal does not say from what"
+            return _kept(deed, "not-recorded", what, "Change it back by a sheet")
+        return None
+
+    def _of_add(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+        if now is None:
+            return None
+        if since := moved(now, deed.left):
+            return self._changed(deed, now, since, "Delete it by a sheet if it is to go")
+        return Delete(row=deed.row, source=deed.source, before=now)
+
+    def _of_update(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+        if now is None:
+            return self._gone(deed)
+        was = filled(deed.was, now)
+        if all(same(now, was, field) for field in deed.fields):
+            return None
+        if since := moved(now, deed.left):
+            return self._changed(deed, now, since, "Change it by a sheet if it is to be as before")
+        after = with_fields(now, deed.was, deed.fields)
+        return Update(row=deed.row, source=deed.source, fields=deed.fields, before=now, after=after)
+
+    def _of_delete(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+        was = deed.was
+        if now is None:
+            return Add(row=deed.row, source=deed.source, fields=stated(was), after=was)
+        if since := moved(now, was):
+            told = contrast(was, now, since, whose="before it was")
+            what = f"was deleted by the run, and there is one of this id again: {told}"
+            cure = self._first(deed, "Change it by a sheet if it is to be as before")
+            return _kept(deed, "came-since-run", what, cure, now)
+        return None
+
+    def _of_upload(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
+        if now is None or deed.urls.isdisjoint(now.photo_urls):
+            return None
+        if since := moved(now, deed.left):
+            return self._changed(deed, now, since, "Take the photos out by a sheet")
+        kept = tuple(url for url in now.photo_urls if url not in deed.urls)
+        after = msgspec.structs.replace(now, photo_urls=kept)
+        fields: tuple[Column, ...] = ("photo_urls",)
+        return Update(row=deed.row, source=deed.source, fields=fields, before=now, after=after)
+
+    def _changed(self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str) -> Conflict:
+        told = contrast(deed.left, now, since, whose="the run left")
+        what = f"was changed since the run, and is kept as it is: {told}"
+        return _kept(deed, "changed-since-run", what, self._first(deed, otherwise), now)
+
+    def _gone(self, deed: Deed) -> Conflict:
+        shown = f"`petsync runs {self.run} --pet {deed.pet_id}` shows what it was"
+        what = "was changed by the run, and is gone since"
+        return _kept(deed, "gone-since-run", what, self._first(deed, shown))
+
+    def _first(self, deed: Deed, otherwise: str) -> str:
+        """What to do: where a later run changed the pet, that one is to be undone first."""
+        run = None if deed.pet_id is None else self.later.get(deed.pet_id)
+        return f"Run {run} changed it later: undo that one first" if run else otherwise
+
+
+_NOT_ASKED = Unanswered("", "nobody asked for it")
+
+
+def _kept(deed: Deed, rule: str, problem: str, suggestion: str, now: Pet | None = None) -> Conflict:
+    """A conflict: about the pet, or, where its id is not known, about the row that added it."""
+    return Conflict(
+        row=deed.row if deed.pet_id is None else None,
+        source=deed.source,
+        pet_id=deed.pet_id,
+        name=(now.name if now is not None else None) or deed.name,
+        rule=rule,
+        problem=problem,
+        suggestion=f"{suggestion}.",
+    )
+
+
+def _notes(past: Past, deeds: Sequence[Deed], changes: Sequence[Change]) -> Iterator[str]:
+    if past.undoes:
+        yield f"That run took back run {past.undoes}: this does again what that one had done."
+    if past.state == "stopped":
+        yield (
+            "That run was stopped before its end. This takes back what it did; "
+            f"`petsync resume {past.run_id}` would do the rest of it."
+        )
+    if any(deed.kind == "upload" and deed.is_settled for deed in deeds):
+        yield (
+            "Addresses of images are taken out of the pets. The image files themselves stay with "
+            "the service: it has no operation that deletes one."
+        )
+    if any(deed.is_renumbered for deed in deeds) and any(c.kind == "add" for c in changes):
+        yield (
+            "In that run the service gave pets other ids than they were to have. Pets that come "
+            "back may get new ids too; the report then names them."
+        )
