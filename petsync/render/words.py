@@ -307,8 +307,8 @@ def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
         ]
     )
     return (
-        f"{'Undo' if plan.undoes else 'Plan'}: {number(counts['add'])} to add, {number(counts['update'])} to change, "
-        f"{number(counts['delete'])} to delete; {rest}."
+        f"{'Undo' if plan.undoes else 'Plan'}: {number(counts['add'])} to add, "
+        f"{number(counts['update'])} to change, {number(counts['delete'])} to delete; {rest}."
     )
 
 
