@@ -18,7 +18,7 @@ from shop import plan_of, sheet_of
 from petsync.diff.plan import Plan
 from petsync.wire.json import decode_pets
 
-__all__ = ["Story", "content", "story", "told"]
+__all__ = ["Json", "Story", "content", "new_pet", "story", "told"]
 
 Json = dict[str, Any]
 STATUSES = ("available", "pending", "sold")
@@ -76,7 +76,7 @@ def story(rng: random.Random, *, pets: int, changes: int, ids: str = "mixed") ->
     """A store of so many pets and so many changes to it; `ids` says whether new pets have them:
     `given`, `assigned` or `mixed`.
     """
-    before = {number: _pet(rng, number) for number in range(1, pets + 1)}
+    before = {number: new_pet(rng, number) for number in range(1, pets + 1)}
     told = Story(before)
     touched = rng.sample(sorted(before), min(changes * 2 // 3, pets - 2))
     deletes = rng.randint(1, len(touched) // 3)
@@ -103,7 +103,8 @@ def pets_of(pets: Iterable[Mapping[str, Any]]) -> list[Any]:
     return decode_pets(json.dumps(list(pets)).encode())
 
 
-def _pet(rng: random.Random, number: int | None) -> Json:
+def new_pet(rng: random.Random, number: int | None) -> Json:
+    """A random pet; without an id where `number` is None."""
     pet: Json = {} if number is None else {"id": number}
     pet |= {"name": f"{rng.choice(('Rex', 'Mia', 'Zoë', 'Ода', 'Tom'))} {rng.randrange(10**6)}"}
     pet |= {"status": rng.choice(STATUSES), "photoUrls": _photos(rng)}
@@ -139,7 +140,7 @@ def _added(rng: random.Random, before: Mapping[int, Json], count: int, ids: str)
     taken = len(before) + 1000
     while len(added) < count:
         given = ids == "given" or (ids == "mixed" and rng.random() < 0.5)
-        pet = _pet(rng, None)
+        pet = new_pet(rng, None)
         if given:
             taken += rng.randint(1, 3)
             added.append({"id": FAR if rng.random() < 0.03 and not added else taken, **pet})
