@@ -141,7 +141,7 @@ def test_a_plan_file_holds_no_secret(box: Sandbox, store: ps.Store, tmp_path: Pa
     token = store.api.aio.session.credentials.token
     assert token is not None
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == 3
+    assert {path.name for path in tmp_path.rglob("*")} >= {"plan.json", "journal.db"}
     shown = f"{store!r}{plan!r}{report!r}{vars(store.aio)!r}".encode()
     assert not any(token.reveal().encode() in text for text in [*files, shown])
 
@@ -162,7 +162,7 @@ def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
                 break
             box.break_with(f"{fault}=0.3,retry_after=0,seed=5")
             try:
-                store.apply(plan)
+                store.apply(plan, settle=0.1)
             except ps.InterruptedRunError:
                 pass
             finally:

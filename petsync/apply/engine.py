@@ -174,6 +174,7 @@ class _Engine:
     async def _one(self, number: int, change: Change) -> None:
         if is_unassigned(change):
             self._sent_at[number] = time.time()
+            self._sender.refused.discard(number)
         try:
             self._record(await self._sender.send(number, change))
         except PetsyncError as error:
@@ -275,7 +276,8 @@ class _Engine:
 
     def _wait(self, unknown: list[int]) -> float:
         """Seconds until a request that got no answer is no longer expected to come through."""
-        newest = max(self._sent_at.get(number, 0.0) for number in unknown)
+        lost = set(unknown) - self._sender.refused
+        newest = max((self._sent_at.get(number, 0.0) for number in lost), default=0.0)
         return min(newest + self._options.settle - time.time(), self._options.settle)
 
     async def _all(self) -> list[Pet]:

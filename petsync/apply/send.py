@@ -32,13 +32,16 @@ _CONFIRMED = "confirmed by reading it back"
 _TRIES = 3
 """So often an add whose pet is proved absent is sent: the client repeats no add by itself."""
 _WAIT = 0.2
+_GATEWAY = frozenset({502, 504})
+"""What a gateway answers while the service behind it may still be at work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
     """Carries out single changes. AuthError, UnavailableError and what the recorder raises stop the
-    run. `on_wire` are the changes whose request may be on its way just now; `begun` those that an
-    earlier sitting began: what they find done already, they have done.
+    run. `on_wire` are the changes whose request may be on its way just now; `refused` those that
+    the service itself answered with a failure, so that nothing comes of them later; `begun` those
+    that an earlier sitting began: what they find done already, they have done.
     """
 
     target: Target
@@ -47,6 +50,7 @@ class Sender:
     verify: bool = False
     begun: Container[int] = ()
     on_wire: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
 
     async def send(self, number: int, change: Change) -> Result:
         """What became of the change; never sends anything that the pet's present state forbids.
@@ -161,6 +165,8 @@ class Sender:
             settled = await self._settled(change.pet_id, wanted, before, error)
             return result_of(number, change, *settled)
         if error.may_have_happened:
+            if error.status is not None and error.status not in _GATEWAY:
+                self.refused.add(number)
             return result_of(number, change, "unknown", cause, error.message)
         if isinstance(error, DuplicateError):
             why = "a pet with this id came in between"

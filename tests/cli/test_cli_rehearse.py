@@ -189,7 +189,7 @@ def test_interrupt_leaves_nothing(shell: Shell, box: Sandbox, tmp_path: Path, si
     args = ["rehearse", "pets.csv", *to(box), "--faults", "latency=0.3", "--concurrency", "1"]
     env: dict[str, Any] = {"TMPDIR": str(folder)}
     with process(*args, "--keep", "copy.db", env=env) as running:
-        while not list(folder.glob("petsync-rehearsal-*/runs/*")):
+        while not list(folder.glob("petsync-rehearsal-*/journal.db")):
             assert running.poll() is None
             time.sleep(0.02)
         time.sleep(0.3)
