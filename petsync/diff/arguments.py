@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from petsync.diff.guard import Guard
+from petsync.diff.pictures import Pictures
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import FindingsError, PlanError, SettingsError
@@ -14,8 +15,10 @@ from petsync.table.columns import COLUMNS, Column
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "checked_pictures",
     "checked_plan",
     "checked_snapshot",
+    "folder_of",
     "guard_of",
     "match_columns",
     "no_findings",
@@ -94,6 +97,36 @@ def checked_plan(plan: object) -> Plan:
     return plan
 
 
+def checked_pictures(pictures: object) -> Pictures:
+    """The pictures themselves. Raises PlanError for anything else."""
+    if not isinstance(pictures, Pictures):
+        kind = type(pictures).__name__
+        raise PlanError(
+            f"a {kind} is no list of pictures",
+            hint="store.pictures(…) looks at a folder or a sheet, and gives one.",
+        )
+    return pictures
+
+
+def folder_of(source: object, **of_sheets: object) -> str:
+    """The folder that is named. Raises SettingsError for options that belong to a sheet, or where
+    a sheet is named and no column of it.
+    """
+    for name, value in of_sheets.items():
+        if value is not None:
+            raise SettingsError(
+                f"{name} belongs to a sheet's column of files", hint="Say which one (--column)."
+            )
+    if isinstance(source, Sheet) or str(source).lower().endswith(_SHEETS):
+        raise SettingsError(
+            "of a sheet, the column that names the files is needed",
+            hint="Say which one (--column), or name a folder of pictures.",
+        )
+    return str(source)
+
+
+_SHEETS = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt", ".ods", ".xls")
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-

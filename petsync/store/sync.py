@@ -41,6 +41,8 @@ class Store:
     plan = blocking(AsyncStore.plan)
     why = blocking(AsyncStore.why)
     apply = blocking(AsyncStore.apply)
+    pictures = blocking(AsyncStore.pictures)
+    upload = blocking(AsyncStore.upload)
     resume = blocking(AsyncStore.resume)
 
     @property

@@ -1,0 +1,1 @@
+"""Images in bulk: found, looked at, and uploaded, each once."""

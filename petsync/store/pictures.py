@@ -1,0 +1,215 @@
+"""Images in bulk: what would be uploaded, and the upload under a journal that holds the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from petsync.apply.journal import Journal, Sitting
+from petsync.apply.pictures import engine
+from petsync.apply.pictures.engine import UploadOptions
+from petsync.apply.pictures.folder import in_folder
+from petsync.apply.pictures.found import Candidate, Found
+from petsync.apply.pictures.listed import in_sheet
+from petsync.apply.pictures.look import decided, examined, with_pet
+from petsync.apply.pictures.past import uploads_to
+from petsync.apply.pictures.pattern import Patterns
+from petsync.client.api import AsyncApi
+from petsync.client.lookup import look_up
+from petsync.client.target import ServiceTarget
+from petsync.diff.pictures import Looked, Picture, PictureOptions, PictureProblem, Pictures
+from petsync.diff.snapshot import Snapshot, Unanswered
+from petsync.diff.uploaded import Uploaded, Uploading
+from petsync.diff.uploads import Uploads
+from petsync.errors import InterruptedRunError, PetsyncError, PlanError
+from petsync.model import Pet
+from petsync.table.sheet import Sheet
+
+__all__ = ["Gallery", "sheet_of_pictures"]
+
+Members = list[tuple[Candidate, Pet]]
+OnLooked = Callable[[Looked], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """The images of one store's pets; `state` is the folder that the journal is in."""
+
+    api: AsyncApi
+    state: Path
+
+    async def of_folder(
+        self,
+        folder: Path,
+        options: PictureOptions,
+        *,
+        pattern: str | Iterable[str],
+        recursive: bool,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """The pictures of a folder. Raises as AsyncStore.pictures."""
+        find = partial(in_folder, recursive=recursive, metadata=metadata)
+        found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
+        return await self._pictures(str(folder), found, options, on_progress)
+
+    async def of_sheet(
+        self,
+        sheet: Sheet,
+        options: PictureOptions,
+        *,
+        column: str,
+        folder: str | Path | None,
+        metadata_column: str | None,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """The pictures that a sheet's column names. Raises as AsyncStore.pictures."""
+        root = Path(sheet.source).parent if folder is None else Path(folder)
+        find = partial(in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata)
+        found = await asyncio.to_thread(find, sheet, column)
+        return await self._pictures(sheet.source, found, options, on_progress)
+
+    async def upload(
+        self,
+        pictures: Pictures,
+        options: UploadOptions,
+        rate: float | None,
+        on_progress: Callable[[Uploading], None] | None,
+    ) -> Uploaded:
+        """The report of the upload. Raises as AsyncStore.upload."""
+        session = self.api.session
+        if pictures.store != session.base_url:
+            raise PlanError(
+                f"the pictures are for {pictures.store}, and this store is {session.base_url}",
+                hint="Upload them there, or look at them for this store.",
+            )
+        now = datetime.now(UTC)
+        started = now.isoformat(timespec="microseconds")
+        if not pictures.items:
+            return engine.without_run(pictures, started=started)
+        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        with closing(await asyncio.to_thread(Journal.open, self.state, create=True)) as journal:
+            sitting = await asyncio.to_thread(_begin, journal, run_id, pictures, started, options)
+            session.pace.rate = rate
+            try:
+                # Only under the lock is it sure that nobody uploads meanwhile.
+                earlier = await asyncio.to_thread(uploads_to, journal, pictures.store)
+                report = await engine.run(
+                    pictures,
+                    ServiceTarget(self.api),
+                    sitting,
+                    earlier,
+                    run_id=run_id,
+                    started=started,
+                    adds=session.profile.upload_adds_photo,
+                    options=options,
+                    on_progress=on_progress,
+                )
+                report = await _written(sitting, report)
+            finally:
+                session.pace.rate = None
+                with suppress(PetsyncError):
+                    await sitting.close()
+        if report.stopped:
+            raise _stopped(report)
+        return report
+
+    async def _pictures(
+        self,
+        source: str,
+        found: Found,
+        options: PictureOptions,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        pets: Mapping[int, Pet | Unanswered | None] = await look_up(
+            self.api, [one.pet_id for one in found.candidates]
+        )
+        members: Members = []
+        problems: list[PictureProblem] = []
+        for each in with_pet(found.candidates, pets):
+            if isinstance(each, PictureProblem):
+                problems.append(each)
+            else:
+                members.append(each)
+        looked = await examined(members, options, on_progress)
+        problems += [each for each in looked if isinstance(each, PictureProblem)]
+        there = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
+        profile = self.api.session.profile
+        decide = partial(decided, adds=profile.upload_adds_photo, again=options.again)
+        uploads = await asyncio.to_thread(self.earlier)
+        good = [each for each in looked if isinstance(each, Picture)]
+        return Pictures(
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            store=self.api.session.base_url,
+            source=source,
+            options=options,
+            pictures=tuple(decide(good, there, uploads)),
+            problems=(*problems, *found.problems),
+            ignored=found.ignored,
+            notes=tuple(found.notes),
+        )
+
+    def earlier(self) -> Uploads:
+        """What the journal knows of uploads to this store."""
+        with closing(Journal.open(self.state, create=False)) as journal:
+            return uploads_to(journal, self.api.session.base_url)
+
+
+async def sheet_of_pictures(
+    read: Callable[..., Sheet],
+    snapshot: Callable[[], Awaitable[Snapshot]],
+    source: Sheet | str | Path,
+) -> Sheet:
+    """The sheet, read once more with the store's own statuses where it has a strange one: a pet's
+    picture does not hang on that.
+    """
+    sheet = await asyncio.to_thread(read, source)
+    if isinstance(source, Sheet) or not any(f.column == "status" for f in sheet.problems):
+        return sheet
+    known = frozenset((await snapshot()).frame["status"].dropna().unique())
+    return await asyncio.to_thread(partial(read, source, known_statuses=known))
+
+
+def _begin(
+    journal: Journal, run_id: str, pictures: Pictures, started: str, options: UploadOptions
+) -> Sitting:
+    # The numbers of a journal's entries are the places in this list.
+    kept = msgspec.structs.replace(pictures, pictures=pictures.items, problems=())
+    return journal.begin(
+        run_id,
+        kind="upload",
+        store=pictures.store,
+        source=pictures.source,
+        started=started,
+        total=len(kept.pictures),
+        payload=kept.to_json(),
+        options=msgspec.to_builtins(options),
+    )
+
+
+async def _written(sitting: Sitting, report: Uploaded) -> Uploaded:
+    """The report, once the journal has the run's end; stopped, where it cannot take it."""
+    try:
+        await sitting.finish(stopped=report.stopped)
+    except PetsyncError as error:
+        return msgspec.structs.replace(report, stopped=report.stopped or str(error))
+    return report
+
+
+def _stopped(report: Uploaded) -> InterruptedRunError:
+    error = InterruptedRunError(
+        f"upload {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
+        hint=f"{report.counts['applied']:,} of {len(report.results):,} files are uploaded. The "
+        "same command again does the rest, and nothing twice.",
+    )
+    error.report = report
+    return error
