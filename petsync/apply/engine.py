@@ -94,7 +94,7 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
-        self._sent_at = dict(earlier.sent_at)
+        self._lost_at = dict.fromkeys(earlier.lost, time.monotonic())
         self._counts = Counter(result.outcome for result in self._results.values())
         self._unknown_adds(earlier)
         self._halt = Halt(options.grace, sender.on_wire)
@@ -172,11 +172,13 @@ class _Engine:
             await self._one(number, change)
 
     async def _one(self, number: int, change: Change) -> None:
-        if is_unassigned(change):
-            self._sent_at[number] = time.time()
-            self._sender.refused.discard(number)
+        self._sender.refused.discard(number)
         try:
-            self._record(await self._sender.send(number, change))
+            result = await self._sender.send(number, change)
+            if result.outcome == "unknown":
+                # Its last attempt may have been long after its first one.
+                self._lost_at[number] = time.monotonic()
+            self._record(result)
         except PetsyncError as error:
             self._stop(number, change, error)
         except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
@@ -276,16 +278,19 @@ class _Engine:
 
     def _wait(self, unknown: list[int]) -> float:
         """Seconds until a request that got no answer is no longer expected to come through."""
-        lost = set(unknown) - self._sender.refused
-        newest = max((self._sent_at.get(number, 0.0) for number in lost), default=0.0)
-        return min(newest + self._options.settle - time.time(), self._options.settle)
+        settled = [
+            self._lost_at[number] + self._options.settle - time.monotonic()
+            for number in unknown
+            if number not in self._sender.refused
+        ]
+        return max(settled, default=0.0)
 
     async def _all(self) -> list[Pet]:
         return await self._halt.soon(self._target.all(statuses_of(self._changes)))
 
     def _unknown_adds(self, earlier: Earlier) -> None:
         """What an earlier sitting began and did not see end, is unknown until it is settled."""
-        for number in earlier.sent_at:
+        for number in earlier.lost:
             change = self._changes[number]
             self._results[number] = result_of(number, change, "unknown", "cut-off", _CUT)
             self._counts["unknown"] += 1

@@ -28,7 +28,8 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are in seconds. A stopped run waits `grace` for the requests that are on their way. An add
     without an id that got no answer is taken for not made once the store does not have it and
-    `settle` has passed since it was sent. Raises SettingsError for what makes no sense.
+    `settle` has passed since the last attempt, or, after a crash, since the run was resumed: a
+    request may come through late. Raises SettingsError for what makes no sense.
     """
 
     concurrency: int = 16
@@ -38,7 +39,7 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_failures: int | None = None
     failures_before_deletes: int = 0
     grace: float = 1.5
-    settle: float = 10.0
+    settle: float = 30.0
 
     def __post_init__(self) -> None:
         if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MOST:

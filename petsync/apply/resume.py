@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from petsync.apply.settle import is_unassigned
 from petsync.diff.history import Entry, Past
@@ -20,13 +19,13 @@ _ANSWERLESS = frozenset({"no-answer", "service-error", "bad-answer", "cut-off", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
     """`results` are final; `open` are the changes that were begun and have no final result, and
-    `sent_at` (seconds since the epoch) those of them that add a pet without an id, and of which
-    nobody knows whether they did. `seconds` is how long the run took so far.
+    `lost` those of them that add a pet without an id, and of which nobody knows whether they did.
+    `seconds` is how long the run took so far.
     """
 
     results: Mapping[int, Result] = field(default_factory=dict)
     open: frozenset[int] = frozenset()
-    sent_at: Mapping[int, float] = field(default_factory=dict)
+    lost: frozenset[int] = frozenset()
     seconds: float = 0.0
 
 
@@ -40,16 +39,15 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
     """
     results: dict[int, Result] = {}
     began: set[int] = set()
-    sent_at: dict[int, float] = {}
+    lost: set[int] = set()
     for entry in entries:
         if _is_final(entry):
             results[entry.number] = _result(entry)
         elif entry.intended:
             began.add(entry.number)
             if is_unassigned(plan.changes[entry.number]) and _is_uncertain(entry):
-                moment = datetime.fromisoformat(entry.intended)
-                sent_at[entry.number] = moment.timestamp()
-    return Earlier(results=results, open=frozenset(began), sent_at=sent_at, seconds=seconds)
+                lost.add(entry.number)
+    return Earlier(results=results, open=frozenset(began), lost=frozenset(lost), seconds=seconds)
 
 
 def has_more(past: Past) -> bool:

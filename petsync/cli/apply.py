@@ -130,7 +130,7 @@ def conclude(
 def carry_out(
     context: Context, store: Store, plan: Plan, **options: Any
 ) -> tuple[Report, InterruptedRunError | None]:
-    """The report of a plan's run, with progress on the way, and the interruption if there was one."""
+    """The report of a run of the plan, with progress on the way, and its interruption."""
     return watched(context, len(plan.changes), partial(store.apply, plan, **options))
 
 

@@ -52,7 +52,7 @@ _OPTIONS = (
         type=click.FloatRange(0, 3600),
         metavar="SECONDS",
         help="How long an add without an id, that got no answer and is not there, may still "
-        "arrive, before it is sent again.  [10]",
+        "arrive, before it is sent again.  [the timeout, 30]",
     ),
 )
 

@@ -37,8 +37,10 @@ from petsync.diff.uploaded import Uploaded, Uploading
 from petsync.errors import PlanError, SettingsError, SheetError
 from petsync.settings import Settings
 from petsync.store.compared import Compared
+from petsync.store.past import History, runs_frame
 from petsync.store.pictures import Gallery, sheet_of_pictures
 from petsync.store.running import Runs
+from petsync.store.undone import Undoing
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
 
@@ -145,7 +147,7 @@ class AsyncStore:
         verify: bool = False,
         recheck: Literal["each", "bulk"] = "each",
         max_failures: int | None = None,
-        settle: float = 10.0,
+        settle: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
         """Carry out the plan and report on every row. The run is journalled below the state folder,
@@ -154,8 +156,9 @@ class AsyncStore:
         `concurrency` changes at a time at most, fewer while the service is slow or refuses; `rate`
         is the most requests a second. Each pet is read again just before it is changed, or with
         `recheck="bulk"` all pets once at the beginning; `verify` reads each back afterwards. With
-        more than `max_failures` failed changes the run stops. `settle` is how many seconds after
-        its request an add without an id, that got no answer and is not there, is sent again.
+        more than `max_failures` failed changes the run stops. `settle` is how many seconds
+        after its request an add without an id, that got no answer and is not there, is sent again:
+        as long as an answer is waited for, if it is not given.
 
         Raises GuardError, StalePlanError or LockedError before anything is sent, and
         InterruptedRunError with the `report` so far where the run was stopped: `resume` goes on.
@@ -166,7 +169,7 @@ class AsyncStore:
             verify=verify,
             recheck=_public(recheck),
             max_failures=max_failures,
-            settle=settle,
+            settle=self.settings.timeout if settle is None else settle,
         )
         arguments.checked_plan(plan).require_ok()
         self.check(plan)
@@ -268,7 +271,7 @@ class AsyncStore:
         *,
         concurrency: int = 4,
         rate: float | None = None,
-        settle: float = 10.0,
+        settle: float | None = None,
         on_progress: Callable[[Uploading], None] | None = None,
     ) -> Uploaded:
         """Upload the images and report on every file. A pet's images go one after the other, in
@@ -285,6 +288,39 @@ class AsyncStore:
         # The rate is judged as that of any run is.
         given = ApplyOptions(rate=rate).rate
         return await self._gallery.upload(pictures, options, given, on_progress)
+
+    async def undo(
+        self,
+        run_id: str = "",
+        *,
+        guard: Guard = _NO_GUARD,
+        on_progress: Callable[[Lookups], None] | None = None,
+    ) -> Plan:
+        """The plan that takes a run back, to be applied as every plan; sends nothing that changes
+        anything. Pets that were changed since the run are kept, and listed as conflicts.
+
+        `run_id`, or the unique beginning of one, or "" for this store's newest run that changed
+        something and is not undone. Raises PlanError where there is none, LockedError while it is
+        at work. `on_progress` is told how many pets that no query lists are looked up.
+        """
+        return await Undoing(self.api, self.history).plan(run_id, guard, on_progress)
+
+    async def runs(self) -> pd.DataFrame:
+        """The runs on this store, the newest first: id, kind, state, started (UTC), seconds,
+        source, total, applied, skipped, conflict, failed, unknown, undoes.
+        """
+        return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
+
+    async def run(self, run_id: str) -> Report:
+        """What became of every row of a run, as far as it has come. Raises PlanError where there is
+        no such run on this store, and for uploads.
+        """
+        return await asyncio.to_thread(self.history.report, run_id, self._session.base_url)
+
+    @property
+    def history(self) -> History:
+        """What the journal knows of the past."""
+        return History(self.settings.state)
 
     def check(self, plan: Plan) -> None:
         """Raise PlanError where the plan is for another store, StalePlanError where it was applied
