@@ -49,8 +49,13 @@ class Deed:
     @property
     def is_forgotten(self) -> bool:
         """Whether the journal lacks what is needed to take it back."""
-        needed = {"add": [self.after], "update": [self.before, self.after], "delete": [self.before]}
-        return None in needed.get(self.kind, [])
+        needed = {"add": [self.after], "delete": [self.before]}
+        return None in needed.get(self.kind, [self.before, self.after])
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is an upload of which all is known."""
+        return self.kind == "upload" and self.is_settled and not self.is_forgotten
 
     @property
     def name(self) -> str:
@@ -66,9 +71,9 @@ def deeds_of(entries: Iterable[Entry]) -> Iterator[Deed]:
     one deed, at the place of the first. What was surely not done is left out.
     """
     done = [_deed(entry) for entry in entries if _may_be_done(entry)]
-    images = _together(deed for deed in done if deed.kind == "upload" and deed.is_settled)
+    images = _together(deed for deed in done if deed.is_image)
     for deed in done:
-        if deed.kind != "upload" or not deed.is_settled:
+        if not deed.is_image:
             yield deed
         elif (joined := images.pop(deed.pet_id, None)) is not None:
             yield joined

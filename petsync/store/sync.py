@@ -44,6 +44,9 @@ class Store:
     pictures = blocking(AsyncStore.pictures)
     upload = blocking(AsyncStore.upload)
     resume = blocking(AsyncStore.resume)
+    undo = blocking(AsyncStore.undo)
+    runs = blocking(AsyncStore.runs)
+    run = blocking(AsyncStore.run)
 
     @property
     def url(self) -> str:

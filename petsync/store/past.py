@@ -1,0 +1,129 @@
+"""History: the runs of a state folder, as tables, reports, and what they did to one pet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from petsync.apply.journal import Journal
+from petsync.diff.history import Entry, Past
+from petsync.diff.report import OUTCOMES, Report
+from petsync.errors import PlanError
+
+__all__ = ["History", "runs_frame"]
+
+_COLUMNS = ["id", "kind", "state", "started", "seconds", "source", "total", *OUTCOMES, "undoes"]
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The journal below a state folder; nothing is written. Everything raises PetsyncError where
+    the journal cannot be read.
+    """
+
+    state: Path
+
+    @contextmanager
+    def opened(self) -> Iterator[Journal]:
+        """The journal itself; empty where there is none yet."""
+        with closing(Journal.open(self.state, create=False)) as journal:
+            yield journal
+
+    def runs(self, store: str | None = None) -> list[Past]:
+        """All runs, or those on a store, the newest first."""
+        with self.opened() as journal:
+            return journal.runs(store)
+
+    def find(self, name: str, store: str | None = None) -> Past:
+        """The run of that id, or whose id alone begins so. Raises PlanError that names the newest
+        runs where there is none, or several, or it was on another store.
+        """
+        runs = self.runs()
+        found = [run for run in runs if run.run_id == name]
+        found = found or [run for run in runs if name and run.run_id.startswith(name)]
+        here = [run for run in found if store in (None, run.store)]
+        if len(here) == 1:
+            return here[0]
+        raise _not_found(name, found, here, runs, store)
+
+    def report(self, run_id: str, store: str | None = None) -> Report:
+        """What became of every row of a run. Raises PlanError for an upload, too."""
+        past = self.find(run_id, store)
+        if past.kind == "upload":
+            raise PlanError(
+                f"run {past.run_id} uploaded images, and has no plan to report on",
+                hint=f"`petsync runs {past.run_id}` shows what became of each image.",
+            )
+        with self.opened() as journal:
+            return journal.report(past.run_id)
+
+    def entries(self, run_id: str) -> list[Entry]:
+        """What the run did to each pet, by number."""
+        with self.opened() as journal:
+            return list(journal.entries(run_id))
+
+    def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
+        """All that any run did, or meant to do, to a pet, the newest first."""
+        with self.opened() as journal:
+            return [
+                (past, entry)
+                for past in journal.runs(store)
+                for entry in reversed(list(journal.entries(past.run_id)))
+                if pet_id in (entry.pet_id, entry.assigned_id)
+            ]
+
+
+def runs_frame(runs: Iterable[Past]) -> pd.DataFrame:
+    """The runs in their order: id, kind, state, started (UTC), seconds, source, total, applied,
+    skipped, conflict, failed, unknown, undoes. A change that was begun, and of which nobody knows
+    the outcome yet, is unknown; what is missing to the total was not begun.
+    """
+    rows = [
+        [
+            run.run_id,
+            run.kind,
+            run.state,
+            run.started,
+            run.seconds,
+            run.source,
+            run.total,
+            *(run.counts.get(outcome, 0) + _open(run, outcome) for outcome in OUTCOMES),
+            run.undoes,
+        ]
+        for run in runs
+    ]
+    frame = pd.DataFrame(rows, columns=_COLUMNS)
+    texts = dict.fromkeys(("id", "kind", "state", "source", "undoes"), "str")
+    integers = dict.fromkeys(("total", *OUTCOMES), "int64")
+    frame = frame.astype({**texts, **integers, "seconds": "float64"})
+    frame["started"] = pd.to_datetime(frame["started"], utc=True, format="ISO8601")
+    return frame
+
+
+def _open(run: Past, outcome: str) -> int:
+    return run.open if outcome == "unknown" else 0
+
+
+def _not_found(
+    name: str, found: list[Past], here: list[Past], runs: list[Past], store: str | None
+) -> PlanError:
+    if len(here) > 1:
+        return PlanError(f"{len(here)} runs begin with {name!r}: {_some(here)}", hint="Say more.")
+    if found:
+        other = found[0]
+        return PlanError(
+            f"run {other.run_id} was on {other.store}, and this store is {store}",
+            hint=f"Name that store: --url {other.store}",
+        )
+    known = [run for run in runs if store in (None, run.store)]
+    latest = f"The newest are {_some(known)}. " if known else "No run is known yet. "
+    return PlanError(f"there is no run {name!r}", hint=f"{latest}`petsync runs` lists them.")
+
+
+def _some(runs: list[Past]) -> str:
+    return ", ".join(run.run_id for run in runs[:_LISTED])

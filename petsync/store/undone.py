@@ -1,0 +1,114 @@
+"""Undone: which run is to be taken back, and the plan that does it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from petsync.apply.deeds import Deed, deeds_of
+from petsync.apply.undo import Present, undo_plan
+from petsync.client import loader
+from petsync.client.api import AsyncApi
+from petsync.client.lookup import Lookups, look_up
+from petsync.diff import arguments
+from petsync.diff.align import absent
+from petsync.diff.guard import Guard
+from petsync.diff.history import Entry, Past
+from petsync.diff.known import pets_of
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Snapshot
+from petsync.errors import LockedError, PlanError
+from petsync.store.past import History
+
+__all__ = ["Undoing", "to_undo"]
+
+_MOVED = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Makes the plans that take runs of one store back."""
+
+    api: AsyncApi
+    history: History
+
+    async def plan(
+        self,
+        run_id: str,
+        guard: Guard,
+        on_progress: Callable[[Lookups], None] | None,
+    ) -> Plan:
+        """The plan of an undo. Raises as AsyncStore.undo."""
+        limits = arguments.guard_of(guard)
+        past, entries = await asyncio.to_thread(self._chosen, run_id)
+        now = await loader.snapshot(self.api, self.api.session.profile.statuses)
+        found = await self._found(list(deeds_of(entries)), now, on_progress)
+        make = partial(
+            undo_plan,
+            past,
+            entries,
+            found,
+            store=now.source,
+            profile=self.api.session.profile.name,
+            pets=len(now),
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            guard=limits,
+            coverage=now.coverage,
+            sentinels=pets_of(limits.sentinels, now.frame),
+        )
+        plan = make()
+        moved = {each.pet_id for each in plan.conflicts if each.rule in _MOVED}
+        return make(later=await asyncio.to_thread(self._later, past, moved)) if moved else plan
+
+    def _chosen(self, run_id: str) -> tuple[Past, list[Entry]]:
+        store = self.api.session.base_url
+        past = self.history.find(run_id, store) if run_id else to_undo(self.history.runs(store))
+        if past is None:
+            raise PlanError(
+                f"no run on {store} has changed anything that is not undone already",
+                hint="`petsync runs` lists the runs.",
+            )
+        if past.state == "running":
+            raise LockedError(
+                f"run {past.run_id} is still at work",
+                hint="Wait for its end, or stop it with Ctrl-C where it runs; then undo it.",
+            )
+        return past, self.history.entries(past.run_id)
+
+    async def _found(
+        self, deeds: list[Deed], now: Snapshot, on_progress: Callable[[Lookups], None] | None
+    ) -> dict[int, Present]:
+        """The pets as they are now; those that no query lists are looked up one by one."""
+        ids = [deed.pet_id for deed in deeds if deed.pet_id is not None and deed.is_settled]
+        listed = {pet.id: pet for pet in pets_of(ids, now.frame) if pet.id is not None}
+        others = await look_up(self.api, absent(ids, now.frame), on_progress=on_progress)
+        return {**listed, **others}
+
+    def _later(self, past: Past, ids: set[int | None]) -> dict[int, str]:
+        """The newest of the later runs that changed each of these pets."""
+        found: dict[int, str] = {}
+        for run in self.history.runs(past.store):
+            if run.run_id == past.run_id:
+                break
+            for deed in deeds_of(self.history.entries(run.run_id)):
+                if deed.pet_id is not None and deed.pet_id in ids:
+                    found.setdefault(deed.pet_id, run.run_id)
+        return found
+
+
+def to_undo(runs: Iterable[Past]) -> Past | None:
+    """Of a store's runs, the newest first, the first that changed something and is not undone;
+    None where there is none. An undo is taken back only where it is named.
+    """
+    undone: set[str] = set()
+    for run in runs:
+        if run.run_id in undone or not run.counts.get("applied"):
+            continue
+        if run.kind != "undo":
+            return run
+        if run.state == "done":
+            undone.add(run.undoes)
+    return None
