@@ -21,6 +21,7 @@ from petsync.cli import (
     resume,
     serve,
     streams,
+    upload,
 )
 from petsync.cli.command import Group
 from petsync.cli.context import Context
@@ -71,6 +72,7 @@ for _command in (
     rehearse.command,
     apply.command,
     resume.command,
+    upload.command,
     doctor.command,
     serve.command,
 ):

@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
-__all__ = ["run_options"]
+__all__ = ["Rate", "run_options"]
 
 
-class _Rate(click.ParamType[float]):
+class Rate(click.ParamType[float]):
+    """Requests a second, from `20` or `20/s`."""
+
     name = "N"
 
     def convert(
@@ -33,7 +35,7 @@ _OPTIONS = (
         metavar="N",
         help="The most changes at a time; fewer while the service is slow or refuses.  [16]",
     ),
-    click.option("--rate", type=_Rate(), metavar="N", help="The most requests a second."),
+    click.option("--rate", type=Rate(), metavar="N", help="The most requests a second."),
     click.option("--verify", is_flag=True, default=None, help="Read every changed pet back."),
     click.option(
         "--recheck",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from petsync._show import as_html, as_text
 from petsync.diff.explain import Explanation, Explanations
+from petsync.diff.pictures import Pictures
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.summary import Summary
+from petsync.diff.uploaded import Uploaded
 from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
 
@@ -140,3 +142,31 @@ def _explanations_html(value: Explanations) -> str:
     from petsync.render.explain_html import explanations_html
 
     return explanations_html(value)
+
+
+@as_text.register
+def _pictures_text(value: Pictures) -> str:
+    from petsync.render.pictures_lines import pictures_text
+
+    return pictures_text(value)
+
+
+@as_text.register
+def _uploaded_text(value: Uploaded) -> str:
+    from petsync.render.pictures_lines import uploaded_text
+
+    return uploaded_text(value)
+
+
+@as_html.register
+def _pictures_html(value: Pictures) -> str:
+    from petsync.render.pictures_html import pictures_html
+
+    return pictures_html(value)
+
+
+@as_html.register
+def _uploaded_html(value: Uploaded) -> str:
+    from petsync.render.pictures_html import uploaded_html
+
+    return uploaded_html(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -214,6 +215,7 @@ class AsyncStore:
         source: Sheet | str | Path,
         *,
         column: str | None = None,
+        tab: str | None = None,
         folder: str | Path | None = None,
         metadata_column: str | None = None,
         metadata: str | None = None,
@@ -248,7 +250,7 @@ class AsyncStore:
         )
         if column is not None:
             return await self._gallery.of_sheet(
-                await sheet_of_pictures(self.read, self.snapshot, source),
+                await sheet_of_pictures(partial(self.read, tab=tab), self.snapshot, source),
                 options,
                 column=column,
                 folder=folder,
@@ -257,7 +259,9 @@ class AsyncStore:
                 on_progress=on_progress,
             )
         return await self._gallery.of_folder(
-            Path(arguments.folder_of(source, folder=folder, metadata_column=metadata_column)),
+            Path(
+                arguments.folder_of(source, tab=tab, folder=folder, metadata_column=metadata_column)
+            ),
             options,
             pattern=pattern,
             recursive=recursive,

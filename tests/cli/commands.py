@@ -26,6 +26,7 @@ COMMANDS = (
     "rehearse",
     "apply",
     "resume",
+    "upload",
     "doctor",
     "serve",
 )

@@ -1,0 +1,323 @@
+"""`petsync upload`: images in bulk, after they were seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.files import keep_apart, must_be_writable
+from petsync.cli.pacing import Rate
+from petsync.cli.planning import PENDING
+from petsync.errors import InterruptedRunError, PetsyncError
+
+if TYPE_CHECKING:
+    from petsync.diff.pictures import Looked, Pictures
+    from petsync.diff.uploaded import Uploaded, Uploading
+    from petsync.store import Store
+
+__all__ = ["command"]
+
+_SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2}
+_SIZES |= {"MIB": 1024**2}
+_EXAMPLES = """
+petsync upload photos
+petsync upload photos --pattern "{id}-*" --recursive --max-side 2000 --strip-exif
+petsync upload catalogue.xlsx --column image --metadata-column caption
+petsync upload photos --yes --json
+"""
+
+
+class _Size(click.ParamType[int]):
+    name = "SIZE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, from `500000`, `800K` or `10M`."""
+        text = str(value).strip().upper()
+        digits = text.rstrip("BKMI")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+            self.fail(f"{value!r} is no size such as 500000, 800K or 10M.", param, ctx)
+        factor = _SIZES.get(text[len(digits) :])
+        if not factor or not int(digits):
+            self.fail(f"{value!r} is no size such as 500000, 800K or 10M.", param, ctx)
+        return int(digits) * factor
+
+
+@as_command("upload", examples=_EXAMPLES)
+@click.argument("source", metavar="FOLDER|SHEET", type=click.Path(path_type=Path))
+@click.option("-y", "--yes", is_flag=True, help="Upload without asking.")
+@click.option(
+    "--pattern",
+    "patterns",
+    multiple=True,
+    metavar="TEMPLATE",
+    help="How files are named, without the ending: {id}, {n} for the picture's number, and * for "
+    "anything; repeatable.  [{id}, {id}_{n}]",
+)
+@click.option("--recursive", is_flag=True, help="Look into the folders in the folder too.")
+@click.option("--column", metavar="HEADER", help="The column of SHEET that names each pet's files.")
+@click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="The folder that the sheet's paths are in.  [the sheet's]",
+)
+@click.option(
+    "--metadata-column", metavar="HEADER", help="The column of SHEET with additional metadata."
+)
+@click.option(
+    "--metadata",
+    metavar="TEXT",
+    help="Additional metadata for every picture that has none of its own.",
+)
+@click.option(
+    "--strip-exif",
+    is_flag=True,
+    help="Leave out what cameras and programs wrote into the files, such as places.",
+)
+@click.option(
+    "--max-side",
+    type=click.IntRange(1, 65_535),
+    metavar="N",
+    help="Scale pictures down whose longer side has more pixels.",
+)
+@click.option(
+    "--max-bytes", type=_Size(), metavar="SIZE", help="The largest file that is sent.  [10M]"
+)
+@click.option(
+    "--max-pixels",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The most pixels of a picture.  [50,000,000]",
+)
+@click.option("--again", is_flag=True, help="Upload what was uploaded before once more.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    metavar="N",
+    help="Pets whose pictures are uploaded at a time.  [4]",
+)
+@click.option("--rate", type=Rate(), metavar="N", help="The most requests a second.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(0, 3600),
+    default=10.0,
+    metavar="SECONDS",
+    help="How long an earlier upload that got no answer may still arrive, before it is sent "
+    "again.  [10]",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What became of each file, as an HTML page.",
+)
+@click.pass_obj
+def command(
+    context: Context,
+    source: Path,
+    yes: bool,
+    patterns: tuple[str, ...],
+    recursive: bool,
+    column: str | None,
+    tab: str | None,
+    folder: Path | None,
+    page: Path | None,
+    concurrency: int,
+    rate: float | None,
+    settle: float,
+    **options: Any,
+) -> int:
+    """Upload pictures to their pets.
+
+    FOLDER holds files that are named after their pets' ids: 7.jpg, 7_2.png. Of a SHEET, a column
+    names the files. Every file is read to its last pixel first, and its pet looked up; then
+    everything that would be sent is shown, and you are asked. Without --yes and without a
+    terminal nothing is sent (exit code 2 if there is anything to send).
+
+    What was uploaded before, to the same pet, is left alone: after Ctrl-C, or a failure, the same
+    command does the rest. A pet's pictures are sent in their order.
+
+    Exits with 0, 3 if files were not uploaded that should be, 6 if another run is at work on this
+    store, 7 if it was stopped.
+    """
+    _check(source, column, page, patterns, recursive, tab, folder, options["metadata_column"])
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    if patterns:
+        given["pattern"] = patterns
+    try:
+        with context.connect() as store:
+            with _looking(context) as look:
+                pictures = store.pictures(
+                    source,
+                    column=column,
+                    tab=tab,
+                    folder=folder,
+                    recursive=recursive,
+                    on_progress=look,
+                    **given,
+                )
+            if not _is_agreed(context, pictures, yes):
+                return PENDING
+            pace = {"concurrency": concurrency, "rate": rate, "settle": settle}
+            report, error = _carry_out(context, store, pictures, **pace)
+    except (KeyboardInterrupt, click.Abort):
+        raise InterruptedRunError(
+            "interrupted", hint="The same command again does what is left, and nothing twice."
+        ) from None
+    code = _leave(context, report, page)
+    _print(context, report)
+    if error is not None:
+        context.say(f"error: {error.message}", "bold red")
+        context.say(error.hint)
+    return report.exit_code or code
+
+
+def _check(
+    source: Path,
+    column: str | None,
+    page: Path | None,
+    patterns: tuple[str, ...],
+    recursive: bool,
+    *of_sheet: object,
+) -> None:
+    """Raise UsageError for options that do not go together, or a page that could not be written."""
+    is_folder = source.is_dir()
+    if column is not None and is_folder:
+        raise click.UsageError(f"{source} is a folder; --column is for a SHEET.")
+    if column is None and source.is_file():
+        raise click.UsageError(
+            f"{source} is a file: say which column names the pictures: --column."
+        )
+    if column is None and any(each is not None for each in of_sheet):
+        raise click.UsageError("--sheet, --folder and --metadata-column go with --column.")
+    if column is not None and (patterns or recursive):
+        raise click.UsageError("--pattern and --recursive are for a FOLDER.")
+    if page is not None:
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+        keep_apart(page, source)
+        must_be_writable(page)
+
+
+def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
+    """Whether the pictures may be sent: nobody needs to agree to nothing."""
+    from petsync.render.pictures_lines import show_pictures
+
+    show_pictures(pictures, context.err)
+    total = len(pictures.to_send)
+    if yes or not total:
+        return True
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        these = "this picture" if total == 1 else f"these {total:,} pictures"
+        if click.confirm(f"Upload {these} to {pictures.store}?", err=True):
+            return True
+        said = "Nothing was sent."
+    else:
+        said = "Nothing was sent: this is a dry run, as nobody can be asked. --yes uploads."
+    context.say(said, "bold")
+    if context.as_json:
+        told = {"dry_run": True, "store": pictures.store, "pictures": total}
+        blocked = len(pictures.blocked)
+        told |= {"bytes": pictures.bytes, "blocked": blocked, "exit_code": PENDING}
+        context.show_json(told)
+    return False
+
+
+def _carry_out(
+    context: Context, store: Store, pictures: Pictures, **options: Any
+) -> tuple[Uploaded, InterruptedRunError | None]:
+    from petsync.diff.uploaded import Uploaded
+
+    with _bar(context, pictures.bytes) as step:
+        try:
+            return store.upload(pictures, on_progress=step, **options), None
+        except InterruptedRunError as error:
+            if not isinstance(error.report, Uploaded):
+                raise
+            return error.report, error
+
+
+@contextmanager
+def _looking(context: Context) -> Iterator[Callable[[Looked], None] | None]:
+    """A bar of files on a terminal, gone when all are looked at."""
+    if not context.err.is_terminal:
+        yield None
+        return
+    from tqdm import tqdm
+
+    bar = tqdm(unit="file", file=sys.stderr, leave=False, delay=0.5)
+    bar.set_description("Looking at pictures")
+
+    def step(now: Looked) -> None:
+        with suppress(OSError, ValueError):
+            bar.total = now.total
+            bar.update(now.done - bar.n)
+
+    try:
+        yield step
+    finally:
+        with suppress(OSError, ValueError):
+            bar.close()
+
+
+@contextmanager
+def _bar(context: Context, total: int) -> Iterator[Callable[[Uploading], None] | None]:
+    """A bar of bytes on a terminal. Called from any thread, it never raises."""
+    if not context.err.is_terminal or not total:
+        yield None
+        return
+    # tqdm is loaded where there is a terminal.
+    from tqdm import tqdm
+
+    bar = tqdm(total=total, unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr)
+    bar.set_description("Uploading")
+
+    def step(now: Uploading) -> None:
+        with suppress(OSError, ValueError):
+            trouble = f", {now.problems:,} with problems" if now.problems else ""
+            bar.set_postfix_str(f"{now.done:,} of {now.files:,} files{trouble}", refresh=False)
+            bar.update(now.sent - bar.n)
+
+    try:
+        yield step
+    finally:
+        with suppress(OSError, ValueError):
+            bar.close()
+
+
+def _leave(context: Context, report: Uploaded, page: Path | None) -> int:
+    """Write the page if one is wanted; 1 if it could not be: the run itself is over, and stands."""
+    if page is None:
+        return 0
+    from petsync.render.page import page as whole
+    from petsync.render.pictures_html import uploaded_html
+    from petsync.sheets import atomic
+
+    try:
+        title = f"Pictures of {Path(report.source).name}"
+        atomic.replace(page, whole(uploaded_html(report, limit=None), title).encode())
+    except PetsyncError as error:
+        context.say(f"error: {error.message}", "bold red")
+        context.say(error.hint)
+        return error.exit_code
+    context.say(f"The report is in {page}.")
+    return 0
+
+
+def _print(context: Context, report: Uploaded) -> None:
+    if context.as_json:
+        context.show(report.to_json())
+    else:
+        from petsync.render.pictures_lines import show_uploaded
+
+        show_uploaded(report, context.out)
