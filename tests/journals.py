@@ -1,0 +1,106 @@
+"""Journals for tests: runs of a small plan, and processes of their own that sit down to work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from shop import plan_of, sheet_saying
+
+from petsync.apply.journal import Journal, Sitting
+from petsync.diff.change import Change
+from petsync.diff.plan import Plan
+from petsync.diff.report import Result
+from petsync.model import Category, Pet, Tag
+
+STORE = "http://127.0.0.1:1/v2"
+STARTED = "2026-11-21T08:00:00.000000+00:00"
+PETS = [
+    Pet(
+        id=number,
+        name=f"pet {number}",
+        status="available",
+        photo_urls=(f"https://pets.example/{number}.jpg",),
+        category=Category(1, "Dogs"),
+        tags=(Tag(1, "friendly"),),
+    )
+    for number in range(1, 7)
+]
+
+
+def small_plan(pets: Iterable[Pet] = PETS, name: str = "renamed") -> Plan:
+    """A plan that renames each of the pets."""
+    pets = list(pets)
+    rows = [{"id": pet.id, "name": f"{name} {pet.id}"} for pet in pets]
+    return plan_of(pets, sheet_saying(*rows))
+
+
+def begun(journal: Journal, run: str, plan: Plan | None = None, **more: Any) -> Sitting:
+    """A sitting of a new run of the plan."""
+    told: dict[str, Any] = {"kind": "apply", "store": STORE, "source": "s.xlsx", "started": STARTED}
+    if plan is not None:
+        told |= {"plan": plan, "fingerprint": plan.fingerprint, "total": len(plan.changes)}
+    return journal.begin(run, **{"total": 0, **told, **more})
+
+
+async def intended(sitting: Sitting, number: int, change: Change) -> None:
+    """The change of that number, as the engine intends it."""
+    await sitting.intend(number, change, before=change.before, after=change.after)
+
+
+def result(number: int, change: Change, outcome: Any = "applied", **more: Any) -> Result:
+    """The change's result."""
+    return Result(
+        number=number,
+        kind=change.kind,
+        row=change.row,
+        source=change.source,
+        pet_id=change.pet_id,
+        fields=change.fields,
+        outcome=outcome,
+        **more,
+    )
+
+
+class Other:
+    """Another process with a sitting, which does as it is told, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def ask(self, *words: object) -> str:
+        """What it answers to a command."""
+        self.tell(*words)
+        return self.answer()
+
+    def tell(self, *words: object) -> None:
+        """Give it a command."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        """Its next line."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+@contextmanager
+def other_process(state: Path, run: str, *, store: str = STORE) -> Iterator[Other]:
+    """A process that has begun a run, or has told why it could not; it is killed in the end."""
+    script = Path(__file__).with_name("sitter.py")
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(state), run, store],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield Other(process)
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,90 @@
+"""A process that sits down to work on a run, and does what its standard input says.
+
+It answers each line with one: "ok", or the error's type and message. Its arguments are the state
+folder, the run's id and the store's URL; a run that the journal knows is resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+from journals import begun, intended, result, small_plan
+
+from petsync.apply.journal import Journal, Sitting
+from petsync.errors import PetsyncError
+
+PLAN = small_plan()
+
+
+def said(text: str) -> None:
+    """Answer."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def keep_busy(seconds: float) -> None:
+    """Let no other task of the loop run meanwhile."""
+    time.sleep(seconds)
+
+
+async def obey(sitting: Sitting, line: str) -> str:
+    """Carry out a command; what to answer."""
+    match line.split():
+        case ["intend", number]:
+            await intended(sitting, int(number), PLAN.changes[int(number) % len(PLAN.changes)])
+        case ["done", number]:
+            sitting.done(result(int(number), PLAN.changes[int(number) % len(PLAN.changes)]))
+            await sitting.flush()
+        case ["repeat", number]:
+            sitting.repeats(int(number), "503")
+        case ["limit", size]:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), resource.RLIM_INFINITY))
+        case ["block", seconds]:
+            keep_busy(float(seconds))
+        case ["race"]:
+            await race(sitting)
+        case ["finish"]:
+            await sitting.finish()
+        case ["close"]:
+            await sitting.close()
+        case _:
+            os.abort()
+    return "ok"
+
+
+async def race(sitting: Sitting) -> None:
+    """Write changes for as long as the process lives, and say which are on disk."""
+    for number in range(10**9):
+        await intended(sitting, number, PLAN.changes[number % len(PLAN.changes)])
+        said(f"i{number}")
+        sitting.done(result(number, PLAN.changes[number % len(PLAN.changes)]))
+        if number % 3 == 0:
+            await sitting.flush()
+            said(f"d{number}")
+
+
+async def work(state: Path, run: str, store: str) -> None:
+    """Sit down, and obey until the end of the input."""
+    try:
+        journal = Journal.open(state, create=True)
+        known = any(past.run_id == run for past in journal.runs())
+        sitting = journal.resume(run) if known else begun(journal, run, store=store, total=6)
+        said("sat")
+    except PetsyncError as error:
+        return said(f"{type(error).__name__} {error.message}")
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        try:
+            said(await obey(sitting, line))
+        except PetsyncError as error:
+            said(f"{type(error).__name__} {error.message}")
+    return None
+
+
+if __name__ == "__main__":
+    asyncio.run(work(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))

@@ -1,0 +1,588 @@
+"""The journal: what is written before and after each request, and what is read of it later."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from journals import PETS, STARTED, STORE, begun, intended, result, small_plan
+from shop import error_at, plan_of, sheet_saying
+
+from petsync.apply.journal import Journal, Sitting
+from petsync.diff.history import Entry
+from petsync.errors import InterruptedRunError, PlanError, StalePlanError
+from petsync.model import Category, Pet, Tag
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """A new journal."""
+    return Journal.open(tmp_path / "state", create=True)
+
+
+async def closed(sitting: Sitting, *, stopped: str | None = "") -> None:
+    """End a sitting."""
+    if stopped is not None:
+        await sitting.finish(stopped=stopped)
+    await sitting.close()
+
+
+def test_what_a_run_did_is_read_back_as_it_was_written(journal: Journal) -> None:
+    """Each change's intent and outcome, with the images of the pet before and after."""
+    plan = small_plan(PETS[:3])
+    first, second, third = plan.changes
+    found = msgspec.structs.replace(PETS[0], name="as the service said")
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan, options={"concurrency": 4})
+        await asyncio.gather(intended(sitting, 0, first), intended(sitting, 1, second))
+        sitting.done(result(0, first), after=found)
+        sitting.done(result(2, third, "skipped", cause="already-so", message="so already"))
+        await closed(sitting)
+
+    asyncio.run(work())
+    one, two, three = journal.entries("run")
+    assert (one.number, one.kind, one.pet_id, one.fields) == (0, "update", 1, ("name",))
+    assert (one.row, one.source) == (first.row, first.source)
+    assert (one.before, one.after, one.outcome) == (PETS[0], found, "applied")
+    assert one.intended.endswith("+00:00")
+    assert one.seconds >= 0
+    assert (two.before, two.after, two.outcome) == (PETS[1], second.after, None)
+    assert (three.outcome, three.cause, three.message) == ("skipped", "already-so", "so already")
+    assert (three.intended, three.attempts, one.attempts) == ("", 0, 1)
+    assert journal.options("run") == {"concurrency": 4}
+    assert journal.plan("run") == plan
+
+
+def test_an_intent_is_on_disk_when_it_returns(journal: Journal, tmp_path: Path) -> None:
+    """Another connection sees it before anything could have been sent."""
+    plan = small_plan()
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        for number, change in enumerate(plan.changes):
+            await intended(sitting, number, change)
+            with sqlite3.connect(journal.path) as seen:
+                rows = seen.execute("SELECT number FROM change WHERE outcome IS NULL").fetchall()
+            seen.close()
+            assert rows == [(n,) for n in range(number + 1)]
+        await closed(sitting)
+
+    asyncio.run(work())
+
+
+def test_changes_that_run_together_share_a_transaction(journal: Journal) -> None:
+    """A hundred intents at a time cost a few waits for the disk, not a hundred."""
+    plan = small_plan()
+
+    def commits() -> int:
+        # Each transaction adds every page that it changed to the log.
+        return Path(f"{journal.path}-wal").stat().st_size
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        alone = commits()
+        await intended(sitting, 0, plan.changes[0])
+        one = commits() - alone
+        many = [intended(sitting, n, plan.changes[n % 6]) for n in range(1, 101)]
+        await asyncio.gather(*many)
+        assert commits() - alone - one < 20 * one
+        await closed(sitting)
+
+    asyncio.run(work())
+
+
+def test_a_result_without_an_intent_is_kept(journal: Journal) -> None:
+    """A change that the pet's present state forbids is never sent, and yet accounted for."""
+    plan = small_plan(PETS[:1])
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        sitting.done(result(0, plan.changes[0], "conflict", cause="gone", message="gone"))
+        await closed(sitting)
+
+    asyncio.run(work())
+    (entry,) = journal.entries("run")
+    assert (entry.outcome, entry.cause, entry.attempts, entry.before) == (
+        "conflict",
+        "gone",
+        0,
+        None,
+    )
+
+
+def test_a_later_result_takes_the_place_of_an_earlier_one(journal: Journal) -> None:
+    """A resumed run tells what became of the change in the end."""
+    change = small_plan(PETS[:1]).changes[0]
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        await intended(sitting, 0, change)
+        sitting.done(result(0, change, "unknown", cause="no-answer", message="lost"))
+        sitting.done(result(0, change, "applied", cause="confirmed"))
+        await closed(sitting)
+
+    asyncio.run(work())
+    (entry,) = journal.entries("run")
+    assert (entry.outcome, entry.cause, entry.message) == ("applied", "confirmed", "")
+    assert entry.before == PETS[0]
+
+
+def test_a_change_that_is_intended_anew_is_open_again(journal: Journal) -> None:
+    """What was said of the first attempt says nothing of the second."""
+    change = small_plan(PETS[:1]).changes[0]
+    seen = msgspec.structs.replace(PETS[0], status="sold")
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        await intended(sitting, 0, change)
+        sitting.done(result(0, change, "failed", cause="refused", message="no"), after=seen)
+        await sitting.intend(0, change, before=seen, after=change.after)
+        await closed(sitting, stopped="interrupted")
+
+    asyncio.run(work())
+    (entry,) = journal.entries("run")
+    assert (entry.outcome, entry.cause, entry.message, entry.attempts) == (None, "", "", 2)
+    assert (entry.before, entry.after) == (seen, change.after)
+
+
+def test_repeated_requests_are_counted_and_told(journal: Journal) -> None:
+    """An auditor sees every attempt, and why it was made."""
+    change = small_plan(PETS[:1]).changes[0]
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        await intended(sitting, 0, change)
+        sitting.repeats(0, "503 Service Unavailable")
+        sitting.repeats(0, "connection reset")
+        sitting.done(result(0, change))
+        await closed(sitting)
+
+    asyncio.run(work())
+    assert [entry.attempts for entry in journal.entries("run")] == [3]
+    with sqlite3.connect(journal.path) as seen:
+        rows = seen.execute("SELECT number, attempt, why FROM attempt").fetchall()
+    seen.close()
+    assert rows == [(0, 2, "503 Service Unavailable"), (0, 3, "connection reset")]
+
+
+OPS = st.lists(
+    st.tuples(
+        st.sampled_from(["intend", "repeat", "applied", "failed", "conflict", "flush", "sit"]),
+        st.integers(0, 3),
+    ),
+    max_size=30,
+)
+
+
+@given(ops=OPS)
+def test_the_rows_say_what_was_last_handed_over(
+    ops: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The law of the recorder: whatever is grouped with what, order is kept, in every sitting."""
+    journal = Journal.open(tmp_path_factory.mktemp("state"), create=True)
+    changes = small_plan(PETS[:4]).changes
+    wanted: dict[int, tuple[str | None, int]] = {}
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=4)
+        waiting = []
+        for what, number in ops:
+            outcome, attempts = wanted.get(number, (None, 0))
+            if what == "sit":
+                await asyncio.gather(*waiting)
+                waiting = []
+                await sitting.close()
+                sitting = journal.resume("run")
+            elif what == "flush":
+                await sitting.flush()
+            elif what == "repeat":
+                sitting.repeats(number, "503")
+                if number in wanted:
+                    wanted[number] = (outcome, attempts + 1)
+            elif what == "intend":
+                waiting.append(asyncio.ensure_future(intended(sitting, number, changes[number])))
+                await asyncio.sleep(0)
+                wanted[number] = (None, attempts + 1)
+            else:
+                sitting.done(result(number, changes[number], what))
+                wanted[number] = (what, attempts)
+        await asyncio.gather(*waiting)
+        await closed(sitting)
+
+    asyncio.run(work())
+    found = {e.number: (e.outcome, e.attempts) for e in journal.entries("run")}
+    assert found == wanted
+
+
+def test_a_plan_is_used_once(journal: Journal) -> None:
+    """The second run of a plan is refused, and told which one was the first."""
+    plan = small_plan()
+
+    async def work() -> None:
+        await closed(begun(journal, "20261121-one", plan))
+        with pytest.raises(StalePlanError, match="in run 20261121-one") as caught:
+            begun(journal, "20261121-two", plan)
+        assert "petsync resume 20261121-one" in caught.value.hint
+
+    asyncio.run(work())
+    assert journal.used_by(plan.fingerprint) == "20261121-one"
+    assert journal.used_by("0" * 64) is None
+    assert [past.run_id for past in journal.runs()] == ["20261121-one"]
+
+
+def test_a_refused_beginning_leaves_no_lock(journal: Journal) -> None:
+    """A used plan does not keep the next one out."""
+    plan = small_plan()
+
+    async def work() -> None:
+        await closed(begun(journal, "one", plan))
+        with pytest.raises(StalePlanError):
+            begun(journal, "two", plan)
+        await closed(begun(journal, "three", small_plan(name="other")))
+
+    asyncio.run(work())
+    assert len(journal.runs()) == 2
+
+
+def test_runs_are_told_the_newest_first_and_by_store(journal: Journal) -> None:
+    """What they were begun with, how they ended, and how many changes had which outcome."""
+    change = small_plan().changes[0]
+
+    async def work() -> None:
+        for number, (store, stopped) in enumerate([(STORE, ""), ("other", "interrupted")]):
+            started = f"2026-11-2{number}T08:00:00+00:00"
+            more = {"store": store, "started": started, "total": 3, "undoes": "x" * number}
+            sitting = begun(journal, f"run{number}", **more)
+            await intended(sitting, 0, change)
+            await intended(sitting, 1, change)
+            sitting.done(result(1, change, "failed"))
+            await closed(sitting, stopped=stopped)
+
+    asyncio.run(work())
+    new, old = journal.runs()
+    assert (new.run_id, new.store, new.state, new.stopped) == (
+        "run1",
+        "other",
+        "stopped",
+        "interrupted",
+    )
+    assert (old.run_id, old.store, old.state, old.stopped) == ("run0", STORE, "done", "")
+    assert (new.total, new.open, new.counts["failed"], new.counts["applied"]) == (3, 1, 1, 0)
+    assert (new.undoes, new.sittings, new.kind) == ("x", 1, "apply")
+    assert new.ended > new.started
+    assert [past.run_id for past in journal.runs(STORE)] == ["run0"]
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:
+    """What is typed need not be all of it, but must mean one."""
+
+    async def work() -> None:
+        for run in ("20261121-0800-ab", "20261121-0900-cd", "20261121-0900-cde"):
+            await closed(begun(journal, run))
+
+    asyncio.run(work())
+    assert journal.find("20261121-08").run_id == "20261121-0800-ab"
+    assert journal.find("20261121-0900-cd").run_id == "20261121-0900-cd"
+    with pytest.raises(PlanError, match=r"3 runs begin with '2026'.*0800"):
+        journal.find("2026")
+    for name in ("", "2025", "' OR 1=1 --"):
+        with pytest.raises(PlanError, match="there is no run"):
+            journal.find(name)
+    with pytest.raises(PlanError, match="there is no run"):
+        journal.find("20261121-0800-ab", store="another")
+    for question in (journal.plan, journal.payload, journal.options, journal.report):
+        with pytest.raises(PlanError, match="there is no run 'none'"):
+            question("none")
+    with pytest.raises(PlanError, match="there is no run 'none'"):
+        journal.resume("none")
+    with pytest.raises(PlanError, match="there is no run 'none'"):
+        list(journal.entries("none"))
+
+
+def test_a_report_is_made_again_from_the_journal(journal: Journal) -> None:
+    """Every row of the plan is in it: done, open, not begun, in conflict and blocked."""
+    rows = [{"id": pet.id, "name": "x"} for pet in PETS[:3]]
+    problems = {"blocked": (9,), "problems": (error_at(9),)}
+    sheet = sheet_saying(*rows, {"id": 99, "action": "update"}, **problems)
+    plan = plan_of(PETS, sheet)
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        await intended(sitting, 0, plan.changes[0])
+        await intended(sitting, 1, plan.changes[1])
+        sitting.done(result(0, plan.changes[0], assigned_id=7, message="so"))
+        await closed(sitting, stopped="interrupted")
+
+    asyncio.run(work())
+    report = journal.report("run")
+    assert (report.run_id, report.started, report.stopped) == ("run", STARTED, "interrupted")
+    assert [r.outcome for r in report.results] == [
+        "applied",
+        "unknown",
+        "skipped",
+        "conflict",
+        "failed",
+    ]
+    causes = [r.cause for r in report.results]
+    assert causes == ["", "cut-off", "not-begun", "from-plan", "blocked"]
+    assert [r.number for r in report.results] == list(range(5))
+    assert (report.results[0].assigned_id, report.results[0].message) == (7, "so")
+    assert report.results[2].message == "not begun: interrupted"
+    assert sum(report.counts.values()) == plan.rows
+    assert report.exit_code == InterruptedRunError.exit_code
+
+
+def test_times_of_all_sittings_add_up(journal: Journal) -> None:
+    """A run that was resumed has taken as long as somebody was at work on it."""
+
+    async def work() -> None:
+        sitting = begun(journal, "run")
+        await asyncio.sleep(0.05)
+        await sitting.close()
+        await asyncio.sleep(0.2)
+        sitting = journal.resume("run")
+        await asyncio.sleep(0.05)
+        await closed(sitting)
+
+    asyncio.run(work())
+    (past,) = journal.runs()
+    assert (past.sittings, past.state) == (2, "done")
+    assert 0.1 <= past.seconds < 0.25
+
+
+def test_a_sitting_that_says_nothing_leaves_the_run_stopped(journal: Journal) -> None:
+    """Closed by an error on the way, it can be resumed."""
+
+    async def work() -> None:
+        sitting = begun(journal, "run")
+        assert journal.find("run").state == "running"
+        await sitting.close()
+        await sitting.close()
+
+    asyncio.run(work())
+    past = journal.find("run")
+    assert (past.state, past.stopped) == ("stopped", "interrupted")
+
+
+def test_a_sitting_that_is_forgotten_gives_its_lock_back(journal: Journal) -> None:
+    """A cell that failed does not keep the store locked for as long as the kernel lives."""
+
+    async def work() -> None:
+        begun(journal, "one")
+
+    asyncio.run(work())
+    asyncio.run(closed_run(journal, "two"))
+    assert [past.state for past in journal.runs()] == ["done", "stopped"]
+
+
+async def closed_run(journal: Journal, run: str) -> None:
+    """A run from beginning to end."""
+    await closed(begun(journal, run))
+
+
+def test_the_ids_known_before_are_there_in_a_later_sitting(journal: Journal) -> None:
+    """A resume tells new pets from old ones, with every id that an int64 holds."""
+    ids = {1, -5, 2**63 - 1, -(2**63)}
+
+    async def work() -> None:
+        sitting = begun(journal, "run")
+        assert sitting.known() is None
+        await sitting.keep_known(iter(ids))
+        assert set(sitting.known() or ()) == ids
+        await sitting.close()
+        sitting = journal.resume("run")
+        assert set(sitting.known() or ()) == ids
+        await sitting.keep_known([])
+        await sitting.close()
+        sitting = journal.resume("run")
+        assert list(sitting.known() or ()) == []
+        assert sitting.known() is not None
+        await closed(sitting)
+
+    asyncio.run(work())
+
+
+def test_images_are_kept_with_their_digest(journal: Journal) -> None:
+    """A second run finds what was uploaded, and where; what failed or is open does not count."""
+    entry = Entry(number=0, kind="upload", pet_id=2**62, source="2.jpg", digest="ab" * 32)
+    lost = Entry(number=1, kind="upload", pet_id=3, digest="cd" * 32)
+    after = Pet(id=2**62, name="x", photo_urls=("a", "b"))
+
+    async def work(run: str, store: str) -> None:
+        sitting = begun(
+            journal, run, kind="upload", store=store, payload=b"\x00list", total=2, started=run
+        )
+        await asyncio.gather(sitting.image(entry), sitting.image(lost))
+        ended = msgspec.structs.replace(entry, outcome="applied", after=after, message=run)
+        sitting.image_done(ended)
+        await closed(sitting)
+
+    for run in ("one", "two"):
+        asyncio.run(work(run, STORE))
+    asyncio.run(work("zzz", "another"))
+    assert journal.payload("one") == b"\x00list"
+    found = journal.uploaded(STORE)
+    assert list(found) == [(2**62, "ab" * 32)]
+    kept = found[2**62, "ab" * 32]
+    assert (kept.message, kept.after, kept.attempts, kept.kind) == ("two", after, 1, "upload")
+    assert kept.intended
+    open_one = list(journal.entries("one"))[1]
+    assert (open_one.outcome, open_one.digest) == (None, "cd" * 32)
+    with pytest.raises(PlanError, match="uploads images, and has no plan"):
+        journal.plan("one")
+    assert journal.uploaded("nowhere") == {}
+
+
+def test_any_pet_comes_back_as_it_was(journal: Journal) -> None:
+    """Large ids, fields that petsync does not know, and text of every kind."""
+    odd = Pet(
+        id=2**63 - 1,
+        name='\x00 "quoted" \u2028 \U0001f436',
+        status="",
+        category=Category(None, "x", extra={"depth": [1.5, None, {"a": 2**60}]}),
+        tags=(Tag(1, None, extra={"z": "\n"}),),
+        extra={"weight": 1e300, "when": "2026"},
+    )
+    change = small_plan(PETS[:1]).changes[0]
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        await sitting.intend(0, change, before=odd, after=None)
+        sitting.done(result(0, change, message='\x00"\n'), after=odd)
+        await closed(sitting)
+
+    asyncio.run(work())
+    (entry,) = journal.entries("run")
+    assert entry.before == odd == entry.after
+    assert entry.message == '\x00"\n'
+
+
+def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
+    """Folder and files, those that SQLite puts beside it too."""
+    journal = Journal.open(tmp_path / "a" / "state", create=True)
+
+    async def work() -> None:
+        sitting = begun(journal, "run")
+        folder = journal.path.parent
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+        assert modes == dict.fromkeys(("journal.db", "journal.db-wal", "journal.db-shm"), 0o600)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        await closed(sitting)
+        assert [path.name for path in folder.iterdir()] == ["journal.db"]
+
+    asyncio.run(work())
+
+
+def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> None:
+    """To look at the past makes nothing."""
+    state = tmp_path / "state"
+    journal = Journal.open(state, create=False)
+    assert journal.runs() == []
+    assert journal.used_by("0") is None
+    assert journal.uploaded(STORE) == {}
+    assert not state.exists()
+    asyncio.run(closed_run(journal, "run"))
+    assert [past.run_id for past in journal.runs()] == ["run"]
+    journal.close()
+
+
+def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None:
+    """SQLite waits for the disk at each commit, and marks the file as petsync's."""
+    from petsync.apply.journal.database import connect
+
+    connection = connect(journal.path)
+    asked = ("journal_mode", "synchronous", "application_id", "user_version")
+    found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
+    connection.close()
+    assert found == ["wal", 2, 0x70657473, 2]
+
+
+def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) -> None:
+    """A second terminal, or another cell, sees how far it is."""
+    plan = small_plan()
+    seen: list[int] = []
+
+    def look() -> None:
+        for _ in range(30):
+            seen.append(sum(1 for _ in journal.entries("run")))
+            assert journal.runs()[0].state == "running"
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        threads = [threading.Thread(target=look) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        number = 0
+        while any(thread.is_alive() for thread in threads):
+            await intended(sitting, number, plan.changes[number % 6])
+            sitting.done(result(number, plan.changes[number % 6]))
+            number += 1
+        await closed(sitting)
+
+    asyncio.run(work())
+    assert len(seen) == 60
+    assert max(seen) > 0
+
+
+def test_who_no_longer_waits_is_not_written(journal: Journal) -> None:
+    """An intent that was cancelled before it was on disk was never sent, and is not open."""
+    changes = small_plan().changes
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=6)
+        task = asyncio.ensure_future(intended(sitting, 0, changes[0]))
+        others = [asyncio.ensure_future(intended(sitting, n, changes[n])) for n in range(1, 6)]
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(*others)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await closed(sitting)
+
+    asyncio.run(work())
+    numbers = [entry.number for entry in journal.entries("run")]
+    assert numbers in ([1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5])
+
+
+def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal) -> None:
+    """The loop's thread hands over; encoding and the disk are the writer's."""
+    import tracemalloc
+
+    changes = small_plan().changes
+
+    async def a_thousand(sitting: Sitting) -> float:
+        numbers = iter(range(1000))
+
+        async def worker() -> None:
+            for number in numbers:
+                await intended(sitting, number, changes[number % 6])
+                sitting.done(result(number, changes[number % 6]))
+
+        began = time.thread_time()
+        await asyncio.gather(*(worker() for _ in range(32)))
+        await sitting.flush()
+        return time.thread_time() - began
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1000)
+        # About 10 microseconds a change; ten times that is no mistake of the clock.
+        assert min([await a_thousand(sitting) for _ in range(3)]) < 0.1
+        tracemalloc.start()
+        await a_thousand(sitting)
+        before, _ = tracemalloc.get_traced_memory()
+        await a_thousand(sitting)
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert after - before < 200_000
+        await closed(sitting)
+
+    asyncio.run(work())

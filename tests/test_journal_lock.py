@@ -1,0 +1,269 @@
+"""One run at a time on one store: the lock, its heartbeat, and what becomes of a dead holder's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from journals import STORE, begun, intended, other_process, small_plan
+
+from petsync.apply.journal import Journal
+from petsync.apply.journal.lock import Lock
+from petsync.diff.history import Past
+from petsync.errors import LockedError
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder that is not there yet."""
+    return tmp_path / "state"
+
+
+def altered(state: Path, text: str, *values: object) -> None:
+    """Change the lock behind everybody's back."""
+    with closing(sqlite3.connect(state / "journal.db", timeout=30)) as connection, connection:
+        assert connection.execute(f"UPDATE lock SET {text}", values).rowcount == 1
+
+
+def heartbeat(state: Path) -> float:
+    """When the lock's holder last gave a sign of life."""
+    with closing(sqlite3.connect(state / "journal.db", timeout=30)) as connection:
+        (beat,) = connection.execute("SELECT heartbeat FROM lock").fetchone()
+    return float(beat)
+
+
+def past(state: Path, run: str = "first") -> Past:
+    """What the journal tells of a run."""
+    return Journal.open(state, create=False).find(run)
+
+
+async def sat(state: Path, run: str = "second") -> None:
+    """Sit down to a run, and get up again."""
+    journal = Journal.open(state, create=True)
+    known = [each.run_id for each in journal.runs()]
+    sitting = journal.resume(run) if run in known else begun(journal, run)
+    await sitting.finish()
+    await sitting.close()
+
+
+def test_a_second_run_on_the_same_store_is_locked_out(state: Path) -> None:
+    """It is told who is at work, since when, and what to do."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        with pytest.raises(LockedError) as caught:
+            asyncio.run(sat(state))
+        told = str(caught.value)
+        assert f"run first is at work on {STORE}: process {other.process.pid} on " in told
+        assert "since 20" in told
+        assert "petsync resume first" in told
+        assert caught.value.exit_code == 6
+        with pytest.raises(LockedError):
+            asyncio.run(sat(state, "first"))
+        assert (past(state).state, past(state).sittings) == ("running", 1)
+        assert [run.run_id for run in Journal.open(state, create=False).runs()] == ["first"]
+        assert other.ask("finish") == other.ask("close") == "ok"
+        assert past(state).state == "done"
+        asyncio.run(sat(state))
+
+
+def test_a_second_run_of_the_same_process_is_locked_out(state: Path) -> None:
+    """Two cells of a notebook are two runs as well."""
+
+    async def work() -> None:
+        journal = Journal.open(state, create=True)
+        first = begun(journal, "first")
+        with pytest.raises(LockedError, match="run first is at work"):
+            begun(journal, "second")
+        with pytest.raises(LockedError, match="run first is at work"):
+            journal.resume("first")
+        await first.close()
+        await journal.resume("first").close()
+
+    asyncio.run(work())
+
+
+def test_runs_on_two_stores_do_not_lock_each_other_out(state: Path) -> None:
+    """Two processes write to one file at the same time."""
+    plan = small_plan()
+
+    async def work() -> None:
+        with other_process(state, "theirs", store="http://other.example") as other:
+            assert other.answer() == "sat"
+            other.tell("race")
+            sitting = begun(Journal.open(state, create=True), "mine", total=200)
+            for number in range(200):
+                await intended(sitting, number, plan.changes[number % 6])
+            await sitting.finish()
+            await sitting.close()
+
+    asyncio.run(work())
+    journal = Journal.open(state, create=False)
+    assert len(list(journal.entries("mine"))) == 200
+    assert len(list(journal.entries("theirs"))) > 5
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
+def test_a_killed_holders_lock_is_taken_over_at_once(state: Path) -> None:
+    """Nobody waits for a process that is not there, whether its parent has noticed or not."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        assert other.ask("intend", 0) == other.ask("intend", 1) == other.ask("done", 1) == "ok"
+        other.process.send_signal(signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while past(state).state == "running" and time.monotonic() < deadline:
+            time.sleep(0.01)
+        # Nobody has waited for it: the process is a zombie still.
+        asyncio.run(sat(state))
+        killed = past(state)
+    assert (killed.state, killed.stopped) == ("stopped", "killed")
+    assert killed.ended >= killed.started
+    assert (killed.open, killed.counts["applied"]) == (1, 1)
+    asyncio.run(sat(state, "first"))
+    assert (past(state).state, past(state).sittings) == ("done", 2)
+
+
+def test_a_run_that_was_killed_is_told_to_be(state: Path) -> None:
+    """Before anybody has taken over, `petsync runs` says that it is stopped, not running."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        assert past(state).state == "running"
+    killed = past(state)
+    assert (killed.state, killed.stopped, killed.sittings) == ("stopped", "killed", 1)
+    assert killed.ended
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
+def test_another_process_with_the_same_number_holds_nothing(state: Path) -> None:
+    """After a restart, numbers are given out anew; when a process began tells them apart."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+    altered(state, "pid = ?", os.getpid())
+    asyncio.run(sat(state))
+
+
+def test_the_lock_of_another_host_is_left_to_it_until_it_is_silent(state: Path) -> None:
+    """Whether a process of another machine lives cannot be asked; its heartbeat tells."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+    altered(state, "machine = 'elsewhere', host = 'elsewhere', heartbeat = ?", time.time() - 15)
+    assert past(state).state == "running"
+    with pytest.raises(LockedError, match="on elsewhere"):
+        asyncio.run(sat(state))
+    altered(state, "heartbeat = heartbeat - 6")
+    assert past(state).state == "stopped"
+    asyncio.run(sat(state))
+
+
+def test_a_suspended_holder_whose_lock_was_taken_over_writes_nothing_more(state: Path) -> None:
+    """A laptop that wakes up does not go on with what another process has finished since."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        assert other.ask("intend", 0) == "ok"
+        other.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, other.process.pid, os.WSTOPPED)
+        altered(state, "heartbeat = heartbeat - 21")
+        asyncio.run(sat(state, "first"))
+        other.process.send_signal(signal.SIGCONT)
+        refused = other.ask("intend", 1)
+        assert refused.startswith("LockedError")
+        assert "has taken over" in refused
+        assert other.ask("repeat", 0).startswith("LockedError")
+        assert other.ask("done", 0).startswith("LockedError")
+        assert other.ask("finish").startswith("LockedError")
+        assert other.ask("close") == "ok"
+    journal = Journal.open(state, create=False)
+    (entry,) = journal.entries("first")
+    assert (entry.number, entry.outcome) == (0, None)
+    assert (past(state).state, past(state).sittings) == ("done", 2)
+
+
+def test_who_has_taken_over_is_named(state: Path) -> None:
+    """The one who lost the lock learns where to look."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        altered(state, "claim = 'another', run = 'second', pid = 77, host = 'desk'")
+        refused = other.ask("intend", 0)
+        assert "run second (process 77 on desk) has taken over" in refused
+        assert other.ask("close") == "ok"
+    altered(state, "heartbeat = heartbeat")
+
+
+def test_the_heart_beats_while_the_loop_is_busy(state: Path) -> None:
+    """A long computation, or a blocked callback, is no death."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        first = heartbeat(state)
+        other.tell("block", 3.5)
+        time.sleep(2.6)
+        assert heartbeat(state) > first + 1
+        assert past(state).state == "running"
+
+
+def test_a_holder_in_the_same_second_is_no_stranger(state: Path) -> None:
+    """A clock that was set back makes nobody dead before his time."""
+    lock = Lock.mine(STORE, "run", 1)
+    assert lock.is_alive
+    assert lock.born
+    values = {name: getattr(lock, name) for name in Lock.__struct_fields__}
+    assert Lock(**{**values, "heartbeat": time.time() + 3600}).is_alive
+    assert not Lock(**{**values, "heartbeat": time.time() - 21}).is_alive
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_no_intent_is_lost_with_a_killed_process(state: Path, round_: int) -> None:
+    """Whatever a process was told to be on disk is there, and no row is half written."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        other.tell("race")
+        time.sleep(0.1 + round_ * 0.13)
+        other.process.send_signal(signal.SIGKILL)
+        assert other.process.stdout is not None
+        lines = other.process.stdout.read().split("\n")[:-1]
+    said = {int(line[1:]) for line in lines if line.startswith("i")}
+    done = {int(line[1:]) for line in lines if line.startswith("d")}
+    found = {
+        entry.number: entry.outcome for entry in Journal.open(state, create=False).entries("first")
+    }
+    assert len(said) > 5
+    assert said <= set(found) <= said | {max(said) + 1}
+    assert done <= {number for number, outcome in found.items() if outcome == "applied"}
+
+
+def test_two_processes_that_begin_at_once_make_one_journal(state: Path) -> None:
+    """Neither finds half a database, and one of them has the lock."""
+    with other_process(state, "one") as one, other_process(state, "two") as two:
+        answers = sorted([one.answer().split()[0], two.answer().split()[0]])
+    assert answers == ["LockedError", "sat"]
+    assert len(Journal.open(state, create=False).runs()) == 1
+
+
+def test_nothing_is_left_behind(state: Path) -> None:
+    """A closed sitting leaves neither its thread nor a file open."""
+    asyncio.run(sat(state))
+    assert not [t for t in threading.enumerate() if t.name.startswith("petsync journal")]
+    if Path("/proc/self/fd").exists():
+        opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+        assert not [path for path in opened if path.startswith(str(state))]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for it")
+def test_on_windows_no_process_is_asked_by_a_signal(
+    monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    """There, the signal 0 would end the holder: only its heartbeat is believed."""
+    lock = Lock.mine(STORE, "run", 1)
+    killed: Callable[..., None] = pytest.fail
+    monkeypatch.setattr(os, "kill", killed)
+    monkeypatch.setattr(os, "name", "nt")
+    assert lock.is_alive
