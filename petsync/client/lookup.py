@@ -16,6 +16,7 @@ from petsync.errors import (
     RedirectError,
     ServiceError,
     TransportError,
+    UnavailableError,
 )
 from petsync.model import Pet
 
@@ -50,9 +51,9 @@ async def look_up(
 
     Each id is asked for once, `concurrency` at a time. `on_progress` is called at the beginning,
     about ten times a second, and at the end. Raises what ends them all: AuthError, RedirectError,
-    TransportError for a service that cannot be reached; and TransportError, ServiceError or
-    RateLimitedError where 64 in a row failed so. Nothing is under way any more when it returns,
-    raises or was cancelled.
+    UnavailableError, TransportError for a service that cannot be reached; and TransportError,
+    ServiceError or RateLimitedError where 64 in a row failed so. Nothing is under way any more
+    when it returns, raises or was cancelled.
     """
     wanted = list(dict.fromkeys(ids))
     run = _Run(api, wanted, on_progress)
@@ -118,7 +119,7 @@ def _most_in_a_row(error: ApiError) -> int:
     A refused connection was tried again for seconds already, so the service is gone; an answer
     about the one pet, however wrong, shows that it is there.
     """
-    if isinstance(error, AuthError | RedirectError):
+    if isinstance(error, AuthError | RedirectError | UnavailableError):
         return 1
     if isinstance(error, TransportError) and not error.may_have_happened:
         return 1

@@ -15,6 +15,7 @@ from petsync.errors import (
     RateLimitedError,
     RedirectError,
     TransportError,
+    UnavailableError,
 )
 from petsync.model import Pet
 from petsync.table.frame import frame_from_json, frame_from_pets, without_duplicates
@@ -25,6 +26,7 @@ from petsync.wire.message import Call, Response
 __all__ = ["as_frame", "by_status"]
 
 log = logging.getLogger(__name__)
+_ABOUT_ALL = (AuthError, RateLimitedError, RedirectError, UnavailableError)
 
 
 async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.DataFrame], Coverage]:
@@ -32,7 +34,8 @@ async def by_status(api: AsyncApi, statuses: Sequence[str]) -> tuple[list[pd.Dat
 
     Where one query for all statuses fails, each is asked for by itself. Raises the first error if
     no status is answered, and at once an error that is not about the query: AuthError,
-    RateLimitedError, RedirectError, TransportError for a service that cannot be reached.
+    RateLimitedError, RedirectError, UnavailableError, TransportError for a service that cannot be
+    reached.
     """
     queries = each_query(calls.find_pets_by_status, statuses, api.session.profile)
     asked = tuple(dict.fromkeys(statuses))
@@ -82,4 +85,4 @@ def as_frame(call: Call[list[Pet]], *, copies: bool = False) -> Call[pd.DataFram
 def _is_about_the_query(error: ApiError) -> bool:
     if isinstance(error, TransportError):
         return error.may_have_happened
-    return not isinstance(error, AuthError | RateLimitedError | RedirectError)
+    return not isinstance(error, _ABOUT_ALL)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import tenacity
 
 from petsync.errors import ApiError, RateLimitedError, ServiceError, TransportError
 from petsync.wire.message import Request
 
-__all__ = ["RetryPolicy"]
+__all__ = ["Repeated", "RetryPolicy"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 log = logging.getLogger(__name__)
 _NEVER = frozenset({501, 505})
+_COMMON = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Jittered exponential back-off: the n-th wait is up to `first` × 2^n seconds, at most
-    `longest`, and never shorter than the service's Retry-After. It ends after `attempts` tries,
-    or where the next wait would pass `seconds` in all.
+    `longest`. It ends after `attempts` tries, or where the next wait would pass `seconds` in all;
+    the time in which all requests wait together (Retry-After, a rate, a service that restarts)
+    does not count.
     """
 
     attempts: int = 6
@@ -42,17 +44,17 @@ class RetryPolicy:
             return request.repeatable or not error.may_have_happened
         return False
 
-    async def run(
-        self, request: Request, attempt: Callable[[], Awaitable[T]], error: ApiError
-    ) -> T:
+    def common_wait(self, attempt: int) -> float:
+        """The seconds that everything waits after a 429 that does not say how long."""
+        return min(self.longest, _COMMON * self.first * 2.0 ** (attempt - 1))
+
+    async def run(self, repeated: Repeated[T], error: ApiError) -> T:
         """The result of a later attempt, after a first one failed with `error`."""
         trying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(lambda e: self.repeats(request, e)),
+            retry=tenacity.retry_if_exception(repeated.goes_on),
             wait=self._wait,
-            stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self.attempts),
-                tenacity.stop_before_delay(self.seconds),
-            ),
+            stop=lambda state: repeated.ends(state.upcoming_sleep),
+            sleep=repeated.pause,
             before_sleep=_tell,
             reraise=True,
         )
@@ -61,19 +63,29 @@ class RetryPolicy:
         async def next_attempt() -> T:
             if first:
                 raise first.pop()
-            return await attempt()
+            return await repeated.attempt()
 
         return await trying(next_attempt)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
         longest = min(self.longest, self.first * 2.0 ** (state.attempt_number - 1))
-        return max(random.uniform(longest / 2, longest), _asked_for(state))  # noqa: S311
+        return random.uniform(longest / 2, longest)  # noqa: S311
 
 
-def _asked_for(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    seconds = error.retry_after if isinstance(error, RateLimitedError | ServiceError) else None
-    return seconds or 0.0
+class Repeated(Protocol[T_co]):
+    """A request that is tried more than once."""
+
+    def goes_on(self, error: BaseException) -> bool:
+        """Whether it may be tried again after this error."""
+
+    def ends(self, wait: float) -> bool:
+        """Whether it has been tried often or long enough, this wait included."""
+
+    async def pause(self, seconds: float) -> None:
+        """Return when it may be tried again; raises where it may not."""
+
+    async def attempt(self) -> T_co:
+        """The result of one more attempt."""
 
 
 def _tell(state: tenacity.RetryCallState) -> None:

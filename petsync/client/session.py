@@ -8,47 +8,32 @@ nearly double the time of one.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import os
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
 
 from petsync.client.auth import Credentials
-from petsync.client.origin import checked_base, encoded, endless, redirect_target
+from petsync.client.breaker import Breaker
+from petsync.client.exchange import Exchange, OnSent
+from petsync.client.flow import Flow, Health
+from petsync.client.gate import Gate
+from petsync.client.origin import checked_base
 from petsync.client.pace import Pace
+from petsync.client.renewal import Keyring
 from petsync.client.retry import RetryPolicy
-from petsync.client.transport import (
-    ERRORS,
-    AiohttpCarrier,
-    Carrier,
-    HttpxCarrier,
-    never_sent,
-)
-from petsync.errors import (
-    ApiError,
-    NotFoundError,
-    ResponseError,
-    SettingsError,
-    TransportError,
-)
+from petsync.client.sending import Again, Line, Sending, masked
+from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
+from petsync.errors import SettingsError
 from petsync.profile import STANDARD, ServiceProfile
-from petsync.wire.failure import error_for
 from petsync.wire.message import Call, Request, Response
+from petsync.wire.traffic import Traffic
 
 __all__ = ["Session"]
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
-
-_REDIRECTS = 5
-_KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
-_AGENT = "petsync/0.1"
 
 
 class Session:
@@ -72,63 +57,84 @@ class Session:
     ) -> None:
         _check(credentials, timeout)
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
-        self._encoded_base = _encoded_base(self.base_url)
         self.profile = profile
-        self.pace = Pace()
-        self.credentials = credentials
+        self._exchange = Exchange(self.base_url, profile.api_key_header)
+        self._keyring = Keyring(credentials)
+        self._health = Health()
         self._retry, self._allow_http = retry, allow_http
         self._timeout, self._transport = timeout, transport
-        self._carriers: WeakKeyDictionary[asyncio.AbstractEventLoop, Carrier] = WeakKeyDictionary()
+        self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the next request is authorised with."""
+        return self._keyring.credentials
+
+    @property
+    def pace(self) -> Pace:
+        """How many requests a second are sent; its `rate` may be set."""
+        return self._health.pace
+
+    @property
+    def gate(self) -> Gate:
+        """How many requests are under way at a time on the running loop; `most` may be set."""
+        return self._here().flow.gate
+
+    @property
+    def breaker(self) -> Breaker:
+        """When a failing service is waited for, and when it is given up."""
+        return self._health.breaker
 
     async def send(
         self,
         call: Call[T],
         *,
-        again: Callable[[ApiError], Awaitable[None]] | None = None,
-        on_sent: Callable[[int], None] | None = None,
+        again: Again | None = None,
+        on_sent: OnSent | None = None,
+        patient: bool = False,
     ) -> T:
         """The call's result, after as many attempts as are safe.
 
         `again` is awaited before each further attempt, with the error of the one before, and ends
         them by raising. Where one attempt may have happened, the error of a later one says so too.
-        `on_sent` is told how many bytes of the body have gone out in the present attempt.
+        `on_sent` is told how many bytes of the body have gone out in the present attempt. With
+        `patient`, a service that has gone away is waited for as long as the breaker bears it.
         """
-        request, uncertain = call.request, False
-        last: ApiError
-
-        async def attempt() -> T:
-            nonlocal uncertain, last
-            try:
-                return await self._attempt(call, on_sent)
-            except ApiError as error:
-                uncertain = error.may_have_happened = uncertain or error.may_have_happened
-                last = error
-                raise
-
-        async def repeat() -> T:
-            if again is not None:
-                await again(last)
-            return await attempt()
-
-        try:
-            return await attempt()
-        except ApiError as error:
-            if not self._retry.repeats(request, error):
-                raise
-            first = error
-        try:
-            return await self._retry.run(request, repeat, first)
-        except NotFoundError:
-            if request.operation == "deletePet" and uncertain:
-                return call.read(Response(204, {}, b""))
-            raise
+        sending = Sending(call, self._here(), again=again, on_sent=on_sent, patient=patient)
+        return await sending.result()
 
     async def answer(self, request: Request) -> Response:
         """What the service answers, whatever its status, with every secret in it masked.
 
-        One attempt. Raises TransportError, and RedirectError for a redirect to another origin.
+        One attempt, which waits its turn and teaches nothing. Raises TransportError, and
+        RedirectError for a redirect to another origin.
         """
-        return self._masked(await self._answer(request))
+        line, credentials = self._here(), self.credentials
+        while not await line.flow.gate.enter():
+            pass
+        line.flow.counts.requests += 1
+        try:
+            carrier = line.flow.carrier
+            return masked(await self._exchange.answer(request, credentials, carrier), credentials)
+        finally:
+            line.flow.leave()
+
+    def traffic(self) -> Traffic:
+        """Counts since the session was made, and the state at this moment."""
+        return self.traffic_since(Traffic())
+
+    def traffic_since(self, mark: Traffic) -> Traffic:
+        """The same, with what came after `traffic` gave this mark."""
+        counts = self._health.counts
+        flows = [(loop, line.flow) for loop, line in list(self._lines.items())]
+        return Traffic(
+            requests=counts.requests - mark.requests,
+            retries=counts.retries - mark.retries,
+            refused=counts.refused - mark.refused,
+            limit=self._health.window.limit,
+            under_way=sum(flow.gate.under_way for _, flow in flows),
+            waiting=max((self.pace.pauses(loop.time()) for loop, _ in flows), default=0.0),
+        )
 
     def narrowed(self, *, token: bool = False, key: bool = False) -> Session:
         """Another session with the service that has no more than these of the credentials, and
@@ -148,103 +154,32 @@ class Session:
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
         here = asyncio.get_running_loop()
-        carriers = list(self._carriers.items())
-        self._carriers.clear()
-        for loop, carrier in carriers:
+        lines = list(self._lines.items())
+        self._lines.clear()
+        for loop, line in lines:
+            closing = line.flow.carrier.close()
             if loop is here:
-                await carrier.close()
+                await closing
             elif loop.is_running():
-                asyncio.run_coroutine_threadsafe(carrier.close(), loop)
+                asyncio.run_coroutine_threadsafe(closing, loop)
+            else:
+                closing.close()
 
-    async def _attempt(self, call: Call[T], on_sent: Callable[[int], None] | None) -> T:
-        request = call.request
-        response = await self._answer(request, on_sent)
-        if not 200 <= response.status < 300:
-            raise error_for(self._masked(response), request, datetime.now(UTC))
-        try:
-            return call.read(response)
-        except ResponseError as error:
-            error.operation, error.pet_id = request.operation, request.pet_id
-            error.status = response.status
-            said = self.credentials.masked_text(error.message)
-            error.message = f"{request.operation}: {said}"
-            error.args = (error.message,)
-            error.may_have_happened = True
-            raise
-
-    async def _answer(
-        self, request: Request, on_sent: Callable[[int], None] | None = None
-    ) -> Response:
-        await self.pace.wait()
-        url = self._encoded_base + request.target
-        return await self._exchange(request, url, _REDIRECTS, on_sent)
-
-    def _masked(self, response: Response) -> Response:
-        return replace(response, body=self.credentials.masked(response.body))
-
-    async def _exchange(
-        self, request: Request, url: str, redirects: int, on_sent: Callable[[int], None] | None
-    ) -> Response:
-        target = None
-        try:
-            response = await self._once(request, url, on_sent)
-            if 300 <= response.status < 400 and response.status != 304:
-                masked = self.credentials.masked_text
-                target = redirect_target(request, response, url, masked)
-        except ERRORS as error:
-            raise self._transport_error(request, error) from None
-        if target is None:
-            return response
-        if not redirects:
-            raise endless(request, response.status, _REDIRECTS)
-        return await self._exchange(request, target, redirects - 1, on_sent)
-
-    async def _once(
-        self, request: Request, url: str, on_sent: Callable[[int], None] | None
-    ) -> Response:
-        response = await self._carrier_here().carry(
-            request.method, url, self._headers(request), request.body, on_sent
-        )
-        if log.isEnabledFor(logging.DEBUG):
-            shown = self.credentials.masked_text(url)
-            log.debug("%s %s: %d", request.method, shown, response.status)
-        return response
-
-    def _carrier_here(self) -> Carrier:
+    def _here(self) -> Line:
         """Connections belong to the loop that they were opened on, and a store may be used on
         several: its own, and the notebook's through `aio`.
         """
         loop = asyncio.get_running_loop()
-        carrier = self._carriers.get(loop)
-        if carrier is None:
-            carrier = self._carriers[loop] = self._make_carrier()
-        return carrier
+        line = self._lines.get(loop)
+        if line is None:
+            flow = Flow(self._make_carrier(), self._health)
+            line = self._lines[loop] = Line(flow, self._exchange, self._keyring, self._retry)
+        return line
 
     def _make_carrier(self) -> Carrier:
         if self._transport is None:
             return AiohttpCarrier(self.base_url, self._timeout)
         return HttpxCarrier(self._transport(), self._timeout)
-
-    def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
-        if self.credentials.token is not None:
-            headers["authorization"] = f"Bearer {self.credentials.token.reveal()}"
-        if self.credentials.key is not None and request.operation in _KEY_OPERATIONS:
-            headers.setdefault(self.profile.api_key_header, self.credentials.key.reveal())
-        return headers
-
-    def _transport_error(self, request: Request, error: Exception) -> TransportError:
-        unsent = never_sent(error)
-        about = "" if request.pet_id is None else f" of pet {request.pet_id}"
-        what = "cannot be reached" if unsent else "gave no whole answer"
-        reason = self.credentials.masked_text(_reason(error))
-        return TransportError(
-            f"{request.operation}{about}: {self.base_url} {what} ({reason})",
-            operation=request.operation,
-            pet_id=request.pet_id,
-            may_have_happened=not unsent,
-            hint="Is the address right, and the service up?" if unsent else "",
-        )
 
 
 def _check(credentials: object, timeout: object) -> None:
@@ -259,16 +194,3 @@ def _check(credentials: object, timeout: object) -> None:
             f"the timeout is {timeout!r}, not a number of seconds above 0",
             hint="For example timeout=30.",
         )
-
-
-def _encoded_base(url: str) -> str:
-    try:
-        return encoded(url)
-    except httpx.InvalidURL as error:
-        raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
-
-
-def _reason(error: Exception) -> str:
-    """The system's own words where there are some: "Connection refused"."""
-    number = error.errno if isinstance(error, OSError) else None
-    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__

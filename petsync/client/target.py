@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
 
 from petsync.client.api import AsyncApi
 from petsync.errors import ApiError, NotFoundError
 from petsync.model import ApiResponse, Pet
 from petsync.wire import calls
+from petsync.wire.message import Call
 from petsync.wire.traffic import Traffic
 
 __all__ = ["ServiceTarget"]
 
+T = TypeVar("T")
 Again = Callable[[ApiError], Awaitable[None]]
 
 
@@ -24,37 +27,38 @@ class ServiceTarget:
         self._api = api
         self._session = api.session
         self._profile = api.session.profile
+        self._mark = api.session.traffic()
 
     @property
     def traffic(self) -> Traffic:
         """How the session's requests go just now."""
-        return Traffic()
+        return self._session.traffic_since(self._mark)
 
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None for a 404."""
         try:
-            return await self._api.get_pet_by_id(pet_id)
+            return await self._sent(calls.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
             return None
 
     async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By addPet."""
-        return await self._session.send(calls.add_pet(pet, profile=self._profile), again=again)
+        return await self._sent(calls.add_pet(pet, profile=self._profile), again=again)
 
     async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By updatePet."""
-        return await self._session.send(calls.update_pet(pet, profile=self._profile), again=again)
+        return await self._sent(calls.update_pet(pet, profile=self._profile), again=again)
 
     async def rename(
         self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
     ) -> None:
         """By updatePetWithForm."""
         call = calls.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
-        await self._session.send(call, again=again)
+        await self._sent(call, again=again)
 
     async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
         """By deletePet."""
-        await self._session.send(calls.delete_pet(pet_id, profile=self._profile), again=again)
+        await self._sent(calls.delete_pet(pet_id, profile=self._profile), again=again)
 
     async def upload(
         self,
@@ -75,7 +79,17 @@ class ServiceTarget:
             profile=self._profile,
         )
         told = None if on_sent is None else _of_content(call.request.body, content, on_sent)
-        return await self._session.send(call, again=again, on_sent=told)
+        return await self._sent(call, again=again, on_sent=told)
+
+    async def _sent(
+        self,
+        call: Call[T],
+        *,
+        again: Again | None = None,
+        on_sent: Callable[[int], None] | None = None,
+    ) -> T:
+        """Unlike a person, a run waits for a service that has gone away."""
+        return await self._session.send(call, again=again, on_sent=on_sent, patient=True)
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
         """The union of the queries for the profile's statuses and for these."""
