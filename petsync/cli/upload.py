@@ -109,10 +109,9 @@ class _Size(click.ParamType[int]):
 @click.option(
     "--settle",
     type=click.FloatRange(0, 3600),
-    default=10.0,
     metavar="SECONDS",
     help="How long an earlier upload that got no answer may still arrive, before it is sent "
-    "again.  [10]",
+    "again.  [the timeout, 30]",
 )
 @click.option(
     "--report",
@@ -124,6 +123,7 @@ class _Size(click.ParamType[int]):
 @click.pass_obj
 def command(
     context: Context,
+    /,
     source: Path,
     yes: bool,
     patterns: tuple[str, ...],
@@ -134,7 +134,7 @@ def command(
     page: Path | None,
     concurrency: int,
     rate: float | None,
-    settle: float,
+    settle: float | None,
     **options: Any,
 ) -> int:
     """Upload pictures to their pets.

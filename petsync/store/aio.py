@@ -282,13 +282,14 @@ class AsyncStore:
         their order, those of `concurrency` pets at a time. The run is journalled: what it uploaded
         is not uploaded again by another one.
 
-        `settle` is how many seconds after its request an earlier upload, that got no answer and
-        added no photo, is sent again. Raises LockedError before anything is sent, and
+        `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
+        still arrive, before it is sent again (the timeout). Raises LockedError before anything is sent, and
         InterruptedRunError with the `report` so far where the run was stopped: the same folder or
         sheet, looked at and uploaded again, does the rest.
         """
         arguments.checked_pictures(pictures)
-        options = UploadOptions(concurrency=concurrency, settle=settle)
+        late = self.settings.timeout if settle is None else settle
+        options = UploadOptions(concurrency=concurrency, settle=late)
         # The rate is judged as that of any run is.
         given = ApplyOptions(rate=rate).rate
         return await self._gallery.upload(pictures, options, given, on_progress)

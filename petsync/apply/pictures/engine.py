@@ -39,11 +39,11 @@ _MOST = 64
 class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`concurrency` pets at a time. Times are in seconds: a stopped run waits `grace` for uploads
     that are on their way, and an earlier upload that got no answer is sent again once `settle` has
-    passed since it was sent and the pet still has no new photo. Raises SettingsError.
+    passed since then (after a crash, since this run began) and the pet still has no new photo. Raises SettingsError.
     """
 
     concurrency: int = 4
-    settle: float = 10.0
+    settle: float = 30.0
     grace: float = 1.5
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -86,6 +87,7 @@ class PictureSender:
     on_wire: set[int]
     on_sent: Callable[[int, int], None]
     items: tuple[Picture, ...] = ()
+    begun: float = field(default_factory=time.monotonic)
     _decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
 
     def __post_init__(self) -> None:
@@ -183,11 +185,12 @@ class PictureSender:
 
     def _wait(self, entry: Entry) -> float:
         """Seconds until an upload that got no answer is no longer expected to come through."""
-        try:
-            since = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
-        except (ValueError, TypeError):
-            return 0.0
-        return min(self.settle - since.total_seconds(), self.settle)
+        since = time.monotonic() - self.begun
+        if entry.outcome is not None:
+            ago = datetime.now(UTC) - datetime.fromisoformat(entry.intended)
+            since = max(ago.total_seconds() - entry.seconds, since)
+        # Nobody wrote down when the last request of a killed process went out.
+        return self.settle - since
 
     async def _content(self, picture: Picture) -> bytes:
         try:
