@@ -35,15 +35,15 @@ class Round:
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(f"{self.profile} {self.seed}")
         ids = rng.choice(("given", "assigned", "assigned", "mixed", "mixed"))
-        self.story = story(rng, pets=rng.randint(60, 120), changes=rng.randint(25, 60), ids=ids)
+        self.story = story(rng, pets=rng.randint(60, 120), changes=rng.randint(25, 45), ids=ids)
         self.faults = _faults(rng)
         self.options = [
             "--concurrency",
-            rng.choice((1, 2, 4, 16)),
+            rng.choice((1, 4, 4, 8, 16)),
             *rng.choice(((), ("--verify",))),
         ]
-        self.fresh = rng.random() < 0.3
-        self.kills = rng.choice((1, 1, 2, 2, 3))
+        self.fresh = rng.random() < 0.25
+        self.kills = rng.choice((1, 1, 1, 2, 3))
         self.state = self.folder / "state"
         self.service = Service(self.nursery, self.folder, self.story.before.values(), self.profile)
         save_plan(self.story.plan(self.service.url, self.profile), self.folder / "plan.json")
@@ -161,7 +161,7 @@ def _faults(rng: random.Random) -> str:
     wait = rng.choice((0, 0, 0, 1))
     return ",".join(
         (
-            f"latency={rng.uniform(0, 0.03):.3f}",
+            f"latency={rng.uniform(0, 0.02):.3f}",
             *shares,
             f"retry_after={wait}",
             f"seed={rng.randrange(10**6)}",
