@@ -54,12 +54,12 @@ class Journal:
         another program's or a newer petsync's (then it is left as it is).
         """
         path, old = state / NAME, has_old(state)
-        exists = path.exists()
-        if exists:
-            check_sound(path)
-        elif not (create or old):
-            return cls(path, exists=False)
-        make(path)
+        if not path.exists():
+            if not (create or old):
+                return cls(path, exists=False)
+            make(path)
+        elif not check_sound(path):
+            make(path)
         if old:
             _take_over(path)
         return cls(path, exists=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from petsync.apply.journal.schema import APPLICATION, TABLES, VERSION
 from petsync.apply.journal.trouble import translated, translated_reading
 
-__all__ = ["connect", "empty", "make", "reading", "writing"]
+__all__ = ["PATIENCE", "connect", "empty", "make", "reading", "writing"]
 
-_PATIENCE = 30.0
+PATIENCE = 30.0
 """How many seconds a connection waits for another process's transaction."""
 
 
@@ -40,7 +40,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
-        uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()

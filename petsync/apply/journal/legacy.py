@@ -136,7 +136,7 @@ def _take(connection: sqlite3.Connection, path: Path) -> None:
 
 def _lines(path: Path) -> Iterator[_Header | _Intent | _Done]:
     """The lines up to the first that cannot be read: a torn one is the last."""
-    for line in path.read_bytes().split(b"\n"):
+    for line in filter(None, path.read_bytes().split(b"\n")):
         try:
             yield _line.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from petsync.apply.journal.database import PATIENCE
 from petsync.apply.journal.schema import APPLICATION, NAMES, VERSION
 from petsync.apply.journal.trouble import DAMAGE, code_of, of_sqlite, unwritable
 from petsync.apply.journal.use import is_used
@@ -33,30 +34,39 @@ class _Seen(msgspec.Struct, frozen=True):
         return not (self.application or self.version or self.tables)
 
 
-def check_sound(path: Path) -> None:
-    """Return if the file is a journal, or nothing yet.
+def check_sound(path: Path) -> bool:
+    """Whether the file is a journal; False if nothing was ever written to it.
 
     Raises PetsyncError where it is another program's or a newer petsync's, of which not a byte is
     changed, and where it is damaged, after it was set aside.
     """
+    seen = None if _side(path, "-wal").exists() else _looked(path, "mode=ro&immutable=1")
+    if seen is None or seen.trouble:
+        # Now under lock and key: what looks like damage may be another process's checkpoint.
+        seen = _looked(path, "mode=ro")
+    if seen.trouble:
+        raise _set_aside(path, seen.trouble)
+    if not seen.is_blank:
+        _check_ours(path, seen)
+    return not seen.is_blank
+
+
+def _looked(path: Path, how: str) -> _Seen:
+    """The file as it is, opened so that nothing is written to it; immutable, without even a log
+    beside it.
+    """
     try:
-        seen = _looked(path)
+        return _asked(f"{path.absolute().as_uri()}?{how}")
+    except UnicodeDecodeError as error:
+        return _Seen(0, 0, frozenset(), str(error))
     except sqlite3.Error as error:
-        if code_of(error) in DAMAGE:
-            raise _set_aside(path, str(error)) from None
+        if code_of(error) in (0, *DAMAGE):
+            return _Seen(0, 0, frozenset(), str(error))
         raise of_sqlite(path, error) from None
-    if seen.is_blank:
-        return
-    _check_ours(path, seen)
-    missing = NAMES - seen.tables
-    if trouble := seen.trouble or (missing and f"it has no table {min(missing)}"):
-        raise _set_aside(path, trouble)
 
 
-def _looked(path: Path) -> _Seen:
-    """The file as it is, opened so that nothing is written to it."""
-    how = "mode=ro" if _side(path, "-wal").exists() else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as connection:
+def _asked(uri: str) -> _Seen:
+    with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -64,7 +74,8 @@ def _looked(path: Path) -> _Seen:
         trouble = ""
         if (application, version) == (APPLICATION, VERSION):
             (told,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            trouble = "" if told == "ok" else told
+            missing = NAMES - tables
+            trouble = f"it has no table {min(missing)}" if missing else told.replace("ok", "")
     return _Seen(application, version, tables, trouble)
 
 

@@ -20,6 +20,8 @@ def translated(path: Path) -> Iterator[None]:
     """Raise what SQLite and the file system say as a PetsyncError that names the journal."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from None
     except sqlite3.Error as error:
         raise of_sqlite(path, error) from None
     except OSError as error:
@@ -31,6 +33,8 @@ def translated_reading(path: Path) -> Iterator[None]:
     """The same, for who only reads."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise damaged(path, error) from None
     except sqlite3.Error as error:
         # Text that is no text: Python's module says so, not SQLite.
         if code_of(error) in (0, *DAMAGE):

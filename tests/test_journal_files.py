@@ -1,0 +1,433 @@
+"""The journal's file: what is refused, what is set aside, and what a full disk does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from journals import PETS, STORE, begun, intended, other_process, result, small_plan
+
+from petsync.apply.journal import Journal
+from petsync.diff.history import Entry
+from petsync.diff.plan import Plan
+from petsync.errors import PetsyncError
+
+PLAN = small_plan()
+OTHER = small_plan(name="other")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state folder that is not there yet."""
+    return tmp_path / "state"
+
+
+def files(state: Path) -> dict[str, bytes]:
+    """Every file below the state folder, and what is in it."""
+    return {path.name: path.read_bytes() for path in sorted(state.iterdir())}
+
+
+def filled(state: Path) -> Journal:
+    """A journal with three runs, one of which has open changes, and one uploads."""
+
+    async def work() -> None:
+        journal = Journal.open(state, create=True)
+        for run, plan in (("run-1", PLAN), ("run-2", OTHER)):
+            sitting = begun(journal, run, plan, options={"of": run})
+            for number, change in enumerate(plan.changes):
+                await intended(sitting, number, change)
+                if run == "run-1" or number < 3:
+                    sitting.done(result(number, change, message=f"{run} {number}"))
+            await sitting.keep_known(range(100))
+            await sitting.finish(stopped="" if run == "run-1" else "interrupted")
+            await sitting.close()
+        sitting = begun(journal, "run-3", kind="upload", payload=b"payload" * 100, total=1)
+        entry = Entry(number=0, kind="upload", pet_id=3, digest="ab" * 32)
+        await sitting.image(entry)
+        sitting.image_done(msgspec.structs.replace(entry, outcome="applied"))
+        await sitting.finish()
+        await sitting.close()
+
+    asyncio.run(work())
+    return Journal.open(state, create=False)
+
+
+def told(journal: Journal) -> Iterator[tuple[str, Any]]:
+    """All that a journal says, question by question; PetsyncError where it says none."""
+    for run in ("run-1", "run-2", "run-3"):
+        yield f"entries {run}", _or_error(lambda run=run: _sealed(journal.entries(run)))
+        yield f"payload {run}", _or_error(lambda run=run: journal.payload(run))
+        yield f"options {run}", _or_error(lambda run=run: journal.options(run))
+        if run != "run-3":
+            yield f"plan {run}", _or_error(lambda run=run: journal.plan(run))
+            yield f"report {run}", _or_error(lambda run=run: journal.report(run).run_id)
+    yield "uploaded", _or_error(lambda: _sealed(journal.uploaded(STORE).values()))
+    for plan in (PLAN, OTHER):
+        yield plan.fingerprint, _or_error(lambda plan=plan: journal.used_by(plan.fingerprint))
+    facts = ("run_id", "kind", "store", "source", "fingerprint", "started", "total")
+    yield "runs", _or_error(lambda: [[getattr(r, f) for f in facts] for r in journal.runs()])
+
+
+def _or_error(question: Any) -> Any:
+    try:
+        return question()
+    except PetsyncError:
+        return PetsyncError
+
+
+def _sealed(entries: Any) -> list[Entry]:
+    """The entries but for their count of attempts, which has no seal."""
+    return [msgspec.structs.replace(entry, attempts=0) for entry in entries]
+
+
+def database(path: Path, *statements: str) -> None:
+    """Another program's way with a database."""
+    path.parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize("wal", [False, True])
+@pytest.mark.parametrize("create", [False, True])
+def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, wal: bool) -> None:
+    """Not a byte of it is changed, and nothing is put beside it."""
+    database(
+        state / "journal.db",
+        f"PRAGMA journal_mode = {'WAL' if wal else 'DELETE'}",
+        "CREATE TABLE a (b)",
+        "INSERT INTO a VALUES (1)",
+    )
+    before = files(state)
+    with pytest.raises(PetsyncError, match="another program's database") as caught:
+        Journal.open(state, create=create)
+    assert "--state" in caught.value.hint
+    assert files(state) == before
+
+
+def test_a_newer_petsyncs_journal_is_left_as_it_is(state: Path) -> None:
+    """An older petsync does not guess what a newer one means."""
+    filled(state)
+    database(state / "journal.db", "PRAGMA user_version = 3", "DROP TABLE used")
+    before = files(state)
+    with pytest.raises(PetsyncError, match="version 3, of a newer petsync; this one reads 2"):
+        Journal.open(state, create=True)
+    assert files(state) == before
+
+
+def test_a_newer_journal_with_its_log_beside_it_keeps_both(state: Path) -> None:
+    """What a crash left of it is the newer petsync's to recover."""
+    journal = filled(state)
+    with closing(sqlite3.connect(journal.path)) as connection:
+        connection.execute("PRAGMA user_version = 3")
+        connection.commit()
+        kept = files(state)
+        copy = state.with_name("copy")
+        copy.mkdir()
+        for name in ("journal.db", "journal.db-wal"):
+            (copy / name).write_bytes(kept[name])
+    with pytest.raises(PetsyncError, match="of a newer petsync"):
+        Journal.open(copy, create=True)
+    after = files(copy)
+    assert after["journal.db"] == kept["journal.db"]
+    assert after["journal.db-wal"] == kept["journal.db-wal"]
+
+
+@pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0" + bytes(5000)])
+def test_a_damaged_journal_is_set_aside(state: Path, content: bytes) -> None:
+    """It is told where it is and what that means; the next run begins anew; nothing is lost."""
+    state.mkdir()
+    (state / "journal.db").write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(PetsyncError, match="is damaged") as caught:
+            Journal.open(state, create=True)
+        aside = [path for path in state.iterdir() if path.name.startswith("journal.damaged-")]
+        assert any(str(path) in caught.value.message for path in aside)
+        for text in ("Nothing was sent", "cannot be resumed", "plan again", "new journal"):
+            assert text in caught.value.hint
+        assert Journal.open(state, create=True).runs() == []
+        (state / "journal.db").write_bytes(content)
+    assert len(aside) == 2
+    assert {path.read_bytes() for path in aside} == {content}
+
+
+def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
+    """Beside the new journal, the old one's log would be taken for its own."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        assert other.ask("intend", 0) == "ok"
+    log = (state / "journal.db-wal").read_bytes()
+    assert log
+    path = state / "journal.db"
+    path.write_bytes(b"garbage" * 2000)
+    # As the log holds every page, SQLite mends the file with it; without its head it cannot.
+    (state / "journal.db-wal").write_bytes(bytes(32) + log[32:])
+    with pytest.raises(PetsyncError, match="set aside"):
+        Journal.open(state, create=True)
+    assert not [name for name in files(state) if name.startswith("journal.db")]
+    assert log[32:] in [body[32:] for body in files(state).values()]
+    assert Journal.open(state, create=True).runs() == []
+
+
+def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
+    """Two runs on one store would not know of each other any more."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        content = (state / "journal.db").read_bytes()
+        with (state / "journal.db").open("r+b") as file:
+            file.write(b"garbage" * 3)
+        (state / "journal.db-wal").write_bytes(b"")
+        with pytest.raises(PetsyncError, match="a process is still at work with it"):
+            Journal.open(state, create=True)
+        assert "journal.db" in files(state)
+        with (state / "journal.db").open("r+b") as file:
+            file.write(content)
+
+
+def test_a_journal_in_use_by_this_process_is_not_moved(state: Path) -> None:
+    """Not even looked at in a way that would let go of its locks."""
+
+    async def work() -> None:
+        sitting = begun(Journal.open(state, create=True), "run")
+        await sitting.flush()
+        with (state / "journal.db").open("r+b") as file:
+            file.truncate(5000)
+        (state / "journal.db-wal").write_bytes(b"")
+        with pytest.raises(PetsyncError, match=r"damaged|cannot be"):
+            Journal.open(state, create=True)
+        assert "journal.db" in files(state)
+        await sitting.close()
+
+    asyncio.run(work())
+
+
+def test_damage_in_the_middle_of_a_run_is_told_to_who_waits(state: Path) -> None:
+    """Nothing more is sent, and the file stays where it is."""
+
+    async def work() -> None:
+        journal = Journal.open(state, create=True)
+        sitting = begun(journal, "run", PLAN)
+        for number in range(100):
+            await intended(sitting, number, PLAN.changes[number % 6])
+        with closing(sqlite3.connect(journal.path)) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with journal.path.open("r+b") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            file.write(os.urandom(size))
+        many = [intended(sitting, number, PLAN.changes[number % 6]) for number in range(100, 900)]
+        with pytest.raises(PetsyncError, match="damaged"):
+            await asyncio.gather(*many)
+        await sitting.close()
+        assert "journal.db" in files(state)
+
+    asyncio.run(work())
+
+
+def test_a_missing_table_is_damage(state: Path) -> None:
+    """A journal in which somebody has cleared up is not written to as if it were whole."""
+    filled(state)
+    database(state / "journal.db", "DROP TABLE sitting")
+    with pytest.raises(PetsyncError, match="it has no table sitting"):
+        Journal.open(state, create=True)
+
+
+def test_a_run_goes_on_only_in_the_file_that_it_began_with(state: Path) -> None:
+    """Somebody deletes the folder, or puts another file there: nothing is sent without a record."""
+
+    async def work(spoil: Any) -> None:
+        journal = Journal.open(state, create=True)
+        sitting = begun(journal, "run", PLAN)
+        await intended(sitting, 0, PLAN.changes[0])
+        spoil()
+        with pytest.raises(PetsyncError, match="cannot be written") as caught:
+            await intended(sitting, 1, PLAN.changes[1])
+        assert "while in use" in caught.value.message or "disk I/O" in caught.value.message
+        await sitting.close()
+        shutil.rmtree(state, ignore_errors=True)
+
+    def replaced() -> None:
+        shutil.copy(state / "journal.db", state / "new")
+        (state / "new").rename(state / "journal.db")
+
+    asyncio.run(work(lambda: shutil.rmtree(state)))
+    asyncio.run(work(lambda: state.rename(state.with_name("moved"))))
+    asyncio.run(work(replaced))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits are POSIX's")
+def test_a_full_disk_stops_the_run_before_anything_is_sent(state: Path) -> None:
+    """What was on disk stays, what waited is told, and with room again the run goes on."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        assert other.ask("intend", 0) == "ok"
+        assert other.ask("limit", 4096) == "ok"
+        refused = [other.ask("intend", number) for number in range(1, 4)]
+        assert all("cannot be written" in answer for answer in refused)
+        assert other.ask("finish").startswith("PetsyncError")
+        assert other.ask("done", 0).startswith("PetsyncError")
+        assert other.ask("limit", 10**9) == "ok"
+        assert other.ask("intend", 4) == other.ask("finish") == other.ask("close") == "ok"
+    found = {e.number: e.outcome for e in Journal.open(state, create=False).entries("first")}
+    # The result that could not be written was kept, and came with the next group.
+    assert found == {0: "applied", 4: None}
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, what: str) -> None:
+    """With the way out: make room, or another folder."""
+    state = tmp_path / "state"
+    if what == "file":
+        state.write_text("in the way")
+    else:
+        (state / "journal.db").mkdir(parents=True)
+    with pytest.raises(PetsyncError, match=r"the journal .* cannot be written") as caught:
+        Journal.open(state, create=True)
+    assert "--state" in caught.value.hint
+
+
+def test_a_journal_that_a_killed_process_left_opens(state: Path) -> None:
+    """With its log beside it, and without the lock that only memory held."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        for number in range(6):
+            assert other.ask("intend", number) == "ok"
+    assert (state / "journal.db-wal").stat().st_size > 0
+    (state / "journal.db-shm").unlink()
+    assert len(list(Journal.open(state, create=True).entries("first"))) == 6
+
+
+def test_a_torn_log_is_no_damage(state: Path) -> None:
+    """A power loss in the middle of a group: all groups before it are there, whole."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        for number in range(6):
+            assert other.ask("intend", number) == "ok"
+    log = (state / "journal.db-wal").read_bytes()
+    seen = set()
+    for size in range(len(log), 0, -1001):
+        copy = state.with_name(f"torn{size}")
+        copy.mkdir()
+        shutil.copy(state / "journal.db", copy)
+        (copy / "journal.db-wal").write_bytes(log[:size])
+        journal = Journal.open(copy, create=True)
+        if journal.runs():
+            numbers = [entry.number for entry in journal.entries("first")]
+            assert numbers == list(range(len(numbers)))
+            seen.add(len(numbers))
+    assert seen == set(range(7))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_damage_is_taken_for_the_truth(state: Path, seed: int) -> None:
+    """Bytes are flipped, cut off, zeroed: each answer is right or an error, and no byte is lost."""
+    truth = dict(told(filled(state)))
+    body = (state / "journal.db").read_bytes()
+    chance = random.Random(seed)
+    refused = 0
+    for case in range(60):
+        copy = state.with_name(f"case{case}")
+        copy.mkdir()
+        spoilt = _spoilt(body, chance)
+        (copy / "journal.db").write_bytes(spoilt)
+        try:
+            journal = Journal.open(copy, create=True)
+        except PetsyncError:
+            refused += 1
+            assert spoilt in files(copy).values()
+            continue
+        for question, answer in told(journal):
+            assert answer in (truth[question], PetsyncError), (seed, case, question)
+        shutil.rmtree(copy)
+    assert refused > 5
+
+
+def _spoilt(body: bytes, chance: random.Random) -> bytes:
+    spoilt = bytearray(body)
+    place = chance.randrange(len(body))
+    match chance.randrange(5):
+        case 0:
+            return bytes(spoilt[:place]) or b"x"
+        case 1:
+            size = chance.choice([16, 512, 4096])
+            spoilt[place : place + size] = bytes(len(spoilt[place : place + size]))
+        case 2:
+            spoilt[place : place + 64] = chance.randbytes(len(spoilt[place : place + 64]))
+        case _:
+            for _ in range(chance.choice([1, 1, 2, 8])):
+                spoilt[chance.randrange(len(body))] ^= 1 << chance.randrange(8)
+    return bytes(spoilt)
+
+
+def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
+    """A byte of the plan itself, in the middle of what the database does not look into."""
+    journal = filled(state)
+    with closing(sqlite3.connect(journal.path)) as connection, connection:
+        connection.execute("UPDATE run SET plan = CAST(x'00' || plan AS BLOB) WHERE id = 'run-1'")
+        connection.execute("UPDATE change SET before = replace(before, 'pet', 'pat')")
+        connection.execute("UPDATE run SET store = 'x' WHERE id = 'run-3'")
+    for question in (journal.plan, journal.report, lambda run: list(journal.entries(run))):
+        with pytest.raises(PetsyncError, match="does not add up"):
+            question("run-1")
+    with pytest.raises(PetsyncError, match="what it says of run run-3 does not add up"):
+        journal.runs()
+    with pytest.raises(PetsyncError, match="what it says of change 0 of run run-2"):
+        list(journal.entries("run-2"))
+    assert isinstance(journal.plan("run-2"), Plan)
+    assert len(PETS) == 6
+
+
+def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:
+    """Bits are flipped in the log that a killed process left: what is read is whole, and true."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+        for number in range(6):
+            assert other.ask("intend", number) == other.ask("done", number) == "ok"
+    log = (state / "journal.db-wal").read_bytes()
+    chance = random.Random(5)
+    for case in range(60):
+        spoilt = bytearray(log)
+        spoilt[chance.randrange(len(log))] ^= 1 << chance.randrange(8)
+        copy = state.with_name(f"log{case}")
+        copy.mkdir()
+        shutil.copy(state / "journal.db", copy)
+        (copy / "journal.db-wal").write_bytes(spoilt)
+        journal = Journal.open(copy, create=True)
+        found = list(journal.entries("first")) if journal.runs() else []
+        assert [entry.number for entry in found] == list(range(len(found)))
+        assert [entry.outcome for entry in found[:-1]] == ["applied"] * (len(found) - 1)
+        assert all(entry.before == PETS[entry.number] for entry in found)
+
+
+def test_an_open_beside_a_busy_writer_finds_no_damage(state: Path) -> None:
+    """A journal that is opened and closed all the time by others is sound whenever one looks."""
+    with other_process(state, "first") as other:
+        assert other.answer() == "sat"
+    before = files(state)
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            altering = closing(sqlite3.connect(state / "journal.db", timeout=30))
+            with altering as connection, connection:
+                connection.execute("UPDATE lock SET heartbeat = heartbeat + 1")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(200):
+            assert Journal.open(state, create=True).runs()[0].run_id == "first"
+    finally:
+        stop.set()
+        thread.join()
+    assert {name.split("-")[0] for name in files(state)} == {name.split("-")[0] for name in before}
