@@ -228,7 +228,7 @@ def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
     if context.as_json:
         told = {"dry_run": True, "store": pictures.store, "pictures": total}
         blocked = len(pictures.blocked)
-        told |= {"bytes": pictures.bytes, "blocked": blocked, "exit_code": PENDING}
+        told |= {"bytes": pictures.total_bytes, "blocked": blocked, "exit_code": PENDING}
         context.show_json(told)
     return False
 
@@ -238,7 +238,7 @@ def _carry_out(
 ) -> tuple[Uploaded, InterruptedRunError | None]:
     from petsync.diff.uploaded import Uploaded
 
-    with _bar(context, pictures.bytes) as step:
+    with _bar(context, pictures.total_bytes) as step:
         try:
             return store.upload(pictures, on_progress=step, **options), None
         except InterruptedRunError as error:

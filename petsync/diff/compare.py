@@ -16,6 +16,7 @@ from petsync.diff.sentinel import moved_since
 from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS
@@ -40,17 +41,19 @@ def compare(
     options: PlanOptions = _DEFAULT_OPTIONS,
     guard: Guard = _DEFAULT_GUARD,
     profile: ServiceProfile = STANDARD,
+    uploads: Uploads | None = None,
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
     `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
-    says: the pet, or None for a 404. `created` is the moment, ISO 8601.
+    says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
+    added are not taken away by a sheet that does not know of them.
 
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
     """
     with no_collection():
-        return _compared(snapshot, sheet, found, created, options, guard, profile)
+        return _compared(snapshot, sheet, found, created, options, guard, profile, uploads)
 
 
 def _compared(
@@ -61,9 +64,10 @@ def _compared(
     options: PlanOptions,
     guard: Guard,
     profile: ServiceProfile,
+    uploads: Uploads | None,
 ) -> Plan:
     base = base_of(sheet, snapshot.source, two_way=options.two_way)
-    decisions = Decisions(snapshot, sheet, found, options, profile, base)
+    decisions = Decisions(snapshot, sheet, found, options, profile, base, uploads)
     decided = decisions.changes()
     gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)

@@ -19,6 +19,7 @@ from petsync.diff.remarks import Remarks, is_converted
 from petsync.diff.rows import Row
 from petsync.diff.sides import Sides
 from petsync.diff.snapshot import Snapshot, Unanswered
+from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.profile import ServiceProfile
@@ -58,10 +59,15 @@ class Decisions:
         options: PlanOptions,
         profile: ServiceProfile,
         base: Base | None = None,
+        uploads: Uploads | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
-        self.judge = Judge(self.vocabulary, sheet_wins=options.on_conflict == "sheet")
+        self.judge = Judge(
+            self.vocabulary,
+            options.on_conflict == "sheet",
+            Uploads() if uploads is None else uploads,
+        )
         self.sides = Sides(sheet, snapshot.frame, base)
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
@@ -179,6 +185,8 @@ class Decisions:
         if row.action == "add":
             old = None
         judged = self.judge.judge(row.said, pet, old, row.units)
+        if "photo_urls" in row.units and self.judge.keeps(row.said, pet, old):
+            self.remarks.uploaded.append(row.number)
         edits: Said = {}
         if "category" in row.units:
             edits = self.judge.edits(row.said, old, ("category",))

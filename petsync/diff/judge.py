@@ -6,7 +6,7 @@ The table of the design's section 5, field by field; docs/plan.md tells the same
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -14,9 +14,10 @@ import msgspec
 from petsync.diff.change import Clash
 from petsync.diff.fields import cell, normal
 from petsync.diff.merge import Said, laid_over
-from petsync.diff.photos import merged_photos
+from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns, says, unit_text
+from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.columns import Column
@@ -27,6 +28,7 @@ FieldRule = Literal[
     "blank",
     "equal",
     "differs",
+    "uploaded",
     "same",
     "not-edited",
     "edited",
@@ -51,11 +53,13 @@ class Judgement(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Judges rows whose pet is known. Where both sides changed a field apart the store wins, or
-    the sheet if `sheet_wins`.
+    the sheet if `sheet_wins`. Photos that `uploads` added stay where a cell that names others
+    lacks them, and what was exported is not known: nobody can have meant to take them away.
     """
 
     vocabulary: Vocabulary
     sheet_wins: bool = False
+    uploads: Uploads = field(default_factory=Uploads)
 
     def judge(self, said: Said, now: Pet, old: Pet | None, units: Iterable[Unit]) -> Judgement:
         """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
@@ -84,6 +88,13 @@ class Judge:
         edited = (c for unit in units for c in self._edited(unit, said, old))
         return {column: said[column] for column in edited}
 
+    def keeps(self, said: Said, now: Pet, old: Pet | None) -> bool:
+        """Whether photos stay that uploads added and the row lacks."""
+        return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))
+
+    def _lacking(self, said: Said, now: Pet) -> frozenset[str]:
+        return self.uploads.photos(now).difference(said["photo_urls"])
+
     def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
         kept = (unit for unit, rule in judged.rules if rule == "not-edited")
@@ -100,9 +111,7 @@ class Judge:
         if not says(said, unit):
             return "blank", now, ()
         if old is None:
-            new = laid_over(now, unit, said, self.vocabulary)
-            changed = changed_columns(now, new, unit)
-            return ("differs" if changed else "equal"), new, changed
+            return self._alone(unit, said, now)
         moved = changed_columns(old, now, unit)
         edits = {column: said[column] for column in self._edited(unit, said, old)}
         if not edits:
@@ -114,6 +123,16 @@ class Judge:
         if not moved:
             return "edited", new, changed
         return self._both(unit, edits, now, old, new)
+
+    def _alone(self, unit: Unit, said: Said, now: Pet) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        """As `_one`, where what was exported is not known."""
+        new = laid_over(now, unit, said, self.vocabulary)
+        kept = unit == "photo_urls" and self.keeps(said, now, None)
+        if kept:
+            urls = kept_photos(said["photo_urls"], now.photo_urls, self._lacking(said, now))
+            new = msgspec.structs.replace(now, photo_urls=urls)
+        changed = changed_columns(now, new, unit)
+        return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
 
     def _both(
         self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet

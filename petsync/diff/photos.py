@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["merged_photos"]
+__all__ = ["kept_photos", "merged_photos"]
 
 Urls = tuple[str, ...]
 
@@ -25,6 +25,14 @@ def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str
     if there == was:
         return _joined(old, mine, theirs)
     return None
+
+
+def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str]) -> Urls:
+    """The sheet's list with those of the store's items that are to be kept, each behind the item
+    that it follows there.
+    """
+    mine, theirs = (tuple(dict.fromkeys(each)) for each in (sheet, store))
+    return _joined(tuple(url for url in theirs if url in mine or url not in kept), mine, theirs)
 
 
 def _joined(old: Urls, first: Urls, other: Urls) -> Urls:

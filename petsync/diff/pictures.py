@@ -171,7 +171,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(problem for problem in self.problems if problem.blocks)
 
     @property
-    def bytes(self) -> int:
+    def total_bytes(self) -> int:
         """How many bytes of images are sent."""
         return sum(picture.sent_size for picture in self.to_send)
 

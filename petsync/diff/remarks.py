@@ -18,6 +18,7 @@ class Remarks:
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
     of rows without an id, and `identical` those that were found by saying just the same; `twins`
     are rows that add a pet which says just what another one says;
+    `uploaded` are rows that lack photos which uploads added, and which stay;
     `categories` the rows that name a category which the store does not have; `converted` the rows
     in which a program may have changed a name, with what it was and is.
     """
@@ -28,6 +29,7 @@ class Remarks:
     recognised: dict[int, int] = field(default_factory=dict)
     identical: list[int] = field(default_factory=list)
     twins: list[int] = field(default_factory=list)
+    uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -46,6 +48,12 @@ class Remarks:
                 f"{_at(self.twins, address, 'id')}: the store has a pet that is just so, and "
                 "another one would be added. If that is not meant, take the row out, or give it "
                 "the pet's id."
+            )
+        if self.uploaded:
+            yield (
+                f"{_at(self.uploaded, address, 'photo_urls')}: kept: added by uploads. These cells "
+                "lack photos that `petsync upload` added, and those stay. To take one away, export "
+                "afresh and take it out of the cell there; [clear] takes all away."
             )
         if self.older:
             yield (

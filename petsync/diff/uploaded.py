@@ -69,7 +69,7 @@ class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
         return {outcome: counts[outcome] for outcome in OUTCOMES}
 
     @property
-    def bytes(self) -> int:
+    def total_bytes(self) -> int:
         """How many bytes of images were uploaded."""
         return sum(result.bytes for result in self.results if result.outcome == "applied")
 
@@ -115,7 +115,7 @@ class Uploaded(msgspec.Struct, frozen=True, kw_only=True):
             "stopped": self.stopped,
             "exit_code": self.exit_code,
             "counts": self.counts,
-            "bytes": self.bytes,
+            "bytes": self.total_bytes,
             "ignored": self.ignored,
             "results": self.results,
         }

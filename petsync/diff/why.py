@@ -19,6 +19,7 @@ from petsync.diff.rows import Row, said_rows
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
+from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
@@ -32,6 +33,7 @@ FIELD_RULES: Mapping[str, str] = {
     "blank": "The cell is blank, so it says nothing.",
     "equal": "Sheet and store agree.",
     "differs": "The sheet says otherwise than the store. What was exported is not known.",
+    "uploaded": "The sheet lacks only photos that uploads added, and those stay.",
     "same": "Nobody changed it since the export.",
     "not-edited": "The sheet says what was exported; the store changed it, and that stays.",
     "edited": "The sheet changed it since the export, the store did not.",
@@ -73,15 +75,22 @@ PET_RULES: Mapping[str, str] = {
 
 
 def explain(
-    plan: Plan, snapshot: Snapshot, sheet: Sheet, found: Found, pet_ids: Iterable[int]
+    plan: Plan,
+    snapshot: Snapshot,
+    sheet: Sheet,
+    found: Found,
+    pet_ids: Iterable[int],
+    uploads: Uploads | None = None,
 ) -> Explanations:
     """Why the plan, which was made of these, does with the pets what it does: an explanation for
     each row that is about one of them, or one if there is none.
 
-    `found` says of the ids that the snapshot lacks what getPetById says.
+    `found` says of the ids that the snapshot lacks what getPetById says; `uploads` what is known
+    of photos that uploads added.
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
-    judge = Judge(Vocabulary(snapshot.frame), sheet_wins=plan.options.on_conflict == "sheet")
+    known = Uploads() if uploads is None else uploads
+    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known)
     cases = (_Case(plan, snapshot, sheet, base, judge, found, pet_id) for pet_id in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())
 

@@ -159,7 +159,9 @@ def pictures_summary(pictures: Pictures) -> str:
     if not sent:
         return f"Nothing to upload: {', '.join(told) or 'there is no picture'}."
     said = f"To upload: {count(len(sent), 'picture')} of {count(pets, 'pet')}, "
-    return "; ".join([said + size(pictures.bytes), *([", ".join(told)] if told else [])]) + "."
+    return (
+        "; ".join([said + size(pictures.total_bytes), *([", ".join(told)] if told else [])]) + "."
+    )
 
 
 def uploaded_facts(report: Uploaded) -> Iterator[tuple[str, str]]:
@@ -177,7 +179,7 @@ def uploaded_summary(report: Uploaded) -> str:
         for outcome in OUTCOMES
         if counts[outcome] or outcome == "applied"
     )
-    sent = f" ({size(report.bytes)})" if report.bytes else ""
+    sent = f" ({size(report.total_bytes)})" if report.total_bytes else ""
     if report.stopped:
         return f"Stopped early: {said}{sent}. The same command again does the rest."
     return f"{'Done with problems' if report.exit_code else 'Done'}: {said}{sent}."

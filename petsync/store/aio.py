@@ -22,7 +22,6 @@ from petsync.client import loader
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import Found, Lookups, look_up
 from petsync.client.session import Session
-from petsync.client.target import ServiceTarget
 from petsync.diff import arguments
 from petsync.diff.align import absent
 from petsync.diff.compare import unproved
@@ -57,7 +56,7 @@ class AsyncStore:
         self.api = AsyncApi(session)
         self.settings = settings
         self._session = session
-        self._runs = Runs(session, ServiceTarget(self.api), settings.state)
+        self._runs = Runs(self.api, settings.state)
         self._gallery = Gallery(self.api, settings.state)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
@@ -283,9 +282,9 @@ class AsyncStore:
         is not uploaded again by another one.
 
         `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
-        still arrive, before it is sent again (the timeout). Raises LockedError before anything is sent, and
-        InterruptedRunError with the `report` so far where the run was stopped: the same folder or
-        sheet, looked at and uploaded again, does the rest.
+        still arrive, before it is sent again (the timeout). Raises LockedError before anything is
+        sent, and InterruptedRunError with the `report` so far where the run was stopped: the same
+        folder or sheet, looked at and uploaded again, does the rest.
         """
         arguments.checked_pictures(pictures)
         late = self.settings.timeout if settle is None else settle
@@ -399,7 +398,10 @@ class AsyncStore:
         if strict:
             arguments.no_findings(read)
         wanted = [*unproved(read.frame, now.frame), *absent(ids, now.frame)]
-        return Compared(now, read, await look_up(self.api, wanted, on_progress=on_progress))
+        found = await look_up(self.api, wanted, on_progress=on_progress)
+        # Later than the snapshot: an upload is in the journal before the store has its photo.
+        uploads = await asyncio.to_thread(self._gallery.added, read)
+        return Compared(now, read, found, uploads)
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from petsync.diff.compare import compare
 from petsync.diff.decide import Found
@@ -11,6 +11,7 @@ from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.uploads import Uploads
 from petsync.diff.why import explain
 from petsync.profile import ServiceProfile
 from petsync.table.sheet import Sheet
@@ -20,11 +21,14 @@ __all__ = ["Compared"]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The store's records, the sheet, and what getPetById says of the ids that only it names."""
+    """The store's records, the sheet, what getPetById says of the ids that only it names, and which
+    photos uploads added.
+    """
 
     snapshot: Snapshot
     sheet: Sheet
     found: Found
+    uploads: Uploads = field(default_factory=Uploads)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -38,8 +42,9 @@ class Compared:
             options=options,
             guard=guard,
             profile=profile,
+            uploads=self.uploads,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
         """Why the plan does with the pets what it does."""
-        return explain(plan, self.snapshot, self.sheet, self.found, pet_ids)
+        return explain(plan, self.snapshot, self.sheet, self.found, pet_ids, self.uploads)

@@ -158,6 +158,10 @@ class Gallery:
             notes=tuple(found.notes),
         )
 
+    def added(self, sheet: Sheet) -> Uploads:
+        """What is known of photos that uploads added, as far as that matters to the sheet."""
+        return self.earlier() if "photo_urls" in sheet.frame else Uploads()
+
     def earlier(self) -> Uploads:
         """What the journal knows of uploads to this store."""
         with closing(Journal.open(self.state, create=False)) as journal:

@@ -39,7 +39,8 @@ _MOST = 64
 class UploadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`concurrency` pets at a time. Times are in seconds: a stopped run waits `grace` for uploads
     that are on their way, and an earlier upload that got no answer is sent again once `settle` has
-    passed since then (after a crash, since this run began) and the pet still has no new photo. Raises SettingsError.
+    passed since then (after a crash, since this run began) and the pet still has no new photo.
+    Raises SettingsError.
     """
 
     concurrency: int = 4
@@ -116,7 +117,7 @@ class _Engine:
         options: UploadOptions,
         on_progress: Callable[[Uploading], None] | None,
     ) -> None:
-        self._items, self._bytes = pictures.items, pictures.bytes
+        self._items, self._bytes = pictures.items, pictures.total_bytes
         self._target, self._recorder = target, recorder
         self._options, self._on_progress = options, on_progress
         self._results: dict[int, UploadedFile] = {}

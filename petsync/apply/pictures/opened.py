@@ -43,6 +43,7 @@ _TURNS = {
 }
 _QUALITY = 90
 _LONGEST_SIDE = 65_535
+_COPY_AGAIN = "Copy it once more from where it came from."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
 Done = Literal["exif", "upright", "scaled"]
 
@@ -91,7 +92,7 @@ def opened(content: bytes, ending: str, options: PictureOptions) -> Opened:
     try:
         found = parts(content, form)
     except BrokenError as error:
-        raise UnfitError(f"it is no whole {form} image: {error}", _SAVE_AGAIN) from None
+        raise UnfitError(f"it is no whole {form} image: {error}", _COPY_AGAIN) from None
     _check_alone(content, form)
     file = _Image(content, form, found, options)
     ready = file.ready()
@@ -101,10 +102,10 @@ def opened(content: bytes, ending: str, options: PictureOptions) -> Opened:
 
 def _form(content: bytes, ending: str) -> Format:
     if not content:
-        raise UnfitError("it is empty (0 bytes)", "Copy it once more from where it came from.")
+        raise UnfitError("it is empty (0 bytes)", _COPY_AGAIN)
     form = format_of(content)
     if form is None:
-        raise UnfitError(f"it is {described(content)}, and not sent", _SAVE_AGAIN)
+        raise UnfitError(f"it is {described(content)}, and no JPEG, PNG, GIF or WebP", _SAVE_AGAIN)
     named = ENDINGS.get(ending.lower())
     if named != form:
         fitting = next(key for key, value in ENDINGS.items() if value == form)
@@ -173,7 +174,7 @@ class _Image:
             raise
         except Exception as error:  # noqa: BLE001 - a damaged image can raise anything in a decoder
             raise UnfitError(
-                f"it is no whole {self.form} image: {_reason(error)}", _SAVE_AGAIN
+                f"it is no whole {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
 
