@@ -19,8 +19,10 @@ from petsync.cli import (
     plan,
     rehearse,
     resume,
+    runs,
     serve,
     streams,
+    undo,
     upload,
 )
 from petsync.cli.command import Group
@@ -72,6 +74,8 @@ for _command in (
     rehearse.command,
     apply.command,
     resume.command,
+    undo.command,
+    runs.command,
     upload.command,
     doctor.command,
     serve.command,

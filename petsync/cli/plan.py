@@ -18,9 +18,9 @@ from petsync.errors import GuardError
 if TYPE_CHECKING:
     from petsync.diff.plan import Plan
 
-__all__ = ["command", "save"]
+__all__ = ["FORMATS", "check_output", "command", "form_of", "print_plan", "save"]
 
-_FORMATS = ("text", "json", "html", "xlsx", "md")
+FORMATS = ("text", "json", "html", "xlsx", "md")
 _BY_SUFFIX = {
     ".json": "json",
     ".html": "html",
@@ -55,7 +55,7 @@ petsync plan catalogue.xlsx --why 4711
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(FORMATS),
     help="What to print: text, json, html or md, for a pull request; xlsx needs -o.  [text]",
 )
 @click.option(
@@ -99,16 +99,16 @@ def command(
         _only_why(form, outputs, exit_code=exit_code)
         return _explain(context, sheet, asked, asked_why, as_json=context.as_json or form == "json")
     asked_form = form
-    form = _form(context, form, outputs)
+    form = form_of(context, form, outputs)
     for path in outputs:
-        _check_output(path, sheet, asked_form)
+        check_output(path, sheet, asked_form)
     text = "Comparing the sheet with the store"
     with context.connect() as store, progress.looked_up(context.err, text) as step:
         plan, _ = of_sheet(store, sheet, asked, step)
     gaps.warn(context, plan.coverage)
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
-        _print(context, plan, form, limit)
+        print_plan(context, plan, form, limit)
     for path in outputs:
         context.say(f"Saved {path}.")
     code = verdict_code(plan)
@@ -147,15 +147,18 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
     return kind
 
 
-def _check_output(path: Path, sheet: Path, form: str | None) -> None:
+def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
+    """Raise UsageError where a plan made from the sheet cannot be saved so."""
     # A name without an ending is written as --format says.
     if path.suffix.lower() not in _BY_SUFFIX and (path.suffix or form is None):
         raise click.UsageError(f"{path}: the ending must be one of {', '.join(_BY_SUFFIX)}.")
-    keep_apart(path, sheet)
+    if sheet is not None:
+        keep_apart(path, sheet)
     must_be_writable(path)
 
 
-def _form(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
+def form_of(context: Context, form: str | None, outputs: Sequence[Path]) -> str:
+    """What to print. Raises UsageError where that is contradictory, or is no text."""
     if context.as_json and form not in (None, "json"):
         raise click.UsageError(f"--json and --format {form} contradict each other.")
     if form == "xlsx" and not outputs:
@@ -186,7 +189,8 @@ def _explain(
     return 0
 
 
-def _print(context: Context, plan: Plan, form: str, limit: int | None) -> None:
+def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> None:
+    """Print the plan in this format on standard output."""
     if form == "json":
         context.show(plan.to_json())
     elif form == "html":

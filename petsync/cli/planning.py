@@ -27,6 +27,7 @@ __all__ = [
     "PENDING",
     "SOME_FAILED",
     "Asked",
+    "guard_of",
     "must_be_there",
     "of_sheet",
     "plan_options",
@@ -64,14 +65,13 @@ class Asked:
     @property
     def guard(self) -> Guard:
         """The limits. Raises SettingsError for one that cannot be read."""
-        from petsync.diff.guard import Guard, Limit
-
-        given: dict[str, Any] = {
-            name: Limit.parse(text, f"--{name.replace('_', '-')}")
-            for name in ("max_delete", "max_update", "max_add")
-            if (text := getattr(self, name)) is not None
-        }
-        return Guard(**given, allow_empty=self.allow_empty, sentinels=self.sentinels)
+        return guard_of(
+            self.max_delete,
+            self.max_update,
+            self.max_add,
+            allow_empty=self.allow_empty,
+            sentinels=self.sentinels,
+        )
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -84,6 +84,28 @@ class Asked:
             "on_conflict": self.on_conflict or "store",
             "guard": self.guard,
         }
+
+
+def guard_of(
+    max_delete: str | None,
+    max_update: str | None,
+    max_add: str | None,
+    *,
+    allow_empty: bool,
+    sentinels: tuple[int, ...] = (),
+) -> Guard:
+    """The limits, the usual ones where none is given. Raises SettingsError for one that cannot be
+    read.
+    """
+    from petsync.diff.guard import Guard, Limit
+
+    texts = {"max_delete": max_delete, "max_update": max_update, "max_add": max_add}
+    given: dict[str, Any] = {
+        name: Limit.parse(text, f"--{name.replace('_', '-')}")
+        for name, text in texts.items()
+        if text is not None
+    }
+    return Guard(**given, allow_empty=allow_empty, sentinels=sentinels)
 
 
 class _Mapped(click.ParamType[tuple[str, str]]):

@@ -16,7 +16,7 @@ from petsync.render.fit import fitted
 from petsync.render.marked import marked
 from petsync.render.sides import folded
 
-__all__ = ["change_lines"]
+__all__ = ["change_lines", "one_change"]
 
 _INDENT = 6
 _ARROW = " -> "
@@ -42,6 +42,11 @@ def change_lines(
         if change.kind == "update" and change.row in conflicts:
             yield from _partly(conflicts[change.row], width)
     yield from lines.more(listing.more)
+
+
+def one_change(change: Change, width: int) -> Iterator[Text]:
+    """A change alone: the pet, and what differs in each field."""
+    yield from _change(_numbers([change])[0], change, width)
 
 
 def _numbers(changes: Sequence[Change]) -> list[str]:

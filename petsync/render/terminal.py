@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from petsync.diff.explain import Explanation
+from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
@@ -18,15 +19,19 @@ from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
+from petsync.render.runs_lines import deeds_lines, pet_lines, runs_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "show_deeds",
     "show_explanations",
     "show_findings",
+    "show_pet",
     "show_plan",
     "show_rehearsal",
     "show_report",
+    "show_runs",
     "show_snapshot",
     "terminal_svg",
 ]
@@ -52,6 +57,23 @@ def show_report(report: Report, console: Console, *, limit: int | None = 20) -> 
 def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:
     """Print the rehearsal with the first `limit` rows of each sort."""
     _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
+
+
+def show_runs(runs: Sequence[Past], console: Console, *, limit: int | None = 20) -> None:
+    """Print the first `limit` runs, and what became of each."""
+    _show(runs_lines(runs, limit=limit, width=_width(console)), console)
+
+
+def show_pet(pet_id: int, deeds: Sequence[tuple[Past, Entry]], console: Console) -> None:
+    """Print all that runs did to a pet, before and after."""
+    _show(pet_lines(pet_id, deeds, width=_width(console)), console)
+
+
+def show_deeds(
+    run: Past, entries: Sequence[Entry], console: Console, *, limit: int | None = 20
+) -> None:
+    """Print a run, and what became of the first `limit` of its changes."""
+    _show(deeds_lines(run, entries, limit=limit, width=_width(console)), console)
 
 
 def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:

@@ -26,6 +26,8 @@ COMMANDS = (
     "rehearse",
     "apply",
     "resume",
+    "undo",
+    "runs",
     "upload",
     "doctor",
     "serve",

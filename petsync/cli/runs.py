@@ -1,0 +1,190 @@
+"""`petsync runs`: what runs there were, what became of each, and what they did to a pet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.apply import check_outputs
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.outcome import save_report, save_results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from petsync.diff.history import Entry, Past
+    from petsync.store.past import History
+
+__all__ = ["command"]
+
+_SHOWN = 20
+_EXAMPLES = """
+petsync runs
+petsync runs 20261121-0930 --report report.html
+petsync runs --pet 4711
+"""
+
+
+@as_command("runs", examples=_EXAMPLES)
+@click.argument("run_id", metavar="[RUN]", default="")
+@click.option(
+    "--pet", type=int, metavar="ID", help="All that was done to this pet, before and after."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=_SHOWN,
+    metavar="N",
+    help="How many runs, or rows of each sort, to print; 0 for all.  [20]",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.xlsx",
+    help="What became of each row of RUN, as a workbook.",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The report on RUN, as an HTML page.",
+)
+@click.pass_obj
+def command(
+    context: Context,
+    run_id: str,
+    pet: int | None,
+    limit: int,
+    results: Path | None,
+    page: Path | None,
+) -> int:
+    """List the runs, tell what became of one, or all that was done to a pet.
+
+    RUN is a run's id, or the beginning of one. Everything comes from the journal in the state
+    folder: no service is asked, and nothing is sent. Without --url the runs on all stores are
+    listed.
+
+    Exits with 0.
+    """
+    if (results or page) and (not run_id or pet is not None):
+        raise click.UsageError("--results and --report are about a run: name it, without --pet.")
+    check_outputs(None, results, page)
+    if results is not None and results.suffix.lower() != ".xlsx":
+        raise click.UsageError(f"--results {results}: the ending must be .xlsx.")
+    history = _history(context)
+    if pet is not None:
+        _show_pet(context, pet, _deeds(context, history, pet, run_id))
+    elif run_id:
+        _show_run(context, history, run_id, limit or None, results, page)
+    else:
+        _show_runs(context, history.runs(_store(context)), limit or None)
+    return 0
+
+
+def _history(context: Context) -> History:
+    from petsync.store.past import History
+
+    return History(context.settings.state)
+
+
+def _store(context: Context) -> str | None:
+    """The store that the options name, as a run has it; None for all of them."""
+    url = context.settings.url
+    if url is None:
+        return None
+    from petsync.client.origin import checked_base
+
+    return checked_base(url, with_secret=False)
+
+
+def _deeds(context: Context, history: History, pet: int, run_id: str) -> list[tuple[Past, Entry]]:
+    if not run_id:
+        return history.of_pet(pet, _store(context))
+    past = history.find(run_id)
+    return [
+        (past, entry)
+        for entry in history.entries(past.run_id)
+        if pet in (entry.pet_id, entry.assigned_id)
+    ]
+
+
+def _show_runs(context: Context, runs: Sequence[Past], limit: int | None) -> None:
+    if context.as_json:
+        context.show_json({"runs": runs[:limit]})
+        return
+    from petsync.render.terminal import show_runs
+
+    show_runs(runs, context.out, limit=limit)
+    unfinished = next(_unfinished(runs), None)
+    if unfinished is not None:
+        context.say(f"`petsync resume {unfinished.run_id}` does what is left of that run.")
+
+
+def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
+    """Those that have anything left which a resume can do, and that are not undone."""
+    from petsync.apply.resume import has_more
+    from petsync.render.runs_words import undone_by
+
+    over = undone_by(runs)
+    for run in runs:
+        is_over = run.kind == "upload" or run.state == "running" or run.run_id in over
+        if not is_over and has_more(run):
+            yield run
+
+
+def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[Past, Entry]]) -> None:
+    if context.as_json:
+        told = [{"run": past, "change": entry} for past, entry in deeds]
+        context.show_json({"pet": pet, "changes": told})
+        return
+    from petsync.render.terminal import show_pet
+
+    show_pet(pet, deeds, context.out)
+
+
+def _show_run(
+    context: Context,
+    history: History,
+    run_id: str,
+    limit: int | None,
+    results: Path | None,
+    page: Path | None,
+) -> None:
+    past = history.find(run_id)
+    if past.kind == "upload":
+        _show_upload(context, history, past, limit, asked=bool(results or page))
+        return
+    report = history.report(past.run_id)
+    if results is not None:
+        save_results(report, None, results)
+    if page is not None:
+        save_report(report, page)
+    if context.as_json:
+        from petsync.render.machine import report_json
+
+        context.show(report_json(report))
+    else:
+        from petsync.render.terminal import show_report
+
+        show_report(report, context.out, limit=limit)
+    for path in (results, page):
+        if path is not None:
+            context.say(f"Saved {path}.")
+
+
+def _show_upload(
+    context: Context, history: History, past: Past, limit: int | None, *, asked: bool
+) -> None:
+    if asked:
+        raise click.UsageError(f"--results, --report: run {past.run_id} uploaded images.")
+    entries = history.entries(past.run_id)
+    if context.as_json:
+        context.show_json({"run": past, "changes": entries})
+        return
+    from petsync.render.terminal import show_deeds
+
+    show_deeds(past, entries, context.out, limit=limit)
