@@ -111,9 +111,14 @@ class Context:
         import petsync as ps
 
         environ = dict(os.environ)
-        if self.token_file is not None:
-            environ["PETSYNC_TOKEN"] = self._token(self.token_file)
-        return ps.connect(environ=environ, **self._arguments())
+        auth = None
+        source = self.token_file
+        if source is not None:
+            environ["PETSYNC_TOKEN"] = self._token(source)
+            if source != "-":
+                # Another program may keep it fresh: after a refusal it is read again.
+                auth = ps.auth.from_file(source, api_key=self.settings.api_key)
+        return ps.connect(environ=environ, auth=auth, **self._arguments())
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -19,6 +19,7 @@ from petsync.apply.engine import ApplyOptions
 from petsync.apply.journal import Journal, Sitting
 from petsync.apply.resume import FRESH, Earlier, earlier, has_more
 from petsync.apply.watch import check_sentinels
+from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.diff.history import Past
@@ -36,9 +37,13 @@ OnProgress = Callable[[Progress], None] | None
 class Runs:
     """The runs of one store; `state` is the folder that their journal is in."""
 
-    session: Session
-    target: ServiceTarget
+    api: AsyncApi
     state: Path
+
+    @property
+    def session(self) -> Session:
+        """The connections to the store."""
+        return self.api.session
 
     def check_unused(self, plan: Plan) -> None:
         """Raise StalePlanError where a run has begun with this very plan."""
@@ -53,7 +58,8 @@ class Runs:
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
         """The report of a plan's first sitting. Raises as AsyncStore.apply."""
-        await check_sentinels(plan, self.target)
+        target = ServiceTarget(self.api)
+        await check_sentinels(plan, target)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         with closing(await asyncio.to_thread(Journal.open, self.state, create=True)) as journal:
@@ -72,7 +78,7 @@ class Runs:
             )
             sitting = await asyncio.to_thread(begin)
             started = now.isoformat(timespec="microseconds")
-            return await self._sit(plan, sitting, started, options, FRESH, on_progress)
+            return await self._sit(plan, target, sitting, started, options, FRESH, on_progress)
 
     async def resume(
         self, run_id: str, given: Mapping[str, Any], on_progress: OnProgress
@@ -86,12 +92,13 @@ class Runs:
             if not has_more(past):
                 return await asyncio.to_thread(journal.report, past.run_id)
             plan = await asyncio.to_thread(journal.plan, past.run_id)
-            await check_sentinels(plan, self.target)
+            target = ServiceTarget(self.api)
+            await check_sentinels(plan, target)
             sitting = await asyncio.to_thread(journal.resume, past.run_id)
             # Only now, under the lock, nobody else writes to it any more.
             before = earlier(plan, journal.entries(past.run_id), past.seconds)
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
-            return await self._sit(plan, sitting, past.started, asked, before, on_progress)
+            return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
     def to_resume(self, run_id: str) -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan."""
@@ -127,17 +134,20 @@ class Runs:
     async def _sit(
         self,
         plan: Plan,
+        target: ServiceTarget,
         sitting: Sitting,
         started: str,
         options: ApplyOptions,
         before: Earlier,
         on_progress: OnProgress,
     ) -> Report:
-        self.session.pace.rate = options.rate
+        session = self.session
+        most = session.gate.most
+        session.pace.rate, session.gate.most = options.rate, options.at_a_time
         try:
             report = await engine.run(
                 plan,
-                self.target,
+                target,
                 sitting,
                 run_id=sitting.run_id,
                 started=started,
@@ -147,7 +157,7 @@ class Runs:
             )
             report = await _written(sitting, report)
         finally:
-            self.session.pace.rate = None
+            session.pace.rate, session.gate.most = None, most
             with suppress(PetsyncError):
                 await sitting.close()
         if report.stopped:
