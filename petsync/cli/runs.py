@@ -127,7 +127,7 @@ def _show_runs(context: Context, runs: Sequence[Past], limit: int | None) -> Non
 def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
     """Those that have anything left which a resume can do, and that are not undone."""
     from petsync.apply.resume import has_more
-    from petsync.render.runs_words import undone_by
+    from petsync.diff.standing import undone_by
 
     over = undone_by(runs)
     for run in runs:

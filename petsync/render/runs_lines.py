@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from petsync.diff.history import Entry, Past
+from petsync.diff.standing import undone_by
 from petsync.render import lines, runs_words, words
 from petsync.render.change_lines import one_change
 from petsync.render.visible import visible
@@ -24,15 +25,15 @@ def runs_lines(runs: Sequence[Past], *, limit: int | None = 20, width: int = 80)
         yield Text("No run is known.")
         return
     stores = list(dict.fromkeys(run.store for run in runs))
-    undone = runs_words.undone_by(runs)
+    undone = undone_by(runs)
     shown = runs if limit is None else runs[:limit]
     yield Text(_HEAD, "dim")
     for run in shown:
         yield _head(run)
         on = f" on {visible(run.store)}" if len(stores) > 1 else ""
-        back = f"; undone by run {undone[run.run_id]}" if run.run_id in undone else ""
-        said = f"{runs_words.what(run)}{on}: {runs_words.comes_to(run)}{back}"
-        yield from lines.paragraph(said, width, indent=_INDENT)
+        said = f"{runs_words.what(run)}{on}: {runs_words.comes_to(run)}"
+        back = runs_words.taken_back(run, undone.get(run.run_id))
+        yield from lines.paragraph("; ".join(filter(None, (said, back))), width, indent=_INDENT)
     yield from lines.more(len(runs) - len(shown))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -13,7 +13,7 @@ from petsync.diff.report import OUTCOMES
 from petsync.render.visible import visible
 from petsync.render.words import count, moment, number
 
-__all__ = ["DID", "as_change", "became", "comes_to", "run_line", "undone_by", "what"]
+__all__ = ["DID", "as_change", "became", "comes_to", "run_line", "taken_back", "what"]
 
 DID: Mapping[str, str] = {
     "add": "added",
@@ -47,13 +47,12 @@ def run_line(past: Past) -> str:
     return f"{what(past)}, begun {moment(past.started)}: {comes_to(past)}"
 
 
-def undone_by(runs: Iterable[Past]) -> dict[str, str]:
-    """The newest run that took each run back, in whole or in part; `runs` the newest first."""
-    found: dict[str, str] = {}
-    for run in runs:
-        if run.undoes and run.counts.get("applied"):
-            found.setdefault(run.undoes, run.run_id)
-    return found
+def taken_back(past: Past, by: Past | None) -> str:
+    """`undone by run 20261121-093017-6038`, or in part; "" for a run that stands."""
+    if by is None:
+        return ""
+    part = "" if by.counts.get("applied", 0) >= past.counts.get("applied", 0) else " in part"
+    return f"undone{part} by run {by.run_id}"
 
 
 def became(entry: Entry) -> str:

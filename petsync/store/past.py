@@ -67,6 +67,14 @@ class History:
         with self.opened() as journal:
             return list(journal.entries(run_id))
 
+    def is_part(self, run_id: str) -> bool:
+        """Whether the run's plan was a part of one. A plan that cannot be read any more was not."""
+        with self.opened() as journal:
+            try:
+                return journal.plan(run_id).left_out > 0
+            except PlanError:
+                return False
+
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
         with self.opened() as journal:

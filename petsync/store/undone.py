@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +20,11 @@ from petsync.diff.history import Entry, Past
 from petsync.diff.known import pets_of
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.standing import undone_by
 from petsync.errors import LockedError, PlanError
 from petsync.store.past import History
 
-__all__ = ["Undoing", "to_undo"]
+__all__ = ["Undoing"]
 
 _MOVED = frozenset({"changed-since-run", "came-since-run", "gone-since-run"})
 
@@ -65,7 +66,7 @@ class Undoing:
 
     def _chosen(self, run_id: str) -> tuple[Past, list[Entry]]:
         store = self.api.session.base_url
-        past = self.history.find(run_id, store) if run_id else to_undo(self.history.runs(store))
+        past = self.history.find(run_id, store) if run_id else self._newest(store)
         if past is None:
             raise PlanError(
                 f"no run on {store} has changed anything that is not undone already",
@@ -77,6 +78,19 @@ class Undoing:
                 hint="Wait for its end, or stop it with Ctrl-C where it runs; then undo it.",
             )
         return past, self.history.entries(past.run_id)
+
+    def _newest(self, store: str) -> Past | None:
+        """The newest run that changed something and is not undone. An undo is taken back only
+        where it is named, and one that was stopped, or of a part, leaves its run to be undone.
+        """
+        runs = self.history.runs(store)
+        undone = undone_by(runs)
+        for run in runs:
+            if run.kind != "undo" and run.counts.get("applied"):
+                by = undone.get(run.run_id)
+                if by is None or by.state != "done" or self.history.is_part(by.run_id):
+                    return run
+        return None
 
     async def _found(
         self, deeds: list[Deed], now: Snapshot, on_progress: Callable[[Lookups], None] | None
@@ -97,18 +111,3 @@ class Undoing:
                 if deed.pet_id is not None and deed.pet_id in ids:
                     found.setdefault(deed.pet_id, run.run_id)
         return found
-
-
-def to_undo(runs: Iterable[Past]) -> Past | None:
-    """Of a store's runs, the newest first, the first that changed something and is not undone;
-    None where there is none. An undo is taken back only where it is named.
-    """
-    undone: set[str] = set()
-    for run in runs:
-        if run.run_id in undone or not run.counts.get("applied"):
-            continue
-        if run.kind != "undo":
-            return run
-        if run.state == "done":
-            undone.add(run.undoes)
-    return None
