@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -16,8 +15,6 @@ import petsync.apply.planfile
 import petsync.render  # noqa: F401 - plans, reports and sheets show themselves through it
 from petsync import sheets
 from petsync.apply.options import ApplyOptions
-from petsync.apply.pictures.engine import UploadOptions
-from petsync.apply.pictures.pattern import USUAL
 from petsync.client import loader
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import Found, Lookups, look_up
@@ -28,17 +25,16 @@ from petsync.diff.compare import unproved
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
 from petsync.diff.history import Past
-from petsync.diff.pictures import Looked, PictureOptions, Pictures
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
-from petsync.diff.uploaded import Uploaded, Uploading
 from petsync.errors import PlanError, SettingsError, SheetError
 from petsync.settings import Settings
 from petsync.store.compared import Compared
 from petsync.store.past import History, runs_frame
-from petsync.store.pictures import Gallery, sheet_of_pictures
+from petsync.store.pictured import Pictured
+from petsync.store.pictures import Gallery
 from petsync.store.running import Runs
 from petsync.store.undone import Undoing
 from petsync.table.columns import Column
@@ -49,7 +45,7 @@ __all__ = ["AsyncStore"]
 _NO_GUARD = Guard()
 
 
-class AsyncStore:
+class AsyncStore(Pictured):
     """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -57,7 +53,7 @@ class AsyncStore:
         self.settings = settings
         self._session = session
         self._runs = Runs(self.api, settings.state)
-        self._gallery = Gallery(self.api, settings.state)
+        self._gallery = Gallery(self.api, settings, self.read, self.snapshot)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
         """The pets that have one of the statuses (the profile's, if none is given)."""
@@ -208,90 +204,6 @@ class AsyncStore:
     def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError."""
         return self._runs.to_resume(run_id)
-
-    async def pictures(
-        self,
-        source: Sheet | str | Path,
-        *,
-        column: str | None = None,
-        tab: str | None = None,
-        folder: str | Path | None = None,
-        metadata_column: str | None = None,
-        metadata: str | None = None,
-        pattern: str | Iterable[str] = USUAL,
-        recursive: bool = False,
-        strip_exif: bool = False,
-        max_side: int | None = None,
-        max_bytes: int = PictureOptions().max_bytes,
-        max_pixels: int = PictureOptions().max_pixels,
-        again: bool = False,
-        on_progress: Callable[[Looked], None] | None = None,
-    ) -> Pictures:
-        """The images that `upload` would send: those in the folder `source`, by their names, or
-        those that a sheet's `column` names. Each is decoded whole, and its pet looked up. Sends
-        nothing that changes anything.
-
-        In a folder a name fits a `pattern` of {id}, {n} and *, such as `{id}_{n}`; paths in a sheet
-        are relative to its folder, or to `folder`. `metadata` goes with every image that neither
-        the `metadata_column` nor metadata.csv in the folder says something of.
-
-        `strip_exif` leaves out what cameras wrote, `max_side` (pixels) scales down, `max_bytes` and
-        `max_pixels` are limits. What an earlier run uploaded is left alone but with `again`.
-        Raises SheetError where folder, sheet or column cannot be read, SettingsError for options
-        that cannot be used, and ApiError where the store cannot be asked.
-        """
-        options = PictureOptions(
-            strip_exif=strip_exif,
-            max_side=max_side,
-            max_bytes=max_bytes,
-            max_pixels=max_pixels,
-            again=again,
-        )
-        if column is not None:
-            return await self._gallery.of_sheet(
-                await sheet_of_pictures(partial(self.read, tab=tab), self.snapshot, source),
-                options,
-                column=column,
-                folder=folder,
-                metadata_column=metadata_column,
-                metadata=metadata,
-                on_progress=on_progress,
-            )
-        return await self._gallery.of_folder(
-            Path(
-                arguments.folder_of(source, tab=tab, folder=folder, metadata_column=metadata_column)
-            ),
-            options,
-            pattern=pattern,
-            recursive=recursive,
-            metadata=metadata,
-            on_progress=on_progress,
-        )
-
-    async def upload(
-        self,
-        pictures: Pictures,
-        *,
-        concurrency: int = 4,
-        rate: float | None = None,
-        settle: float | None = None,
-        on_progress: Callable[[Uploading], None] | None = None,
-    ) -> Uploaded:
-        """Upload the images and report on every file. A pet's images go one after the other, in
-        their order, those of `concurrency` pets at a time. The run is journalled: what it uploaded
-        is not uploaded again by another one.
-
-        `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
-        still arrive, before it is sent again (the timeout). Raises LockedError before anything is
-        sent, and InterruptedRunError with the `report` so far where the run was stopped: the same
-        folder or sheet, looked at and uploaded again, does the rest.
-        """
-        arguments.checked_pictures(pictures)
-        late = self.settings.timeout if settle is None else settle
-        options = UploadOptions(concurrency=concurrency, settle=late)
-        # The rate is judged as that of any run is.
-        given = ApplyOptions(rate=rate).rate
-        return await self._gallery.upload(pictures, options, given, on_progress)
 
     async def undo(
         self,

@@ -31,9 +31,10 @@ from petsync.diff.uploaded import Uploaded, Uploading
 from petsync.diff.uploads import Uploads
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.model import Pet
+from petsync.settings import Settings
 from petsync.table.sheet import Sheet
 
-__all__ = ["Gallery", "sheet_of_pictures"]
+__all__ = ["Gallery"]
 
 Members = list[tuple[Candidate, Pet]]
 OnLooked = Callable[[Looked], None] | None
@@ -41,10 +42,24 @@ OnLooked = Callable[[Looked], None] | None
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """The images of one store's pets; `state` is the folder that the journal is in."""
+    """The images of one store's pets; `read` and `snapshot` are the store's own."""
 
     api: AsyncApi
-    state: Path
+    settings: Settings
+    read: Callable[..., Sheet]
+    snapshot: Callable[[], Awaitable[Snapshot]]
+
+    async def sheet(self, source: Sheet | str | Path, tab: str | None) -> Sheet:
+        """The sheet, read once more with the store's own statuses where it has a strange one: a
+        pet's picture does not hang on that.
+        """
+        if isinstance(source, Sheet):
+            return source
+        sheet = await asyncio.to_thread(self.read, source, tab=tab)
+        if not any(finding.column == "status" for finding in sheet.problems):
+            return sheet
+        known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
+        return await asyncio.to_thread(self.read, source, tab=tab, known_statuses=known)
 
     async def of_folder(
         self,
@@ -97,17 +112,18 @@ class Gallery:
         if not pictures.items:
             return engine.without_run(pictures, started=started)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        with closing(await asyncio.to_thread(Journal.open, self.state, create=True)) as journal:
+        opened = partial(Journal.open, self.settings.state, create=True)
+        with closing(await asyncio.to_thread(opened)) as journal:
             sitting = await asyncio.to_thread(_begin, journal, run_id, pictures, started, options)
+            # Only under the lock is it sure that nobody uploads meanwhile.
+            find = partial(uploads_to, journal, pictures.store)
             session.pace.rate = rate
             try:
-                # Only under the lock is it sure that nobody uploads meanwhile.
-                earlier = await asyncio.to_thread(uploads_to, journal, pictures.store)
                 report = await engine.run(
                     pictures,
                     ServiceTarget(self.api),
                     sitting,
-                    earlier,
+                    await asyncio.to_thread(find),
                     run_id=run_id,
                     started=started,
                     adds=session.profile.upload_adds_photo,
@@ -164,23 +180,8 @@ class Gallery:
 
     def earlier(self) -> Uploads:
         """What the journal knows of uploads to this store."""
-        with closing(Journal.open(self.state, create=False)) as journal:
+        with closing(Journal.open(self.settings.state, create=False)) as journal:
             return uploads_to(journal, self.api.session.base_url)
-
-
-async def sheet_of_pictures(
-    read: Callable[..., Sheet],
-    snapshot: Callable[[], Awaitable[Snapshot]],
-    source: Sheet | str | Path,
-) -> Sheet:
-    """The sheet, read once more with the store's own statuses where it has a strange one: a pet's
-    picture does not hang on that.
-    """
-    sheet = await asyncio.to_thread(read, source)
-    if isinstance(source, Sheet) or not any(f.column == "status" for f in sheet.problems):
-        return sheet
-    known = frozenset((await snapshot()).frame["status"].dropna().unique())
-    return await asyncio.to_thread(partial(read, source, known_statuses=known))
 
 
 def _begin(
