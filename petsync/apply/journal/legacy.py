@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -71,7 +71,8 @@ class _Plan(msgspec.Struct, frozen=True):
     changes: tuple[_Change, ...] = ()
 
 
-_line = msgspec.json.Decoder(_Header | _Intent | _Done)
+_Line = _Header | _Intent | _Done
+_line = msgspec.json.Decoder(_Line)
 
 
 def has_old(state: Path) -> bool:
@@ -97,16 +98,33 @@ def _take(connection: sqlite3.Connection, path: Path) -> None:
     header = next(lines, None)
     if not isinstance(header, _Header):
         return
-    try:
-        plan = msgspec.json.decode(header.plan, type=_Plan)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        plan = _Plan("")
     twice = "SELECT 1 FROM run WHERE id = ? OR fingerprint = ?"
     if connection.execute(twice, (header.run_id, header.fingerprint)).fetchone():
         return
-    entries = _entries(plan, header.started, lines)
-    ended = iso(path.stat().st_mtime)
-    body = bytes(header.plan)
+    plan = _plan_of(header.plan)
+    entries, ended = _entries(plan, header.started, lines), iso(path.stat().st_mtime)
+    _insert(connection, header, plan)
+    finished = sum(entry.outcome is not None for entry in entries) >= len(plan.changes)
+    connection.execute(
+        "INSERT INTO sitting VALUES (?, 1, ?, ?, ?, 0, '')",
+        (header.run_id, header.started, ended, "" if finished else "interrupted"),
+    )
+    for entry in entries:
+        if entry.intended:
+            connection.execute(rows.INTENDED, rows.begun_row(header.run_id, entry))
+        if entry.outcome:
+            connection.execute(rows.ENDED, rows.ended_row(header.run_id, ended, entry))
+
+
+def _plan_of(raw: msgspec.Raw) -> _Plan:
+    try:
+        return msgspec.json.decode(raw, type=_Plan)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Plan("")
+
+
+def _insert(connection: sqlite3.Connection, header: _Header, plan: _Plan) -> None:
+    """The run's row; a plan that this petsync cannot read is kept as it is."""
     run = Run(
         id=header.run_id,
         kind="apply",
@@ -118,23 +136,14 @@ def _take(connection: sqlite3.Connection, path: Path) -> None:
         total=len(plan.changes),
         options="{}",
     )
+    body = bytes(header.plan)
     if _is_present(body):
         insert_run(connection, run, plan=body)
     else:
         insert_run(connection, run, payload=body)
-    finished = sum(entry.outcome is not None for entry in entries) >= len(plan.changes)
-    connection.execute(
-        "INSERT INTO sitting VALUES (?, 1, ?, ?, ?, 0, '')",
-        (header.run_id, header.started, ended, "" if finished else "interrupted"),
-    )
-    for entry in entries:
-        began = [rows.begun_row(header.run_id, entry)] if entry.intended else []
-        connection.executemany(rows.INTENDED, began)
-        told = [rows.ended_row(header.run_id, ended, entry)] if entry.outcome else []
-        connection.executemany(rows.ENDED, told)
 
 
-def _lines(path: Path) -> Iterator[_Header | _Intent | _Done]:
+def _lines(path: Path) -> Iterator[_Line]:
     """The lines up to the first that cannot be read: a torn one is the last."""
     for line in filter(None, path.read_bytes().split(b"\n")):
         try:
@@ -143,12 +152,17 @@ def _lines(path: Path) -> Iterator[_Header | _Intent | _Done]:
             return
 
 
-def _entries(plan: _Plan, started: str, lines: Iterator[Any]) -> list[Entry]:
+def _entries(plan: _Plan, started: str, lines: Iterator[_Line]) -> list[Entry]:
     found: dict[int, Entry] = {}
     for line in lines:
-        if isinstance(line, _Intent) and line.number < len(plan.changes):
+        if isinstance(line, _Header):
+            break
+        number = line.number if isinstance(line, _Intent) else line.result.number
+        if not 0 <= number < len(plan.changes):
+            continue
+        if isinstance(line, _Intent):
             found[line.number] = _begun(line, plan.changes[line.number], started)
-        elif isinstance(line, _Done):
+        else:
             result = line.result
             known = found.get(result.number) or _untouched(result)
             found[result.number] = msgspec.structs.replace(

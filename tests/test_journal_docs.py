@@ -1,0 +1,133 @@
+"""docs/journal.md and the journal itself say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from journals import PETS, begun, intended, result, small_plan
+
+import petsync as ps
+from petsync.apply.journal import Journal
+from petsync.apply.journal.database import empty
+from petsync.apply.journal.schema import APPLICATION, VERSION
+from petsync.apply.journal.seal import seal
+from petsync.sandbox import Sandbox
+
+PAGE = (Path(__file__).parents[1] / "docs" / "journal.md").read_text("utf-8")
+_QUERY = re.compile(r"^```sql\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def described() -> dict[str, list[str]]:
+    """The tables and columns that the page tells of."""
+    tables = {}
+    for part in PAGE.partition("## The tables")[2].split("\n### ")[1:]:
+        name, _, text = part.partition("\n")
+        cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+        tables[name] = [column for cell in cells for column in re.findall(r"`(\w+)`", cell)]
+    return tables
+
+
+def test_every_table_and_column_is_described() -> None:
+    """And no other, in the order that they have."""
+    with closing(empty()) as connection:
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        tables = {
+            name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
+            for (name,) in names
+        }
+    assert described() == tables
+    assert f"`application_id` is {APPLICATION}" in PAGE
+    assert f"`user_version` is {VERSION}" in PAGE
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """A journal with a run that is stopped."""
+    journal = Journal.open(tmp_path / ".petsync", create=True)
+    plan = small_plan([PETS[0], ps.Pet(id=17, name="Rex", status="sold")])
+
+    async def work() -> None:
+        sitting = begun(journal, "run", plan)
+        for number, change in enumerate(plan.changes):
+            await intended(sitting, number, change)
+        sitting.repeats(1, "503")
+        sitting.done(result(1, plan.changes[1], message="as planned"))
+        await sitting.close()
+
+    asyncio.run(work())
+    return journal
+
+
+def test_the_queries_answer_what_they_say(journal: Journal) -> None:
+    """As they stand on the page, each finds its row."""
+    pet, opened, repeated = _QUERY.findall(PAGE)
+    with closing(sqlite3.connect(journal.path)) as connection:
+        ((run, kind, fields, _, outcome, message, before, after),) = connection.execute(pet)
+        assert (run, kind, fields, outcome, message) == (
+            "run",
+            "update",
+            "name",
+            "applied",
+            "as planned",
+        )
+        assert '"name":"Rex"' in before
+        assert '"name":"renamed 17"' in after
+        assert [row[:4] for row in connection.execute(opened)] == [("run", 0, "update", 1)]
+        assert [row[2:4] + row[5:] for row in connection.execute(repeated)] == [(17, 2, "503")]
+
+
+def test_the_checksums_are_those_of_the_page(journal: Journal) -> None:
+    """Whoever checks a journal without petsync comes to the same numbers."""
+    columns = described()["change"]
+    told = columns.index("ended")
+    with closing(sqlite3.connect(journal.path)) as connection:
+        for row in connection.execute("SELECT * FROM change WHERE outcome IS NOT NULL"):
+            assert row[columns.index("seal")] == seal(row[: columns.index("seal")])
+            assert row[-1] == seal((*row[:2], *row[told:-1]))
+        for row in connection.execute("SELECT * FROM run"):
+            columns = described()["run"]
+            place = columns.index("seal")
+            assert row[place] == seal(row[:place])
+            assert row[-1] == seal((row[0], *row[place + 1 : -1]))
+
+
+def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
+    """Neither in the file nor in its log, while the run is at work, after failures, and later."""
+    seen: list[bytes] = []
+    state = tmp_path / "state"
+
+    def look(_: object) -> None:
+        # By another process: to close the files in this one would drop the locks on them.
+        names = [str(path) for path in state.iterdir()]
+        seen.append(subprocess.run(["cat", *names], capture_output=True, check=False).stdout)
+
+    with Sandbox(pets=PETS) as box:
+        token, key = box.token(), box.api_key
+        auth = ps.auth.bearer(token, api_key=key)
+        retry = ps.RetryPolicy(attempts=2, first=0.001, longest=0.01)
+        with ps.connect(box.url, auth=auth, state=state, retry=retry) as store:
+            pets = store.find_by_status()
+            plan = store.plan(
+                pd.DataFrame({"id": pets["id"], "name": [f"{name}!" for name in pets["name"]]}),
+                guard=ps.Guard(max_update=ps.Limit(1.0)),
+            )
+            box.break_with("503=0.3,seed=3")
+            try:
+                store.apply(plan, on_progress=look)
+            except ps.InterruptedRunError:
+                pass
+            finally:
+                box.break_with(None)
+    look(None)
+    assert len(seen) > 4
+    assert all(b"pet 1!" in body for body in seen[1:])
+    secrets = [secret.encode() for secret in (token, key) if secret]
+    assert len(secrets) == 2
+    assert not [body for body in seen if any(secret in body for secret in secrets)]
