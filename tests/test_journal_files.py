@@ -384,7 +384,16 @@ def test_a_plan_that_was_damaged_is_no_plan(state: Path) -> None:
     with pytest.raises(PetsyncError, match="what it says of change 0 of run run-2"):
         list(journal.entries("run-2"))
     assert isinstance(journal.plan("run-2"), Plan)
-    assert len(PETS) == 6
+
+
+def test_a_change_of_no_run_may_be_anybodys(state: Path) -> None:
+    """A run from which a change has strayed does not count as one that never began it."""
+    journal = filled(state)
+    assert len(list(journal.entries("run-1"))) == 6
+    with closing(sqlite3.connect(journal.path)) as connection, connection:
+        connection.execute("UPDATE change SET run = 'run-9' WHERE run = 'run-1' AND number = 2")
+    with pytest.raises(PetsyncError, match="some change of run run-9 does not add up"):
+        list(journal.entries("run-1"))
 
 
 def test_a_damaged_log_ends_where_the_damage_begins(state: Path) -> None:

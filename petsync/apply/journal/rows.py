@@ -62,6 +62,17 @@ SELECT run, number, attempts + 1, ?, ? FROM change WHERE run = ? AND number = ?
 
 _OF_RUN = f"SELECT {_ALL} FROM change WHERE run = ? ORDER BY number"  # noqa: S608 - of constants
 
+# The runs that have changes, each found by one step in the index.
+_OF_NO_RUN = """
+WITH RECURSIVE each (run) AS (
+    SELECT min(run) FROM change
+    UNION ALL
+    SELECT (SELECT min(run) FROM change WHERE change.run > each.run) FROM each
+    WHERE each.run IS NOT NULL
+)
+SELECT run FROM each WHERE run IS NOT NULL AND run NOT IN (SELECT id FROM run) LIMIT 1
+"""
+
 _pet = msgspec.json.Encoder()
 _read_pet = msgspec.json.Decoder(Pet)
 
@@ -141,7 +152,12 @@ def _about(run: str, entry: Entry) -> Row:
 
 
 def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
-    """What the run knows of each change, by number. Raises PetsyncError for a damaged row."""
+    """What the run knows of each change, by number. Raises PetsyncError for a damaged row, and for
+    one of no run at all: it may be this run's.
+    """
+    lost = connection.execute(_OF_NO_RUN).fetchone()
+    if lost is not None:
+        raise _damaged("some change", lost[0])
     return map(_entry, connection.execute(_OF_RUN, (run,)))
 
 
@@ -162,8 +178,12 @@ def _entry(row: Row) -> Entry:
             return _of(about, attempts, told)
     except (ValueError, TypeError):
         pass
-    raise PetsyncError(
-        f"the journal is damaged: what it says of change {row[1]} of run {row[0]} does not add up",
+    raise _damaged(f"change {row[1]}", row[0])
+
+
+def _damaged(what: str, run: object) -> PetsyncError:
+    return PetsyncError(
+        f"the journal is damaged: what it says of {what} of run {run} does not add up",
         hint="Look at that pet in the store itself. Nothing was changed in the journal.",
     )
 
