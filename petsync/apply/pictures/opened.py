@@ -165,7 +165,7 @@ class _Image:
     def _decoded(self, frames: int) -> Image.Image:
         """The image, after every frame of it was decoded to its end."""
         try:
-            image = _PLUGIN[self.form](io.BytesIO(self.content))
+            image = _PLUGIN[self.form](io.BytesIO(self._picture()))
             self._check_pixels(image.size, frames)
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
@@ -177,6 +177,14 @@ class _Image:
                 f"it is no whole {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
+
+    def _picture(self) -> bytes:
+        """The file, of a JPEG without what the decoder would only stumble over: it reads the
+        camera's data unasked, and warns of what is wrong in them.
+        """
+        if self.form != "JPEG":
+            return self.content
+        return without_extras(self.content, self.form, self.found)
 
     def _check_pixels(self, size: tuple[int, int], frames: int) -> None:
         if size[0] * size[1] * frames > self.options.max_pixels or max(size) > _LONGEST_SIDE:

@@ -1,0 +1,305 @@
+"""Image files: whole ones are taken, all others are told with what they really are."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from picturing import animation, exif, image, png_of, turned_jpeg, with_chunk
+from PIL import Image, ImageOps
+
+from petsync.apply.pictures.camera import orientation
+from petsync.apply.pictures.kinds import ENDINGS
+from petsync.apply.pictures.opened import Opened, UnfitError, opened
+from petsync.apply.pictures.parts import parts
+from petsync.diff.pictures import PictureOptions
+from petsync.errors import SettingsError
+
+PLAIN = PictureOptions()
+FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}
+
+
+def look(content: bytes, ending: str = ".png", **options: object) -> Opened:
+    """The file, opened."""
+    return opened(content, ending, PictureOptions(**options))  # type: ignore[arg-type]
+
+
+def refused(content: bytes, ending: str = ".png", **options: object) -> str:
+    """Why the file is refused."""
+    with pytest.raises(UnfitError) as caught:
+        look(content, ending, **options)
+    assert caught.value.cure
+    return caught.value.problem
+
+
+def pixels(content: bytes) -> bytes:
+    """The pixels of an encoded image."""
+    with Image.open(io.BytesIO(content)) as picture:
+        return picture.convert("RGBA").tobytes()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_whole_image_is_sent_as_it_is(form: str) -> None:
+    """Nothing is done to an image unless it is asked for: it is sent byte for byte."""
+    content = image(form)
+    found = look(content, FORMATS[form])
+    assert (found.format, found.width, found.height, found.frames) == (form, 8, 6, 1)
+    assert (found.content, found.done, found.saved) == (content, (), "")
+    assert found.digest == found.sent_digest
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_cut_off_anywhere_is_refused(form: str) -> None:
+    """A file that lacks its last part, however much, is no whole image; not even its last byte may
+    be missing.
+    """
+    content = image(form, (40, 30))
+    for length in {1, 3, 12, 20, 33, len(content) // 2, len(content) - 1}:
+        assert refused(content[:length], FORMATS[form])
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_animation_is_decoded_whole(form: str) -> None:
+    """Each frame of an animation is counted and decoded; a broken one is found."""
+    content = animation(form)
+    assert look(content, FORMATS[form]).frames == 3
+    assert refused(content[: len(content) * 2 // 3], FORMATS[form])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "0 bytes"),
+        (b"hello there", "text"),
+        (b"   \n", "blanks"),
+        (b"%PDF-1.7 ...", "PDF"),
+        (b"PK\3\4....", "ZIP"),
+        (b"<svg xmlns='x'/>", "SVG"),
+        (b"<!doctype html><p>log in", "web page"),
+        (b"MZ\x90\0", "program"),
+        (b"BM1234", "BMP"),
+        (b"II*\0....", "TIFF"),
+        (b"\0\0\0\x18ftypheic....", "HEIC"),
+        (b"\0\0\0\x18ftypavif....", "AVIF"),
+        (b"\0\0\0\x18ftypisom....", "video"),
+        (b"\0\1\2\3", "no image"),
+        ("ä".encode("utf-16"), "no image"),
+    ],
+)
+def test_other_files_are_named(content: bytes, said: str) -> None:
+    """What is none of the four formats is told with what it really is."""
+    assert said in refused(content)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("ending", ["", ".txt", *FORMATS.values()])
+def test_wrong_ending_is_told(form: str, ending: str) -> None:
+    """An ending that is another format's is told with the one that fits."""
+    if ENDINGS.get(ending) == form:
+        assert look(image(form), ending.upper()).format == form
+        return
+    with pytest.raises(UnfitError) as caught:
+        look(image(form), ending)
+    assert form in caught.value.problem
+    assert FORMATS[form] in caught.value.cure
+
+
+def _zip() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.class", b"x" * 50)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (image("GIF") + _zip(), "ZIP"),
+        (image("PNG") + b"<html><script>alert(1)</script>", "web page"),
+        (with_chunk(image("PNG"), b"tEXt", b"Comment\0<?php system($_GET[0]);"), "script"),
+        (with_chunk(image("PNG"), b"tEXt", b"Comment\0%PDF-1.4"), "PDF"),
+        (image("JPEG", comment=b"<SCRIPT>alert(1)</SCRIPT>"), "web page"),
+    ],
+)
+def test_two_files_in_one_are_refused(content: bytes, said: str) -> None:
+    """An image that another program takes for an archive, a page or a script is not sent."""
+    ending = {b"G": ".gif", b"\xff": ".jpg"}.get(content[:1], ".png")
+    assert said in refused(content, ending)
+
+
+@pytest.mark.parametrize("size", [(50_000, 50_000), (2**31 - 1, 2**31 - 1), (70_000, 1)])
+def test_bombs_are_refused_before_they_are_decoded(size: tuple[int, int]) -> None:
+    """A few bytes that claim to be gigapixels are refused by their claim."""
+    assert "pixels" in refused(png_of(*size)) or "no whole" in refused(png_of(*size))
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP"])
+def test_frames_count_as_pixels(form: str) -> None:
+    """The limit is on the pixels of all frames together."""
+    content = animation(form, frames=10, size=(100, 100))
+    assert look(content, FORMATS[form], max_pixels=100_000).frames == 10
+    assert "10 times" in refused(content, FORMATS[form], max_pixels=99_999)
+
+
+def test_png_that_unpacks_without_end_is_refused() -> None:
+    """A text chunk that unpacks to many megabytes is no way around the limits."""
+    import zlib
+
+    bomb = b"Comment\0\0" + zlib.compress(b"\0" * (80 * 1024 * 1024))
+    assert refused(with_chunk(image("PNG"), b"zTXt", bomb))
+
+
+def test_large_file_is_refused_with_both_sizes() -> None:
+    """What is over the limit of bytes says how large it is, and how large it may be."""
+    assert refused(image("PNG", (300, 300)), max_bytes=100).endswith("100 bytes are allowed")
+
+
+@pytest.mark.parametrize("orientation_", range(1, 9))
+def test_strip_exif_keeps_what_people_see(orientation_: int) -> None:
+    """Without EXIF a picture looks as it did with it, whichever way the camera was held."""
+    content = turned_jpeg(orientation_)
+    with Image.open(io.BytesIO(content)) as picture:
+        seen = ImageOps.exif_transpose(picture)
+    found = look(content, ".jpg", strip_exif=True)
+    with Image.open(io.BytesIO(found.content)) as bare:
+        assert not bare.getexif()
+        assert bare.size == seen.size == (found.sent_width, found.sent_height)
+        corner = bare.convert("RGB").getpixel((1, 1))
+        there = seen.convert("RGB").getpixel((1, 1))
+    assert all(abs(a - b) < 24 for a, b in zip(corner, there, strict=True))
+    assert b"51.5 N" not in found.content
+    if orientation_ == 1:
+        assert (found.done, found.saved) == (("exif",), "")
+        assert pixels(found.content) == pixels(content)
+    else:
+        assert found.done == ("exif", "upright")
+        assert "JPEG" in found.saved
+
+
+def _lossless(form: str) -> bytes:
+    if form == "GIF":
+        return image(form, comment=b"51.5 N")
+    if form == "PNG":
+        return with_chunk(image(form, exif=exif()), b"tEXt", b"Where\0secret 51.5 N")
+    return image(form, exif=exif(), xmp=b"<x:xmpmeta>51.5 N</x:xmpmeta>")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_strip_exif_without_a_loss(form: str) -> None:
+    """EXIF, XMP, comments and texts are left out, and every pixel stays as it was."""
+    content = _lossless(form)
+    assert b"51.5 N" in content
+    found = look(content, FORMATS[form], strip_exif=True)
+    assert b"51.5 N" not in found.content
+    assert (found.done, found.saved) == (("exif",), "")
+    assert pixels(found.content) == pixels(content)
+    assert look(found.content, FORMATS[form], strip_exif=True).done == ()
+
+
+def test_strip_exif_leaves_out_what_follows_the_image() -> None:
+    """A camera's second picture behind the first goes too: it has an EXIF of its own."""
+    first = image("JPEG")
+    found = look(first + turned_jpeg(1), ".jpg", strip_exif=True)
+    assert found.content == first
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+def test_colour_profile_stays(form: str) -> None:
+    """A colour profile is of the picture: it survives stripping and scaling."""
+    profile = b"profile" * 20
+    content = image(form, (60, 30), icc_profile=profile, exif=exif())
+    for options in ({"strip_exif": True}, {"max_side": 20}):
+        with Image.open(io.BytesIO(look(content, FORMATS[form], **options).content)) as picture:
+            assert picture.info["icc_profile"] == profile
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_scaled_down_and_never_up(form: str) -> None:
+    """The longer side is what is asked for, the shape and the format stay, and a smaller picture
+    stays as it is.
+    """
+    content = image(form, (90, 60))
+    found = look(content, FORMATS[form], max_side=30)
+    with Image.open(io.BytesIO(found.content)) as picture:
+        assert (picture.format, picture.size) == (form, (30, 20))
+    assert found.done == ("scaled",)
+    assert found.saved
+    assert look(content, FORMATS[form], max_side=90).content == content
+
+
+def test_scaling_keeps_what_the_camera_wrote_but_turns_the_picture() -> None:
+    """EXIF stays if nobody asks for less, and says upright once the picture is."""
+    found = look(turned_jpeg(6, (80, 40)), ".jpg", max_side=20)
+    with Image.open(io.BytesIO(found.content)) as picture:
+        assert picture.size == (10, 20)
+        assert picture.getexif()[0x0112] == 1
+        assert picture.getexif()[0x010E] == "seen at 51.5 N"
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
+def test_every_mode_of_a_png_is_scaled(mode: str) -> None:
+    """Whatever colours a PNG has, scaling either works or says that it does not."""
+    out = io.BytesIO()
+    Image.new(mode, (64, 32)).save(out, "PNG")
+    found = look(out.getvalue(), max_side=16)
+    assert (found.sent_width, found.sent_height) == (16, 8)
+
+
+def test_animation_is_not_scaled() -> None:
+    """Scaling an animation would lose it, so that is said instead."""
+    assert "animation" in refused(animation(), ".gif", max_side=4)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"II*\0", b"MM\0*\xff\xff\xff\xff", b"II*\0\x08\0\0\0\xff\xff"]
+)
+def test_broken_exif_is_no_orientation(garbage: bytes) -> None:
+    """What a camera wrote is read without trusting it."""
+    assert orientation(garbage) is None
+    assert look(image("JPEG", exif=b"Exif\0\0" + garbage), ".jpg", strip_exif=True).content
+
+
+def test_huge_exif_is_taken_and_left_out() -> None:
+    """A JPEG with as much EXIF as fits is an image like any other."""
+    content = image("JPEG", exif=b"Exif\0\0" + b"II*\0" + b"\0" * 60_000)
+    assert len(look(content, ".jpg", strip_exif=True).content) < len(content) - 60_000
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_parts_are_the_whole_file(form: str) -> None:
+    """The parts follow each other without a gap, from the first byte to the last."""
+    content = _lossless(form)
+    found = parts(content, form)  # type: ignore[arg-type]
+    edges = [(part.start, part.end) for part in found]
+    assert edges[0][0] == 0
+    assert edges[-1][1] == len(content)
+    assert all(one[1] == two[0] for one, two in pairwise(edges))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
+    """Whatever byte is wrong, the file is taken or refused with a reason."""
+    content = bytearray(_lossless(form))
+    for at in range(0, len(content), max(1, len(content) // 150)):
+        wrong = bytes([*content[:at], content[at] ^ 0xFF, *content[at + 1 :]])
+        with suppress(UnfitError):
+            assert look(wrong, FORMATS[form], strip_exif=True, max_side=4).content
+
+
+@pytest.mark.parametrize("name", ["max_side", "max_bytes", "max_pixels"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "10", True])
+def test_limits_are_whole_numbers(name: str, value: object) -> None:
+    """A limit that is none is refused by its name."""
+    with pytest.raises(SettingsError, match=name):
+        PictureOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_sample_pictures_are_whole() -> None:
+    """Every picture of the sample data can be uploaded."""
+    folder = Path(__file__).parent.parent / "sample_data" / "images"
+    found = [opened(path.read_bytes(), path.suffix, PLAIN) for path in folder.iterdir()]
+    assert len(found) == 20
