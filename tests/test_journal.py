@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from journals import PETS, STARTED, STORE, begun, intended, result, small_plan
 from shop import error_at, plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, Sitting
 from petsync.diff.history import Entry
-from petsync.errors import InterruptedRunError, PlanError, StalePlanError
+from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 from petsync.model import Category, Pet, Tag
 
 
@@ -183,6 +183,7 @@ OPS = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(ops=OPS)
 def test_the_rows_say_what_was_last_handed_over(
     ops: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
@@ -586,3 +587,45 @@ def test_a_thousand_changes_cost_the_loop_little_and_no_memory(journal: Journal)
         await closed(sitting)
 
     asyncio.run(work())
+
+
+def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journal) -> None:
+    """Text that is no text, numbers that are too large: an error, and the lock is given back."""
+    change = small_plan().changes[0]
+    bad = msgspec.structs.replace(PETS[0], name="\ud800")
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        with pytest.raises(PetsyncError, match="cannot be written"):
+            await sitting.intend(0, change, before=bad, after=None)
+        with pytest.raises(PetsyncError, match="cannot be written"):
+            await sitting.intend(2**70, change, before=None, after=None)
+        await intended(sitting, 1, change)
+        sitting.done(result(2**70, change))
+        with pytest.raises(PetsyncError, match="cannot be written"):
+            await sitting.finish()
+        await sitting.close()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(closed_run(journal, "next"))
+    assert [entry.number for entry in journal.entries("run")] == [1]
+
+
+def test_after_its_end_a_sitting_writes_nothing(journal: Journal) -> None:
+    """And keeps nobody waiting for it."""
+    change = small_plan().changes[0]
+
+    async def work() -> None:
+        sitting = begun(journal, "run", total=1)
+        waiting = asyncio.ensure_future(intended(sitting, 0, change))
+        await asyncio.sleep(0)
+        await sitting.close()
+        await waiting
+        with pytest.raises(PetsyncError, match="was closed"):
+            await intended(sitting, 1, change)
+        sitting.done(result(0, change))
+        with pytest.raises(PetsyncError, match="was closed"):
+            await sitting.flush()
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+    assert [entry.outcome for entry in journal.entries("run")] == [None]

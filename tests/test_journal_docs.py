@@ -37,7 +37,7 @@ def described() -> dict[str, list[str]]:
 def test_every_table_and_column_is_described() -> None:
     """And no other, in the order that they have."""
     with closing(empty()) as connection:
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {
             name: [row[1] for row in connection.execute(f"PRAGMA table_info({name})")]
             for (name,) in names

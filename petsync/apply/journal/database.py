@@ -28,7 +28,7 @@ def make(path: Path) -> None:
         connection = connect(path)
         try:
             with writing(connection):
-                if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+                if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                     _fill(connection)
         finally:
             connection.close()

@@ -30,6 +30,7 @@ class Sitting:
         self._writer = writer
         self._known = known
         # One that nobody closes is closed when it is forgotten, or at the end of the process.
+        self._closed = False
         self._end = weakref.finalize(self, writer.end)
 
     async def intend(
@@ -83,9 +84,12 @@ class Sitting:
         """Write what is left, and give the lock back. Without `finish` before, the run counts as
         interrupted. What can no longer be written is left to be found out by a resume.
         """
+        self._closed = True
         await asyncio.to_thread(self._end)
 
     async def _durably(self, item: Item | None) -> None:
+        if self._closed:
+            raise self._writer.closed
         waiter = asyncio.get_running_loop().create_future()
         self._writer.hand(item, waiter)
         await waiter

@@ -69,7 +69,7 @@ def _asked(uri: str) -> _Seen:
     with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = frozenset(name for (name,) in names)
         trouble = ""
         if (application, version) == (APPLICATION, VERSION):

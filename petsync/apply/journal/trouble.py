@@ -9,7 +9,16 @@ from pathlib import Path
 
 from petsync.errors import PetsyncError
 
-__all__ = ["DAMAGE", "code_of", "of_sqlite", "translated", "translated_reading", "unwritable"]
+__all__ = [
+]
+    "DAMAGE",
+    "closed",
+    "code_of",
+    "of_sqlite",
+    "translated",
+    "translated_reading",
+    "unwritable",
+]
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -63,6 +72,11 @@ def unwritable(path: Path, why: str) -> PetsyncError:
         f"the journal {path} cannot be written: {why}",
         hint="Nothing is sent without it. Make room, or choose another folder with --state.",
     )
+
+
+def closed(path: Path) -> PetsyncError:
+    """Nobody writes any more."""
+    return unwritable(path, "this run's sitting was closed")
 
 
 def _unreadable(path: Path, why: str) -> PetsyncError:

@@ -18,7 +18,7 @@ from petsync.apply.journal.database import writing
 from petsync.apply.journal.group import Item, execute
 from petsync.apply.journal.lock import BEAT, Lock, held, leave, renew, taken_over
 from petsync.apply.journal.moment import iso
-from petsync.apply.journal.trouble import of_sqlite, unwritable
+from petsync.apply.journal.trouble import closed, of_sqlite, unwritable
 from petsync.apply.journal.use import begin_use, end_use
 from petsync.errors import LockedError, PetsyncError
 
@@ -45,6 +45,11 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def closed(self) -> PetsyncError:
+        """What to tell who comes after the end."""
+        return closed(self._path)
+
     def hand(self, item: Item | None, waiter: Waiter | None = None) -> None:
         """Have the item written soon; the waiter is told when it is on disk, or why it is not."""
         self._handed.put((item, waiter))
@@ -62,6 +67,7 @@ class Writer:
                 pass
             self._release()
         finally:
+            self._turn_away()
             self._connection.close()
             end_use(self._path)
 
@@ -104,8 +110,10 @@ class Writer:
             self._check_place()
         except sqlite3.Error as error:
             raise of_sqlite(self._path, error) from None
-        except (ValueError, TypeError) as error:
-            raise unwritable(self._path, str(error)) from None
+        except PetsyncError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it is
+            raise unwritable(self._path, repr(error)) from None
 
     def _check_place(self) -> None:
         """What is written to a file that was deleted or replaced is not kept."""
@@ -115,6 +123,14 @@ class Writer:
             raise unwritable(self._path, "it was deleted or moved while in use") from None
         if (now.st_dev, now.st_ino) != (self._file.st_dev, self._file.st_ino):
             raise unwritable(self._path, "another file was put in its place while in use")
+
+    def _turn_away(self) -> None:
+        """Tell who comes after the end that nothing is written any more."""
+        with suppress(Empty):
+            while True:
+                handed = self._handed.get_nowait()
+                if handed is not None and handed[1] is not None:
+                    _tell([handed[1]], self.closed)
 
     def _release(self) -> None:
         # Where this fails, the lock is another's by now, or ends for want of a heartbeat.
