@@ -10,7 +10,6 @@ from pathlib import Path
 from petsync.errors import PetsyncError
 
 __all__ = [
-]
     "DAMAGE",
     "closed",
     "code_of",
