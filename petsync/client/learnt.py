@@ -1,9 +1,9 @@
 """LearntRate: how many requests a second a service takes, found out from its 429s.
 
-No service says what its limit is, nor how it counts. Between two refusals it has taken all that it
-allows, so what it took tells its rate: divided by the whole time where a pause is saved up for
-later (a token bucket), and by the time without the pause where it is lost (a window that begins
-anew by the clock). The rate lies between the two, and is found there by halving.
+No service says what its limit is, nor how it counts. Two refusals tell most: what it took between
+them, by the time between them, is no more than its rate, and what was sent just before the second
+is more. So the rate lies between the two, and is looked for from below: a step too low costs a
+little, a step too high costs a pause.
 """
 
 from __future__ import annotations
@@ -13,91 +13,88 @@ import math
 __all__ = ["LearntRate"]
 
 _BELOW = 0.99
-_CLOSE = 1.03
-_SEARCH_STEP, _SEARCH_CALM = 1.5, 2.0
-_PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 25.0, 400.0
+_CLOSE = 1.04
+_LEAN = 0.2
+"""How far above the lower bound the next try is, by the ratio of the bounds."""
+_SEARCH_STEP, _SEARCH_CALM = 1.04, 1.5
+_PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 30.0, 900.0
+_LONGEST_STEP = 1.5
 _BUSY = 0.8
-_SHORTEST = 0.001
+_SHORTEST = 0.5
 
 
 class LearntRate:
     """`rate` is the most requests a second that are to be sent, None as long as none was refused.
     Times are in seconds, of one clock.
+
+    It *searches*, rising every two seconds or so, until the bounds are close; then it *settles*
+    just below the lower one, and probes every 25 seconds whether there is more, less often where
+    there was not.
     """
 
     def __init__(self) -> None:
         self.rate: float | None = None
-        self._low = self._high = 0.0
-        self._step, self._calm, self._probe_calm = _SEARCH_STEP, _SEARCH_CALM, _PROBE_CALM
-        self._accepted = self._seen = 0
+        self._low, self._high = 0.0, math.inf
+        self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM
+        self._has_settled, self._probe_calm = False, _PROBE_CALM
+        self._took = self._took_before = 0
         self._begun = self._resumed = -math.inf
         self._set_at = math.inf
 
     def accepted(self, begun: float) -> None:
         """A request that was sent at `begun` was taken, whatever came of it."""
-        if self._begun == -math.inf:
+        if not self._took and self.rate is None:
             self._begun = begun
-        self._accepted += 1
+        self._took += 1
 
     def refused(self, begun: float, now: float, pause: float) -> None:
         """A request that was sent at `begun` met a 429, and everything pauses."""
-        is_another = begun >= self._resumed and self._accepted > 0
-        since, self._resumed = self._resumed, max(self._resumed, now + pause)
-        if is_another:
-            whole = now - self._begun
-            active = now - max(since, self._begun)
-            self._learn(max(whole, _SHORTEST), max(active, _SHORTEST), pause)
-            self._begun, self._accepted = now, 0
+        is_another = begun >= self._resumed and self._took > 0
+        self._resumed = max(self._resumed, now + pause)
+        seconds = now - self._begun
+        if is_another and (self.rate is None or seconds >= _SHORTEST):
+            self._learn(seconds, pause)
+            self._begun, self._took = now, 0
+            self._set(self._resumed)
 
     def at(self, now: float) -> float | None:
         """The rate; it rises where nothing was refused for some time."""
         if now >= self._set_at + self._calm and self.rate is not None:
-            self._rise(now)
+            if self._took - self._took_before >= _BUSY * self.rate * (now - self._set_at):
+                self._rise(self.rate)
+            self._set(now)
         return self.rate
 
-    def _learn(self, whole: float, active: float, pause: float) -> None:
-        low, high = self._accepted / whole, self._accepted / active
+    def _learn(self, seconds: float, pause: float) -> None:
         if self.rate is None:
-            low = self._accepted / (whole + pause)
-            rate = low
+            self.rate = self._took / max(seconds, pause, _SHORTEST)
+            self._low = self._took / max(seconds + pause, _SHORTEST)
         else:
-            high = min(high, self.rate)
-            if low < self._low < high:
-                low = self._low
-            low = min(low, high)
-            rate = math.sqrt(low * high)
-        if self._step < _SEARCH_STEP:
+            self._high, took = self.rate, min(self._took / seconds, self.rate)
+            self._low = self._low if took < self._low < self._high else took
+            self.rate = self._between()
+        if self._has_settled:
             self._probe_calm = min(2 * self._probe_calm, _PROBE_SELDOM)
-        self._low, self._high = low, high
-        self._calm = max(_SEARCH_CALM, 2 * pause)
-        self._search(rate, self._resumed)
+        self._has_settled = False
+        self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM * max(1.0, pause)
+        self._settle_if_close()
 
-    def _search(self, rate: float, now: float) -> None:
-        """Look for the rate between the bounds, or settle where they are close."""
-        if self._high > _CLOSE * self._low:
-            self._step = _SEARCH_STEP
-        else:
-            rate, self._step, self._calm = _BELOW * self._low, _PROBE_STEP, self._probe_calm
-        self._set(rate, now)
-
-    def _rise(self, now: float) -> None:
-        assert self.rate is not None
-        busy = self._accepted - self._seen >= _BUSY * self.rate * (now - self._set_at)
-        if not busy:
-            self._set(self.rate, now)
-        elif self._step < _SEARCH_STEP:
-            self._probe(self.rate, now)
-        else:
-            self._low = max(self._low, self.rate)
-            self._search(min(math.sqrt(self._low * self._high), self.rate * self._step), now)
-
-    def _probe(self, rate: float, now: float) -> None:
+    def _rise(self, rate: float) -> None:
         if rate > self._low:
             self._low, self._probe_calm = rate, _PROBE_CALM
-            self._step = min(self._step * self._step, _SEARCH_STEP - 0.01)
-        self._calm = self._probe_calm
-        self._high = math.inf
-        self._set(rate * self._step, now)
+        if self._has_settled:
+            self._high = math.inf
+        self.rate = min(rate * self._step, self._between())
+        self._step = min(self._step * self._step, _LONGEST_STEP)
+        self._settle_if_close()
 
-    def _set(self, rate: float, now: float) -> None:
-        self.rate, self._set_at, self._seen = rate, now, self._accepted
+    def _settle_if_close(self) -> None:
+        if self._high <= _CLOSE * self._low:
+            self._has_settled, self.rate = True, _BELOW * self._low
+            self._step, self._calm = _PROBE_STEP, self._probe_calm
+
+    def _between(self) -> float:
+        return self._low * (self._high / self._low) ** _LEAN
+
+    def _set(self, now: float) -> None:
+        self._set_at, self._took_before = now, self._took

@@ -84,9 +84,11 @@ class _Operation:
         self.service.requests[self.name] += 1
         hit = self.service.faults.next(self.name, scope["query_string"])
         scope.setdefault("state", {})[KEY] = hit.drift
-        if hit.wait:
-            await asyncio.sleep(hit.wait)
         try:
+            if hit.kind == "late":
+                receive = await breakage.read_at_once(receive)
+            if hit.wait:
+                await asyncio.sleep(hit.wait)
             await self._broken(hit, scope, receive, send)
         except ClientDisconnect:
             logger.debug("%s: the client went away", self.name)

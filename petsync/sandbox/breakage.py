@@ -5,12 +5,27 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["TRANSPORT", "do_and_drop", "do_and_show_a_page", "drop", "tear"]
+__all__ = ["TRANSPORT", "do_and_drop", "do_and_show_a_page", "drop", "read_at_once", "tear"]
 
 TRANSPORT = "petsync.transport"
 """Where the server leaves the connection's transport, in the scope's `state`."""
 
 _PAGE = HTMLResponse("<!doctype html><title>One moment</title><p>We will be back soon.")
+
+
+async def read_at_once(receive: Receive) -> Receive:
+    """The same request, which is whole already: it can be carried out after its client has gone.
+
+    As the server sees it, nothing of a body can be read any more once the connection has ended.
+    """
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+
+    async def again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return again
 
 
 async def drop(scope: Scope, receive: Receive) -> None:

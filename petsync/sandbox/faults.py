@@ -3,6 +3,10 @@
 A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
 
     latency        seconds that every request waits, from half of it to one and a half
+    late           the share that is done after its wait even if the client has gone away
+    limit          how many requests a second are taken, of all operations together; others get 429
+    burst          how many more may come at once, after a pause (one second's)
+    window         count the limit anew every so many seconds, instead of evenly
     429, 503       the share of requests that are refused so, before anything is done
     drop_before    the share whose connection ends before anything is done
     drop_after     the share whose connection ends after it was done, without an answer
@@ -24,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -33,6 +38,7 @@ from petsync.errors import SettingsError
 from petsync.sandbox.drift import NONE, Drift, Move
 from petsync.sandbox.parameters import array
 from petsync.sandbox.refusal import RefusedError
+from petsync.sandbox.throttle import Throttle
 
 __all__ = ["OPERATIONS", "Faults", "Hit", "Injector", "parse"]
 
@@ -62,6 +68,10 @@ class Faults:
     drop_after: float = 0.0
     torn: float = 0.0
     html: float = 0.0
+    late: float = 0.0
+    limit: float | None = None
+    burst: float | None = None
+    window: float = 0.0
     twice: float = 0.0
     stale: float = 0.0
     moves: tuple[Move, ...] = ()
@@ -79,6 +89,13 @@ class Faults:
             return True
         return operation == _BY_STATUS and not self.status.isdisjoint(_statuses(query))
 
+    def throttle(self) -> Throttle | None:
+        """What keeps the limit, if there is one."""
+        if self.limit is None:
+            return None
+        burst = max(self.limit, 1.0) if self.burst is None else self.burst
+        return Throttle(self.limit, burst=burst, window=self.window)
+
     def hit(self, number: int) -> Hit:
         """What happens to the request of this number (from 1): always the same."""
         digest = hashlib.blake2b(f"{self.seed}:{number}".encode(), digest_size=16).digest()
@@ -94,7 +111,7 @@ class Faults:
         return None
 
 
-_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html")
+_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html", "late")
 _COPIES = ("twice", "stale")
 _NAMES = {"too_many": "429", "unavailable": "503"}
 
@@ -128,12 +145,16 @@ class Injector:
         self._faults, self._seen = faults, 0
         self.hits: Counter[str] = Counter()
         self._moves = () if faults is None else faults.moves
+        self._throttle = None if faults is None else faults.throttle()
 
     def next(self, operation: str, query: bytes = b"") -> Hit:
         """What happens to the next request, which asks for `operation`."""
         faults = self._faults
         if faults is None or not faults.can_hit(operation, query):
             return _NO_HIT
+        if self._throttle is not None and not self._throttle.takes(time.monotonic()):
+            self.hits["limit"] += 1
+            return Hit(faults.latency, "too_many")
         self._seen += 1
         if faults.first is not None and self._seen > faults.first:
             return _NO_HIT
@@ -164,6 +185,8 @@ def parse(spec: str) -> Faults:
     for shares in (_SHARES, _COPIES):
         if sum(getattr(faults, share) for share in shares) > 1:
             raise _refused(spec, "the shares are more than 1 together")
+    if faults.limit is None and (faults.burst is not None or faults.window):
+        raise _refused(spec, "burst and window are of a limit, and there is none")
     return faults
 
 
@@ -197,6 +220,18 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _positive(text: str) -> float:
+    if not (value := _seconds(text)):
+        raise ValueError("a number above 0 is needed")
+    return value
+
+
+def _burst(text: str) -> float:
+    if (value := _seconds(text)) < 1:
+        raise ValueError("a number from 1 is needed")
+    return value
+
+
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise ValueError("a whole number from 0 is needed")
@@ -224,6 +259,9 @@ def _move(text: str) -> Move:
 _READERS: dict[str, Callable[[str], Any]] = {
     "latency": _seconds,
     **dict.fromkeys((*_SHARES, *_COPIES), _share),
+    "limit": _positive,
+    "burst": _burst,
+    "window": _positive,
     "moves": _moves,
     "retry_after": _count,
     "seed": _count,
