@@ -129,10 +129,13 @@ def check_store(story: Story, service: Service) -> None:
     """
     known, new = story.expected()
     pets = service.pets()
+    wanted = told(known)
     found = {number: content(pets[number]) for number in known.keys() & pets.keys()}
-    assert found == told(known)
-    others = {number: pet for number, pet in pets.items() if number not in known}
-    assert Counter(content(pet) for pet in others.values()) == new
+    wrong = {n: (found.get(n), text) for n, text in wanted.items() if found.get(n) != text}
+    assert not wrong, f"not as planned (is, should be): {wrong}"
+    others = {number: content(pet) for number, pet in pets.items() if number not in known}
+    have = Counter(others.values())
+    assert have == new, f"missing: {new - have}; doubled, or nobody's: {have - new}"
     _check_writes(story, service, set(others))
 
 
@@ -149,7 +152,8 @@ def _check_writes(story: Story, service: Service, assigned: set[int]) -> None:
             assert each.pet_id in story.deleted, each
         made[each.pet_id] += 1
     given = {pet["id"] for pet in story.added if "id" in pet}
-    assert made == Counter([*given, *assigned, *story.updates, *story.deleted])
+    planned = Counter([*given, *assigned, *story.updates, *story.deleted])
+    assert made == planned, f"missing: {planned - made}; more than once: {made - planned}"
 
 
 def _faults(rng: random.Random) -> str:

@@ -72,8 +72,9 @@ class Running:
         return holds()
 
     def said(self) -> str:
-        """What it has written so far, both streams."""
-        return "\n".join(f"[{p.name}] {p.read_text('utf-8', 'replace')}" for p in self._streams())
+        """What it has written so far, the ends of both streams."""
+        ends = [(path, path.read_text("utf-8", "replace")[-1500:]) for path in self._streams()]
+        return "\n".join(f"[{path.name}] {end}" for path, end in ends)
 
     def json(self) -> Any:
         """The one JSON document on its standard output."""

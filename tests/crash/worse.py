@@ -1,0 +1,65 @@
+"""A command in a worse world: with little disk, without the superuser's rights, or with patience
+that a test can wait for. `WORSE` says how, such as `disk=200000 patience=2 stale=2 weak=1`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+from collections.abc import Sequence
+from typing import NoReturn
+
+from crash import doomed
+
+from petsync.apply.journal import lock, writer
+from petsync.cli import main as petsync
+from petsync.client.breaker import Breaker
+
+__all__ = ["main"]
+
+
+def main(args: Sequence[str]) -> NoReturn:
+    """Run the command under these conditions."""
+    for word in os.environ["WORSE"].split():
+        name, _, value = word.partition("=")
+        _CONDITIONS[name](float(value))
+    if "DOOM" in os.environ:
+        doomed.main(args)
+    petsync(args)
+
+
+def _disk(size: float) -> None:
+    """No file can grow beyond so many bytes, as on a disk that is full by then."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), int(size)))
+
+
+def _patience(seconds: float) -> None:
+    """A service that is gone is waited for so long, and not for a minute."""
+    defaults = Breaker.__init__.__kwdefaults__
+    assert {"patience", "unreached"} <= set(defaults)
+    defaults.update(patience=seconds, unreached=seconds)
+
+
+def _stale(seconds: float) -> None:
+    """A process that is silent for so long counts as dead, and not after twenty seconds."""
+    assert lock._STALE == 20.0
+    assert writer.BEAT == lock.BEAT == 2.0
+    lock._STALE, lock.BEAT, writer.BEAT = seconds, seconds / 10, seconds / 10
+
+
+def _weak(_: float) -> None:
+    """The superuser's right to read and write everything is given up."""
+
+    class Header(ctypes.Structure):
+        _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+    class Rights(ctypes.Structure):
+        _fields_ = tuple((name, ctypes.c_uint32) for name in ("effective", "permitted", "kept"))
+
+    if os.geteuid() == 0:
+        header, none = Header(0x20080522, 0), (Rights * 2)()
+        assert ctypes.CDLL(None).capset(ctypes.byref(header), ctypes.byref(none)) == 0
+
+
+_CONDITIONS = {"disk": _disk, "patience": _patience, "stale": _stale, "weak": _weak}

@@ -1,0 +1,262 @@
+"""What is around a run fails: the disk, the network, the service, another run; nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from crash.ledger import ledger, runs
+from crash.round import check_store
+from crash.running import MAIN, Nursery, Running
+from crash.service import Service
+from crash.story import story
+from crash.wire import Wire
+
+from petsync.apply.planfile import save_plan
+
+
+class World:
+    """A store, a plan for it, and commands in whatever world a test makes."""
+
+    def __init__(self, nursery: Nursery, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state"
+        self._nursery = nursery
+        self.story = story(random.Random(7), pets=140, changes=120)
+        self.service = Service(nursery, folder, self.story.before.values(), "standard")
+        self.url = self.service.url
+
+    def open(self, faults: str = "latency=0.02") -> None:
+        """Have the service answer, and the plan at hand."""
+        self.service.start(faults)
+        save_plan(self.story.plan(self.url, "standard"), self.folder / "plan.json")
+
+    def apply(self, worse: str = "", *, at_a_time: int = 4, **env: str) -> Running:
+        """The plan applied, a few changes at a time."""
+        args = ("apply", "plan.json", "--yes", "--concurrency", at_a_time, "--settle", 0.5)
+        return self.command(*args, "--json", worse=worse, **env)
+
+    def resume(self, worse: str = "", **env: str) -> Running:
+        """The newest run resumed."""
+        return self.command("resume", "--settle", 0.2, "--json", worse=worse, **env)
+
+    def command(self, *args: object, worse: str = "", **env: str) -> Running:
+        """A command on this store and state folder, in a worse world if one is named."""
+        call = "crash.worse:main" if worse else MAIN
+        to = ("--url", self.url, "--state", self.state)
+        return self._nursery(*args, *to, folder=self.folder, call=call, env={"WORSE": worse, **env})
+
+    def until(self, running: Running, writes: int) -> None:
+        """Wait until the service has written so many pets."""
+        assert running.until(lambda: self.service.writes() >= writes), running.said()
+
+    def check(self) -> None:
+        """The store is as planned, each pet written once, and the journal's rows add up."""
+        check_store(self.story, self.service)
+        assert self.service.writes() == self.story.total, "a pet was written twice"
+        kept = ledger(self.state, *runs(self.state))
+        assert kept.total == self.story.total
+        kept.check()
+
+
+@pytest.fixture
+def world(nursery: Nursery, tmp_path: Path) -> Iterator[World]:
+    """A world in order."""
+    made = World(nursery, tmp_path)
+    yield made
+    made.service.close()
+
+
+def _is_stopped(running: Running, seconds: float = 30) -> None:
+    """It ended with 7, and its report has a row for each change."""
+    assert running.wait(seconds) == 7, running.said()
+    said = running.json()
+    assert len(said["results"]) == sum(said["counts"].values()), said["counts"]
+    assert "Traceback" not in running.said()
+
+
+class TestDisk:
+    """The journal cannot be written."""
+
+    def test_disk_full_in_mid_run(self, world: World) -> None:
+        """The run stops with its report, sends nothing without an intent on disk, and is resumed
+        once there is room.
+        """
+        world.open()
+        first = world.apply("disk=250000")
+        _is_stopped(first)
+        assert "cannot be written" in first.said()
+        assert 0 < world.service.writes() < world.story.total
+        last = world.resume()
+        assert last.wait(30) == 0, last.said()
+        world.check()
+
+    def test_disk_full_at_the_beginning(self, world: World) -> None:
+        """Where not even the run's row fits, nothing is sent, and the plan is unused."""
+        world.open()
+        first = world.apply("disk=12000")
+        assert first.wait(30) == 1, first.said()
+        assert "Traceback" not in first.said()
+        assert world.service.writes() == 0
+        last = world.apply()
+        assert last.wait(30) == 0, last.said()
+        world.check()
+
+    @pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
+    def test_read_only_state_folder(self, world: World, begun: bool) -> None:
+        """It is said, and nothing is sent."""
+        world.open()
+        world.state.mkdir()
+        if begun:
+            first = world.apply()
+            world.until(first, 10)
+            first.kill()
+        writes = world.service.writes()
+        for path in (world.state, *world.state.iterdir()):
+            path.chmod(0o500 if path.is_dir() else 0o400)
+        try:
+            stuck = world.resume("weak=1") if begun else world.apply("weak=1")
+            assert stuck.wait(30) == 1, stuck.said()
+            assert str(world.state) in stuck.said()
+            assert "Traceback" not in stuck.said()
+            assert world.service.writes() == writes
+        finally:
+            world.state.chmod(0o700)
+            for path in world.state.iterdir():
+                path.chmod(0o600)
+        last = world.resume() if begun else world.apply()
+        assert last.wait(30) == 0, last.said()
+        world.check()
+
+
+class TestNetwork:
+    """The service cannot be reached, or not for a while."""
+
+    def test_service_restarts_in_mid_run(self, world: World) -> None:
+        """A service that is back soon is waited for: the run comes to its end by itself, or what
+        was cut off is left to a resume; nothing is doubled.
+        """
+        world.open()
+        running = world.apply()
+        world.until(running, 20)
+        world.service.kill()
+        time.sleep(0.5)
+        world.service.start("latency=0.02")
+        assert running.wait(60) in (0, 3), running.said()
+        if running.code == 3:
+            assert world.resume().wait(30) == 0
+        world.check()
+
+    def test_service_stays_away(self, world: World) -> None:
+        """A service that does not come back stops the run resumable, and fails none for it."""
+        world.open()
+        running = world.apply("patience=2")
+        world.until(running, 20)
+        world.service.kill()
+        _is_stopped(running)
+        assert running.json()["counts"]["failed"] <= 4
+        world.service.start()
+        last = world.resume()
+        assert last.wait(30) == 0, last.said()
+        world.check()
+
+    @pytest.mark.parametrize("silently", [False, True], ids=["cut", "silent"])
+    def test_network_is_lost(self, world: World, silently: bool) -> None:
+        """Connections that break, or that carry nothing any more, end in a stop that can be
+        resumed; what had reached the service is found out, not sent again.
+        """
+        with Wire(world.service.port) as wire:
+            world.url = wire.url
+            world.open()
+            running = world.apply("patience=2", PETSYNC_TIMEOUT="1")
+            world.until(running, 20)
+            wire.cut(silently=silently)
+            _is_stopped(running)
+            wire.cut()
+            wire.mend()
+            last = world.resume()
+            assert last.wait(30) == 0, last.said()
+        world.check()
+
+    def test_network_comes_back(self, world: World) -> None:
+        """A short break is outlived."""
+        with Wire(world.service.port) as wire:
+            world.url = wire.url
+            world.open()
+            running = world.apply()
+            world.until(running, 20)
+            wire.cut()
+            time.sleep(0.5)
+            wire.mend()
+            assert running.wait(60) in (0, 3), running.said()
+            if running.code == 3:
+                assert world.resume().wait(30) == 0
+        world.check()
+
+
+class TestLateRequests:
+    """A request is carried out long after its client has gone."""
+
+    def test_add_that_was_sent_late_and_arrives_late(self, world: World) -> None:
+        """An add without an id that went out only after a long Retry-After, and was cut off there,
+        is given its time to arrive before it may be sent again.
+        """
+        world.open("latency=0.6,429=1,retry_after=2,first=2,only=addPet")
+        running = world.apply()
+        time.sleep(1.0)
+        running.kill()
+        last = world.resume()
+        assert last.wait(30) == 0, last.said()
+        world.check()
+
+
+class TestTwoRuns:
+    """Two processes on one store."""
+
+    def test_second_run_is_refused(self, world: World) -> None:
+        """While one is at work another ends with 6 and sends nothing; the first is unharmed."""
+        world.open("latency=0.05")
+        first = world.apply()
+        world.until(first, 5)
+        save_plan(world.story.plan(world.url, "live"), world.folder / "other.json")
+        other = world.command("apply", "other.json", "--yes", "--json")
+        again = world.resume()
+        assert other.wait(30) == 6, other.said()
+        assert again.wait(30) == 6, again.said()
+        assert first.is_alive
+        assert first.wait(60) == 0, first.said()
+        world.check()
+
+    @pytest.mark.parametrize(
+        "place",
+        [
+            "intended given 2",
+            "intended assigned 2",
+            "intended put 2",
+            "sent form 2",
+            "told delete 1",
+        ],
+    )
+    def test_run_that_stood_still_is_taken_over(self, world: World, place: str) -> None:
+        """A process that stood still for so long that its run was resumed by another, sends
+        nothing more when it goes on.
+        """
+        world.open("")
+        files = {"STORE": str(world.service.db), "JOURNAL": str(world.state / "journal.db")}
+        still = world.apply("stale=2", at_a_time=1, DOOM=place, SIGN="STOP", **files)
+        assert still.until(lambda: _state_of(still.pid) == "T")
+        time.sleep(2.2)
+        last = world.resume("stale=2")
+        assert last.wait(30) == 0, last.said()
+        world.check()
+        still.signal(signal.SIGCONT)
+        assert still.wait(30) in (6, 7), still.said()
+        assert "Traceback" not in still.said()
+        world.check()
+
+
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0]
