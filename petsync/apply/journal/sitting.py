@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Collection, Iterable
 
 from petsync.apply.journal.group import Done, Finish, Image, Intent, Item, Known, Repeat
+from petsync.apply.journal.trouble import anew
 from petsync.apply.journal.writer import Writer
 from petsync.diff.change import Change
 from petsync.diff.history import Entry
@@ -45,7 +46,7 @@ class Sitting:
         Raises LockedError where another process is known to have taken over.
         """
         if self._writer.lost is not None:
-            raise self._writer.lost
+            raise anew(self._writer.lost)
         self._writer.hand(Repeat(time.time(), number, why))
 
     def done(self, result: Result, *, after: Pet | None = None) -> None:

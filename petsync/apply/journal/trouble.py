@@ -11,6 +11,7 @@ from petsync.errors import PetsyncError
 
 __all__ = [
     "DAMAGE",
+    "anew",
     "closed",
     "code_of",
     "of_sqlite",
@@ -71,6 +72,11 @@ def unwritable(path: Path, why: str) -> PetsyncError:
         f"the journal {path} cannot be written: {why}",
         hint="Nothing is sent without it. Make room, or choose another folder with --state.",
     )
+
+
+def anew(error: PetsyncError) -> PetsyncError:
+    """The same error, to be raised once more."""
+    return type(error)(error.message, hint=error.hint)
 
 
 def closed(path: Path) -> PetsyncError:

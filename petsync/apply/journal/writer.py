@@ -18,7 +18,7 @@ from petsync.apply.journal.database import writing
 from petsync.apply.journal.group import Item, execute
 from petsync.apply.journal.lock import BEAT, Lock, held, leave, renew, taken_over
 from petsync.apply.journal.moment import iso
-from petsync.apply.journal.trouble import closed, of_sqlite, unwritable
+from petsync.apply.journal.trouble import anew, closed, of_sqlite, unwritable
 from petsync.apply.journal.use import begin_use, end_use
 from petsync.errors import LockedError, PetsyncError
 
@@ -155,4 +155,5 @@ def _settle(waiters: list[Waiter], error: PetsyncError | None) -> None:
         if error is None:
             waiter.set_result(None)
         else:
-            waiter.set_exception(error)
+            # One for each: raised in several tasks, they would share a traceback.
+            waiter.set_exception(anew(error))
