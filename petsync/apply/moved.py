@@ -10,20 +10,19 @@ from petsync.diff.fields import cell, differing, normal
 from petsync.model import Category, Pet, Tag
 from petsync.table.columns import Column
 
-__all__ = ["contrast", "filled", "moved"]
+__all__ = ["contrast", "moved"]
 
 _SHOWN = 40
 
 
 def moved(now: Pet, left: Pet) -> tuple[Column, ...]:
-    """The columns in which the pet is not as it was left, in the table's order."""
-    return differing(now, filled(left, now))
-
-
-def filled(pet: Pet, now: Pet) -> Pet:
-    """The pet with the ids that a service gives tags and categories which came without one: that
-    it did so is no change.
+    """The columns in which the pet is not as a run left it, in the table's order. Left is what was
+    sent: that a service gave ids to tags or a category which came without one is no change.
     """
+    return differing(now, _filled(left, now))
+
+
+def _filled(pet: Pet, now: Pet) -> Pet:
     ids = {normal(tag.name): tag for tag in now.tags}
     tags = tuple(_tag(tag, ids.get(normal(tag.name))) for tag in pet.tags)
     return msgspec.structs.replace(pet, tags=tags, category=_category(pet.category, now.category))

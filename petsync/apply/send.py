@@ -104,7 +104,7 @@ class Sender:
             return None
         if isinstance(change, Add):
             return await self.target.add(wanted, again=again)
-        if _FORM_FIELDS.issuperset(change.fields) and wanted.id is not None and wanted.name:
+        if _fits_form(change, wanted) and wanted.id is not None:
             name, status = wanted.name, wanted.status
             await self.target.rename(wanted.id, name=name, status=status, again=again)
             return None
@@ -172,10 +172,10 @@ class Sender:
             why = "a pet with this id came in between"
             return result_of(number, change, "conflict", "came-meanwhile", why)
         if isinstance(error, NotFoundError):
-            gone: tuple[Outcome, Cause] = ("conflict", "gone")
             if wanted is None:
-                gone = ("skipped", "already-gone")
-            return result_of(number, change, *gone, "the pet is gone")
+                gone = UnsentError("skipped", "already-gone", "the pet is gone already")
+                return self._unsent(number, change, gone)
+            return result_of(number, change, "conflict", "gone", "the pet is gone")
         return result_of(number, change, "failed", cause, error.message)
 
     async def _settled(
@@ -195,6 +195,13 @@ class Sender:
         if mismatch(now, before) is None:
             return "failed", cause, error.message
         return "unknown", cause, f"{error.message}; the pet is otherwise now"
+
+
+def _fits_form(change: Change, wanted: Pet) -> bool:
+    """Whether the form operation can do it: it leaves out what is empty, and can clear nothing."""
+    if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
+        return False
+    return bool(wanted.status) or "status" not in change.fields
 
 
 def result_of(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from petsync.apply.deeds import Deed, deeds_of
-from petsync.apply.moved import contrast, filled, moved
+from petsync.apply.moved import contrast, moved
 from petsync.diff.change import Add, Change, Conflict, Delete, Update
-from petsync.diff.fields import same, stated, with_fields
+from petsync.diff.fields import differing, same, stated, with_fields
 from petsync.diff.guard import Guard
 from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
@@ -120,8 +120,7 @@ class _Judge:
     def _of_update(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return self._gone(deed)
-        was = filled(deed.was, now)
-        if all(same(now, was, field) for field in deed.fields):
+        if all(same(now, deed.was, field) for field in deed.fields):
             return None
         if since := moved(now, deed.left):
             return self._changed(deed, now, since, "Change it by a sheet if it is to be as before")
@@ -132,7 +131,7 @@ class _Judge:
         was = deed.was
         if now is None:
             return Add(row=deed.row, source=deed.source, fields=stated(was), after=was)
-        if since := moved(now, was):
+        if since := differing(now, was):
             told = contrast(was, now, since, whose="before it was")
             what = f"was deleted by the run, and there is one of this id again: {told}"
             cure = self._first(deed, "Change it by a sheet if it is to be as before")

@@ -1,0 +1,139 @@
+"""Undo: every pet that a run changed is given back what it was, and nobody's later work is lost."""
+
+from __future__ import annotations
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from shop import MemoryTarget, lost
+from undoing import World, plans, renamed, stores
+
+from petsync.diff.plan import Plan
+from petsync.model import Pet
+
+SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+brief = settings(max_examples=60, phases=SHORT)
+
+
+def world(pets: list[Pet]) -> World:
+    """A store of these pets, without a past."""
+    return World(MemoryTarget(pets))
+
+
+def told(plan: Plan) -> set[int | None]:
+    """The pets that a plan lists as conflicts."""
+    return {conflict.pet_id for conflict in plan.conflicts}
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_undo_gives_everything_back(data: st.DataObject, pets: list[Pet]) -> None:
+    """After any plan and its undo, every pet is what it was to the last field, ids included."""
+    it = world(pets)
+    before = it.pets
+    it.apply(data.draw(plans(pets)))
+    undo = it.undo("run-1")
+    assert not undo.conflicts
+    report = it.apply(undo)
+    assert it.pets == before
+    assert report.exit_code == 0
+    assert it.undo("run-1").changes == ()
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_undo_of_an_undo_does_it_again(data: st.DataObject, pets: list[Pet]) -> None:
+    """Once the undo is undone, every pet is as the run left it, and has the id that it had."""
+    it = world(pets)
+    it.apply(data.draw(plans(pets)))
+    after = it.pets
+    it.apply(it.undo("run-1"))
+    again = it.undo("run-2")
+    it.apply(again)
+    assert it.pets == after
+    assert again.undoes == "run-2"
+    assert any("run-1" in note for note in again.notes)
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_what_was_changed_since_is_kept(data: st.DataObject, pets: list[Pet]) -> None:
+    """A pet that somebody changed, deleted or brought back since the run stays as it is and is
+    listed; all others are as before.
+    """
+    it = world(pets)
+    before = it.pets
+    it.apply(data.draw(plans(pets)))
+    left = it.pets
+    known = sorted({*before, *left}, key=lambda number: number or 0)
+    meddled = data.draw(st.sets(st.sampled_from(known))) if known else set()
+    for number in meddled:
+        now = it.target.pets.pop(number, None)
+        if now is None or data.draw(st.booleans()):
+            it.target.pets[number] = renamed(now or before[number], f"meddled with {number}")
+    mine = it.pets
+    undo = it.undo("run-1")
+    it.apply(undo)
+    touched = {number for number in known if before.get(number) != left.get(number)}
+    gone_again = {n for n in meddled if n not in before and n not in mine}
+    assert told(undo) == (meddled & touched) - gone_again
+    for number in {*known, *it.pets}:
+        expected = mine if number in meddled else before
+        assert it.pets.get(number) == expected.get(number)
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_a_part_of_an_undo(data: st.DataObject, pets: list[Pet]) -> None:
+    """By selection some pets are as before and the others as the run left them; the rest of the
+    undo can follow.
+    """
+    it = world(pets)
+    before = it.pets
+    it.apply(data.draw(plans(pets)))
+    left = it.pets
+    whole = it.undo("run-1")
+    ids = [change.pet_id for change in whole.changes if change.pet_id is not None]
+    some = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
+    part = whole.select(ids=some)
+    assert part.undoes == "run-1"
+    it.apply(part)
+    for number in {*before, *left}:
+        expected = before if number in some else left
+        assert it.pets.get(number) == expected.get(number)
+    it.apply(it.undo("run-1"))
+    assert it.pets == before
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_after_any_failure_the_rest_goes_back(data: st.DataObject, pets: list[Pet]) -> None:
+    """Of a run in which requests got lost, every pet that is not listed is as before."""
+    it = world(pets)
+    before = it.pets
+    for operation in ("add", "replace", "rename", "delete", "get"):
+        it.target.failures[operation] = [lost() for _ in range(data.draw(st.integers(0, 2)))]
+    it.target.commits = data.draw(st.booleans())
+    it.apply(data.draw(plans(pets)))
+    it.target.failures.clear()
+    undo = it.undo("run-1")
+    it.apply(undo)
+    for number in {*before, *it.pets} - told(undo):
+        assert it.pets.get(number) == before.get(number)
+    assert {conflict.rule for conflict in undo.conflicts} <= {"not-settled"}
+
+
+@brief
+@given(data=st.data(), pets=stores())
+def test_an_undo_is_a_plan_as_every_other(data: st.DataObject, pets: list[Pet]) -> None:
+    """It adds up, comes in the order of every plan, is the same each time, and can be saved."""
+    it = world(pets)
+    report = it.apply(data.draw(plans(pets)))
+    undo = it.undo("run-1")
+    assert undo == it.undo("run-1")
+    assert undo.rows == len(undo.changes) + len(undo.conflicts) + undo.unchanged
+    assert undo.rows == report.counts["applied"]
+    order = [("add", "update", "delete").index(change.kind) for change in undo.changes]
+    assert order == sorted(order)
+    assert Plan.from_json(undo.to_json()) == undo
+    rows = {change.row: change.source for change in undo.changes}
+    assert all(source == f"Pets!A{row}" for row, source in rows.items())

@@ -1,0 +1,185 @@
+"""A small store and its past: plans drawn at random, applied, taken back, and meddled with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from shop import NO_LIMITS, URL, MemoryTarget
+from strategies import extras, pets, texts
+
+from petsync.apply import engine
+from petsync.apply.engine import ApplyOptions
+from petsync.apply.undo import undo_plan
+from petsync.diff.change import Add, Change, Delete, Update
+from petsync.diff.fields import differing, stated, with_fields
+from petsync.diff.guard import Guard
+from petsync.diff.history import Entry, Past, RunKind
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
+from petsync.model import Pet
+
+replace = msgspec.structs.replace
+CREATED = "2026-11-21T09:00:00+00:00"
+_TOLD = ("outcome", "cause", "message", "assigned_id")
+_KINDS = ("add", "update", "delete")
+
+
+def plan_with(changes: Iterable[Change], *, pets: int = 10, **more: Any) -> Plan:
+    """A plan of these changes, in the order of every plan."""
+    ordered = sorted(changes, key=lambda change: (_KINDS.index(change.kind), change.pet_id is None))
+    values: dict[str, Any] = {
+        "created": CREATED,
+        "store": URL,
+        "profile": "standard",
+        "source": "test.xlsx",
+        "changes": tuple(ordered),
+        "rows": len(ordered),
+        "pets": pets,
+        "guard": NO_LIMITS,
+    }
+    return Plan(**{**values, **more})
+
+
+class Notes:
+    """What a journal keeps of one run, in memory: a Recorder that makes entries."""
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, Entry] = {}
+        self._known: Collection[int] | None = None
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """An entry without an outcome."""
+        self.by_number[number] = _entry(
+            number, change, before=before, after=after, intended=CREATED, attempts=1
+        )
+
+    def repeats(self, number: int, why: str) -> None:
+        """Nothing that an undo needs."""
+
+    def done(self, result: Result, *, after: Pet | None = None) -> None:
+        """The entry with its outcome."""
+        said = {name: getattr(result, name) for name in _TOLD}
+        known = self.by_number.get(result.number) or _entry(result.number, result)
+        self.by_number[result.number] = replace(known, **said, after=after or known.after)
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """The ids, for `known`."""
+        self._known = frozenset(ids)
+
+    def known(self) -> Collection[int] | None:
+        """The ids of `keep_known`."""
+        return self._known
+
+    async def flush(self) -> None:
+        """Nothing is left to be written."""
+
+
+def _entry(number: int, about: Change | Result, **more: Any) -> Entry:
+    kind = about.kind
+    assert kind != "none"
+    places: dict[str, Any] = {"row": about.row, "source": about.source, "fields": about.fields}
+    return Entry(number=number, kind=kind, pet_id=about.pet_id, **places, **more)
+
+
+@dataclass
+class World:
+    """A store in memory, and what its runs, numbered from 1, did to it."""
+
+    target: MemoryTarget
+    runs: dict[str, tuple[Past, list[Entry]]] = field(default_factory=dict)
+
+    @property
+    def pets(self) -> dict[int | None, Pet]:
+        """The store's pets by their ids, as they are now."""
+        return dict(self.target.pets)
+
+    def apply(self, plan: Plan, **options: Any) -> Report:
+        """The report of a run of the plan, which then has a past."""
+        run = f"run-{len(self.runs) + 1}"
+        notes = Notes()
+        asked = ApplyOptions(**{"settle": 0.0, **options})
+        made = engine.run(plan, self.target, notes, run_id=run, started=CREATED, options=asked)
+        report = asyncio.run(made)
+        kind: RunKind = "undo" if plan.undoes else "apply"
+        past = Past(
+            run_id=run,
+            kind=kind,
+            store=URL,
+            source=plan.source,
+            undoes=plan.undoes,
+            started=CREATED,
+            state="stopped" if report.stopped else "done",
+        )
+        self.runs[run] = past, [notes.by_number[n] for n in sorted(notes.by_number)]
+        return report
+
+    def undo(self, run: str, *, guard: Guard = NO_LIMITS, **more: Any) -> Plan:
+        """The plan that takes a run back, as the store is now."""
+        past, entries = self.runs[run]
+        return undo_plan(
+            past,
+            entries,
+            {each: self.target.pets.get(each) for each in ids_of(entries)},
+            store=URL,
+            profile="standard",
+            pets=len(self.target.pets),
+            created=CREATED,
+            guard=guard,
+            **more,
+        )
+
+
+def ids_of(entries: Iterable[Entry]) -> set[int]:
+    """The ids of the pets that the entries are about, as far as they are known."""
+    ids = {e.pet_id if e.assigned_id is None else e.assigned_id for e in entries}
+    return {each for each in ids if each is not None}
+
+
+def numbered(pet: Pet, number: int | None) -> Pet:
+    """The pet with this id."""
+    return msgspec.structs.replace(pet, id=number)
+
+
+def renamed(pet: Pet, name: str) -> Pet:
+    """The pet with this name."""
+    return msgspec.structs.replace(pet, name=name)
+
+
+_whole = pets(texts, extras)
+
+
+@st.composite
+def stores(draw: st.DrawFn) -> list[Pet]:
+    """Up to six pets of every kind, with ids of their own."""
+    drawn = draw(st.lists(_whole, max_size=6))
+    return [numbered(pet, number * 7) for number, pet in enumerate(drawn, 1)]
+
+
+@st.composite
+def plans(draw: st.DrawFn, store: list[Pet]) -> Plan:
+    """A plan that adds pets with and without an id, and updates, deletes or leaves each other."""
+    changes: list[Change] = []
+    for row, pet in enumerate(store, 2):
+        place: dict[str, Any] = {"row": row, "source": f"Pets!A{row}"}
+        fate = draw(st.sampled_from(["leave", "update", "update", "delete"]))
+        if fate == "update":
+            wish = draw(_whole)
+            moved = differing(pet, wish)
+            fields = tuple(each for each in moved if draw(st.booleans())) or moved
+            after = with_fields(pet, wish, fields)
+            if fields := differing(pet, after):
+                changes.append(Update(**place, fields=fields, before=pet, after=after))
+        elif fate == "delete":
+            changes.append(Delete(**place, before=pet))
+    for row, pet in enumerate(draw(st.lists(_whole, max_size=3)), 20):
+        new = numbered(pet, draw(st.sampled_from([None, 1000 + row])))
+        place = {"row": row, "source": f"Pets!A{row}", "fields": stated(new)}
+        changes.append(Add(**place, after=new))
+    return plan_with(changes)
