@@ -33,7 +33,7 @@ from petsync.diff.change import Add, Change
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report, Result, without_request
-from petsync.errors import ApiError, AuthError, PetsyncError
+from petsync.errors import ApiError, AuthError, LockedError, PetsyncError
 from petsync.model import Pet
 
 __all__ = ["ApplyOptions", "Progress", "run"]
@@ -189,6 +189,8 @@ class _Engine:
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
         """End the run after the changes under way; this one has the result that it can have."""
         self._halt.stop(str(error))
+        if isinstance(error, LockedError):
+            return
         if isinstance(error, ApiError) and error.may_have_happened:
             return
         self._sender.on_wire.discard(number)

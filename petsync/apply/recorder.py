@@ -40,5 +40,8 @@ class Recorder(Protocol):
     def known(self) -> Collection[int] | None:
         """The ids of `keep_known`, None where it was never called in this run."""
 
+    async def hold(self) -> None:
+        """Return when it is sure that no other process has taken over this run."""
+
     async def flush(self) -> None:
         """Return when all that was handed over is on disk."""

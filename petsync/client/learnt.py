@@ -94,7 +94,7 @@ class LearntRate:
             self._step, self._calm = _PROBE_STEP, self._probe_calm
 
     def _between(self) -> float:
-        return self._low * (self._high / self._low) ** _LEAN
+        return self._low * math.pow(self._high / self._low, _LEAN)
 
     def _set(self, now: float) -> None:
         self._set_at, self._took_before = now, self._took

@@ -27,10 +27,11 @@ from petsync.errors import (
 from petsync.wire.failure import error_for
 from petsync.wire.message import Call, Response
 
-__all__ = ["Again", "Line", "Sending", "masked"]
+__all__ = ["Again", "Hold", "Line", "Sending", "masked"]
 
 T = TypeVar("T")
 Again = Callable[[ApiError], Awaitable[None]]
+Hold = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Sending(Generic[T]):
         "_begun",
         "_call",
         "_held",
+        "_hold",
         "_is_waited_for",
         "_last",
         "_line",
@@ -70,10 +72,12 @@ class Sending(Generic[T]):
         *,
         again: Again | None = None,
         on_sent: OnSent | None = None,
+        hold: Hold | None = None,
         patient: bool = False,
     ) -> None:
         self._call, self._line = call, line
         self._again, self._on_sent, self._patient = again, on_sent, patient
+        self._hold = hold
         self._age = self._attempts = 0
         self._held = self._begun = 0.0
         self._is_waited_for = self._uncertain = False
@@ -149,6 +153,8 @@ class Sending(Generic[T]):
         self._held += begun - asked
         self._age = self._line.keyring.age
         try:
+            if self._hold is not None:
+                await self._hold()
             result = await self._read()
         except ApiError as error:
             wait = self._line.policy.common_wait(self._attempts + 1)

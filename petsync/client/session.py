@@ -24,7 +24,7 @@ from petsync.client.origin import checked_base
 from petsync.client.pace import Pace
 from petsync.client.renewal import Keyring
 from petsync.client.retry import RetryPolicy
-from petsync.client.sending import Again, Line, Sending, masked
+from petsync.client.sending import Again, Hold, Line, Sending, masked
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
 from petsync.errors import SettingsError
 from petsync.profile import STANDARD, ServiceProfile
@@ -91,16 +91,20 @@ class Session:
         *,
         again: Again | None = None,
         on_sent: OnSent | None = None,
+        hold: Hold | None = None,
         patient: bool = False,
     ) -> T:
         """The call's result, after as many attempts as are safe.
 
         `again` is awaited before each further attempt, with the error of the one before, and ends
         them by raising. Where one attempt may have happened, the error of a later one says so too.
-        `on_sent` is told how many bytes of the body have gone out in the present attempt. With
+        `on_sent` is told how many bytes of the body have gone out in the present attempt. `hold` is
+        awaited just before each attempt, and keeps it from being sent by raising. With
         `patient`, a service that has gone away is waited for as long as the breaker bears it.
         """
-        sending = Sending(call, self._here(), again=again, on_sent=on_sent, patient=patient)
+        sending = Sending(
+            call, self._here(), again=again, on_sent=on_sent, hold=hold, patient=patient
+        )
         return await sending.result()
 
     async def answer(self, request: Request) -> Response:

@@ -16,12 +16,16 @@ __all__ = ["ServiceTarget"]
 
 T = TypeVar("T")
 Again = Callable[[ApiError], Awaitable[None]]
+Hold = Callable[[], Awaitable[None]]
 
 
 class ServiceTarget:
     """One service, through its operations; fits petsync.apply.target.Target. It counts the traffic
-    from when it is made.
+    from when it is made. `hold`, where it is set, is awaited just before each attempt to change
+    anything, when nothing is waited for any more; by raising it keeps the request from being sent.
     """
+
+    hold: Hold | None = None
 
     def __init__(self, api: AsyncApi) -> None:
         self._api = api
@@ -89,7 +93,8 @@ class ServiceTarget:
         on_sent: Callable[[int], None] | None = None,
     ) -> T:
         """Unlike a person, a run waits for a service that has gone away."""
-        return await self._session.send(call, again=again, on_sent=on_sent, patient=True)
+        hold = None if call.request.method == "GET" else self.hold
+        return await self._session.send(call, again=again, on_sent=on_sent, hold=hold, patient=True)
 
     async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
         """The union of the queries for the profile's statuses and for these."""

@@ -89,7 +89,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage = Coverage()
     sentinels: tuple[Pet, ...] = ()
     left_out: int = 0
-    undoes: str = ""
     verdict: Verdict = Verdict()
 
     @property

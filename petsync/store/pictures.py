@@ -117,11 +117,13 @@ class Gallery:
             sitting = await asyncio.to_thread(_begin, journal, run_id, pictures, started, options)
             # Only under the lock is it sure that nobody uploads meanwhile.
             find = partial(uploads_to, journal, pictures.store)
+            target = ServiceTarget(self.api)
+            target.hold = sitting.hold
             session.pace.rate = rate
             try:
                 report = await engine.run(
                     pictures,
-                    ServiceTarget(self.api),
+                    target,
                     sitting,
                     await asyncio.to_thread(find),
                     run_id=run_id,

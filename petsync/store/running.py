@@ -143,6 +143,7 @@ class Runs:
     ) -> Report:
         session = self.session
         most = session.gate.most
+        target.hold = sitting.hold
         session.pace.rate, session.gate.most = options.rate, options.at_a_time
         try:
             report = await engine.run(

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Collection, Iterable
 
 from petsync.apply.journal.group import Done, Finish, Image, Intent, Item, Known, Repeat
+from petsync.apply.journal.lock import BEAT
 from petsync.apply.journal.trouble import anew
 from petsync.apply.journal.writer import Writer
 from petsync.diff.change import Change
@@ -16,6 +17,8 @@ from petsync.diff.report import Result
 from petsync.model import Pet
 
 __all__ = ["Sitting"]
+
+_STANDSTILL = 2.5 * BEAT
 
 
 class Sitting:
@@ -70,6 +73,13 @@ class Sitting:
     def known(self) -> Collection[int] | None:
         """The ids of `keep_known`, of this sitting or an earlier one; None if there are none."""
         return self._known
+
+    async def hold(self) -> None:
+        """Return when it is sure that nobody else has taken over. It asks the file only where no
+        heartbeat was written for so long that this process must have stood still.
+        """
+        if abs(time.time() - self._writer.renewed) > _STANDSTILL:
+            await self._durably(None)
 
     async def flush(self) -> None:
         """Return when all that was handed over is on disk."""

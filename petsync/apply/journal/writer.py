@@ -40,6 +40,8 @@ class Writer:
         self._kept: list[_Handed] = []
         self.lost: LockedError | None = None
         """Set for good where another process has taken over."""
+        self.renewed = time.time()
+        """When the lock was last known to be held, in seconds since 1970."""
         begin_use(path)
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -108,6 +110,7 @@ class Writer:
                     raise self.lost
                 execute(self._connection, self._lock.run, self._lock.sitting, items)
             self._check_place()
+            self.renewed = time.time()
         except sqlite3.Error as error:
             raise of_sqlite(self._path, error) from None
         except PetsyncError:
