@@ -1,0 +1,293 @@
+"""What an undo does about each change of a run, one case at a time."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from shop import URL
+
+from petsync.apply.undo import Present, undo_plan
+from petsync.diff.change import Add, Delete, Update
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.history import Entry, Past
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Unanswered
+from petsync.errors import GuardError
+from petsync.model import Category, Pet, Tag
+
+ROOT = Path(__file__).parents[1]
+RUN = "20261121-093000-4f2a"
+replace = msgspec.structs.replace
+REX = Pet(
+    id=7,
+    name="Rex",
+    status="available",
+    category=Category(1, "Dogs"),
+    tags=(Tag(1, "calm"),),
+    photo_urls=("/1.png",),
+    extra={"chip": 5},
+)
+MAX = replace(REX, name="Max")
+
+
+def entry(kind: str, **more: Any) -> Entry:
+    """What an applied run did to Rex, in row 2."""
+    values: dict[str, Any] = {
+        "number": 0,
+        "kind": kind,
+        "row": 2,
+        "source": "Pets!B2",
+        "pet_id": 7,
+        "intended": "2026-11-21T09:30:00+00:00",
+        "outcome": "applied",
+    }
+    return Entry(**{**values, **more})
+
+
+ADDED = entry("add", after=REX)
+RENAMED = entry("update", fields=("name",), before=REX, after=MAX)
+DELETED = entry("delete", before=REX)
+SHOWN = entry("upload", before=REX, after=replace(REX, photo_urls=("/1.png", "/2.png")))
+
+
+def undone(*entries: Entry, now: Present = None, past: Past | None = None, **more: Any) -> Plan:
+    """The undo of a run, where all its pets are `now` so."""
+    values: dict[str, Any] = {
+        "store": URL,
+        "profile": "standard",
+        "pets": 100,
+        "created": "2026-11-21T10:00:00+00:00",
+        "guard": Guard(),
+    }
+    ids = {e.pet_id if e.assigned_id is None else e.assigned_id for e in entries} - {None}
+    found = {number: now for number in ids if number is not None}
+    known = past or Past(run_id=RUN, store=URL, source="a.xlsx", started="", state="done")
+    return undo_plan(known, entries, found, **{**values, **more})
+
+
+def rule_of(plan: Plan) -> str:
+    """The rule of the plan's one conflict, and nothing is sent."""
+    assert plan.changes == ()
+    (conflict,) = plan.conflicts
+    assert conflict.is_open
+    return conflict.rule
+
+
+def test_an_add_is_deleted() -> None:
+    """A pet that the run added goes as it is now, with the address of its row."""
+    (change,) = undone(ADDED, now=REX).changes
+    assert change == Delete(row=2, source="Pets!B2", before=REX, why="asked")
+
+
+def test_an_add_is_deleted_by_the_id_that_it_was_given() -> None:
+    """An assigned id counts, also where the service gave another one than was asked for."""
+    given = replace(REX, id=99)
+    unnumbered = replace(ADDED, pet_id=None, assigned_id=99)
+    (change,) = undone(unnumbered, now=given).changes
+    assert change.pet_id == 99
+    renumbered = replace(ADDED, assigned_id=99, cause="another-id")
+    (change,) = undone(renumbered, now=given).changes
+    assert change.pet_id == 99
+
+
+def test_an_update_is_set_back_in_its_fields_alone() -> None:
+    """The fields of the run are as before; what petsync does not know stays as it is now."""
+    now = replace(MAX, extra={"chip": 6})
+    (change,) = undone(RENAMED, now=now).changes
+    assert change == Update(
+        row=2, source="Pets!B2", fields=("name",), before=now, after=replace(now, name="Rex")
+    )
+
+
+def test_a_delete_is_added_whole() -> None:
+    """The pet comes back with its id and with the fields that petsync does not know."""
+    (change,) = undone(DELETED, now=None).changes
+    assert isinstance(change, Add)
+    assert change.after == REX
+    assert change.fields == ("name", "status", "category", "category_id", "tags", "photo_urls")
+
+
+@pytest.mark.parametrize(
+    ("done", "now"), [(ADDED, None), (RENAMED, REX), (DELETED, REX), (SHOWN, REX), (SHOWN, None)]
+)
+def test_what_is_as_before_already_is_left(done: Entry, now: Pet | None) -> None:
+    """Nothing is sent, and nothing is to be decided."""
+    plan = undone(done, now=now)
+    assert plan.in_sync
+    assert (plan.unchanged, plan.rows) == (1, 1)
+
+
+def test_an_update_that_somebody_took_back_is_left() -> None:
+    """Also where another field was changed since: nothing is left of the run."""
+    assert undone(RENAMED, now=replace(REX, status="sold")).in_sync
+
+
+@pytest.mark.parametrize("done", [ADDED, RENAMED, SHOWN])
+def test_a_pet_that_was_changed_since_is_kept(done: Entry) -> None:
+    """Whole, whichever field it was, and the conflict tells what it says now and said then."""
+    assert done.after is not None
+    plan = undone(done, now=replace(done.after, status="sold"))
+    assert rule_of(plan) == "changed-since-run"
+    (conflict,) = plan.conflicts
+    assert "status is 'sold' (the run left 'available')" in conflict.problem
+    assert (conflict.pet_id, conflict.source) == (7, "Pets!B2")
+
+
+def test_a_later_run_is_named() -> None:
+    """Where another run changed the pet, the way out is to undo that one first."""
+    plan = undone(RENAMED, now=replace(MAX, status="sold"), later={7: "20261121-110000-beef"})
+    (conflict,) = plan.conflicts
+    assert conflict.suggestion == "Run 20261121-110000-beef changed it later: undo that one first."
+
+
+def test_a_pet_that_is_gone_stays_gone() -> None:
+    """An update of a pet that somebody deleted since is not taken back by adding it."""
+    assert rule_of(undone(RENAMED, now=None)) == "gone-since-run"
+
+
+def test_a_pet_that_came_instead_is_kept() -> None:
+    """The run deleted it, and there is another one of its id: that one is not overwritten."""
+    assert rule_of(undone(DELETED, now=replace(REX, name="Nero"))) == "came-since-run"
+
+
+@pytest.mark.parametrize("outcome", [None, "unknown"])
+def test_what_is_not_settled_waits_for_a_resume(outcome: Any) -> None:
+    """Nobody knows whether it was done, so nothing is done about it."""
+    plan = undone(replace(RENAMED, outcome=outcome), now=MAX)
+    assert rule_of(plan) == "not-settled"
+    assert f"petsync resume {RUN}" in plan.conflicts[0].suggestion
+
+
+@pytest.mark.parametrize("outcome", ["skipped", "conflict", "failed"])
+def test_what_was_not_done_is_not_taken_back(outcome: Any) -> None:
+    """It is no part of an undo."""
+    assert undone(replace(RENAMED, outcome=outcome), now=MAX).rows == 0
+
+
+def test_what_the_service_made_something_else_of_is_a_deed() -> None:
+    """A change that failed as it was not stored as sent was done all the same."""
+    done = replace(RENAMED, outcome="failed", cause="not-as-sent")
+    assert rule_of(undone(done, now=replace(REX, name="MAX!"))) == "changed-since-run"
+    assert len(undone(done, now=MAX).changes) == 1
+
+
+def test_an_add_without_any_id_cannot_be_found() -> None:
+    """It is listed under its row, as nobody knows which pet it is."""
+    plan = undone(replace(ADDED, pet_id=None))
+    assert rule_of(plan) == "no-id-known"
+    assert plan.conflicts[0].row == 2
+
+
+def test_a_pet_that_could_not_be_looked_up_is_kept() -> None:
+    """Nothing is sent for it, and the reason is told."""
+    plan = undone(RENAMED, now=Unanswered("7", "getPetById: the service answered 503"))
+    assert rule_of(plan) == "not-looked-up"
+    assert "503" in plan.conflicts[0].problem
+
+
+@pytest.mark.parametrize("done", [ADDED, RENAMED, DELETED, SHOWN])
+def test_what_the_journal_does_not_say_cannot_be_taken_back(done: Entry) -> None:
+    """Without the pet as it was, or as it was left, nothing is guessed."""
+    assert rule_of(undone(replace(done, before=None, after=None), now=MAX)) == "not-recorded"
+
+
+def test_ids_that_the_service_fills_in_are_no_change() -> None:
+    """Tags and a category that were sent without an id may have one since."""
+    sent = replace(REX, tags=(Tag(None, "shy"),), category=Category(None, "Birds"))
+    now = replace(REX, tags=(Tag(8, "shy"),), category=Category(9, "Birds"))
+    fields: Any = ("category", "category_id", "tags")
+    done = entry("update", fields=fields, before=REX, after=sent)
+    (change,) = undone(done, now=now).changes
+    assert change.after == REX
+    other = replace(now, category=Category(9, "Fish"))
+    assert rule_of(undone(done, now=other)) == "changed-since-run"
+
+
+def test_images_of_one_pet_go_together() -> None:
+    """The addresses that a run brought are taken out at once; the pet's others stay."""
+    two, three = ("/1.png", "/2.png"), ("/1.png", "/2.png", "/3.png")
+    second = entry("upload", number=1, before=SHOWN.after, after=replace(REX, photo_urls=three))
+    plan = undone(SHOWN, second, now=replace(REX, photo_urls=three))
+    (change,) = plan.changes
+    assert change.after is not None
+    assert change.after.photo_urls == ("/1.png",)
+    assert (change.fields, plan.rows) == (("photo_urls",), 1)
+    assert any("image files themselves stay" in note for note in plan.notes)
+    assert rule_of(undone(SHOWN, second, now=replace(REX, photo_urls=two))) == "changed-since-run"
+
+
+def test_a_service_that_chooses_ids_may_do_so_again() -> None:
+    """A note says that pets which come back may get other ids, where the run has shown that."""
+    renumbered = entry("add", number=1, pet_id=8, after=REX, assigned_id=99, cause="another-id")
+    notes = undone(DELETED, renumbered, now=None).notes
+    assert any("new ids" in note for note in notes)
+    assert not undone(DELETED, now=None).notes
+
+
+def test_a_stopped_run_says_so() -> None:
+    """What it did is taken back, and a note names the other way out."""
+    past = Past(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
+    plan = undone(RENAMED, now=MAX, past=past)
+    assert len(plan.changes) == 1
+    assert any(f"petsync resume {RUN}" in note for note in plan.notes)
+
+
+def test_the_guard_judges_an_undo() -> None:
+    """Undoing a big import is over the limit on deletes until that is raised; nobody is told of an
+    empty sheet, not even where the run changed nothing.
+    """
+    entries = [entry("add", number=n, pet_id=n, after=replace(REX, id=n)) for n in range(1, 31)]
+    found = {n: replace(REX, id=n) for n in range(1, 31)}
+    plan = undo_plan(
+        Past(run_id=RUN, store=URL, source="a.xlsx", started=""),
+        entries,
+        found,
+        store=URL,
+        profile="standard",
+        pets=100,
+        created="",
+        guard=Guard(),
+    )
+    with pytest.raises(GuardError, match=r"30 deletes are more than --max-delete 10 %") as caught:
+        plan.require_ok()
+    assert "--max-delete 30" in caught.value.message
+    assert "sheet" not in str(caught.value)
+    raised = msgspec.structs.replace(plan, guard=Guard(max_delete=Limit(30, is_share=False)))
+    raised.judged().require_ok()
+    undone().require_ok()
+
+
+def test_an_undo_of_all_pets_is_refused() -> None:
+    """The first import into an empty store is undone only where that is asked for by name."""
+    plan = undone(ADDED, now=REX, pets=1)
+    with pytest.raises(GuardError, match="the only pet would be deleted"):
+        plan.require_ok()
+    undone(
+        ADDED, now=REX, pets=1, guard=Guard(allow_empty=True, max_delete=Limit(1.0))
+    ).require_ok()
+
+
+def test_a_sentinel_is_not_undone() -> None:
+    """The guard's sentinels hold for an undo, too."""
+    plan = undone(RENAMED, now=MAX, guard=Guard(sentinels=(7,)), sentinels=(MAX,))
+    with pytest.raises(GuardError, match="would update sentinel 7"):
+        plan.require_ok()
+
+
+def rules() -> set[str]:
+    """The rules of an undo's conflicts, from the code that gives them."""
+    code = (ROOT / "petsync" / "apply" / "undo.py").read_text("utf-8")
+    return set(re.findall(r'_kept\(\s*deed,\s*"([a-z-]+)"', code))
+
+
+def test_every_rule_is_described() -> None:
+    """docs/undo.md has a line for each rule, by its code, and for no other."""
+    page = (ROOT / "docs" / "undo.md").read_text("utf-8")
+    table = page.partition("\n## What is kept")[2].partition("\n## ")[0]
+    told = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
+    assert told == rules()
+    assert len(told) == 7

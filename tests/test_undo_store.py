@@ -1,0 +1,287 @@
+"""Undo on a real service: what a run changed comes back, whatever the profile and the size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import petsync as ps
+from petsync.diff.guard import Guard, Limit
+from petsync.errors import GuardError, LockedError, PlanError, StalePlanError
+from petsync.model import Category, Pet, Tag
+from petsync.sandbox import Sandbox
+
+FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
+STATUSES = ("available", "pending", "sold")
+replace = msgspec.structs.replace
+
+
+def catalogue(size: int) -> list[Pet]:
+    """So many pets, with categories, tags, photos, and fields that petsync does not know."""
+    return [
+        Pet(
+            id=n,
+            name=f"Pet {n}",
+            status=STATUSES[n % 3],
+            category=Category(n % 7 + 1, f"Group {n % 7}") if n % 5 else None,
+            tags=tuple(Tag(t, f"tag {t}") for t in range(n % 4)),
+            photo_urls=tuple(f"/{n}/{p}.png" for p in range(n % 3)),
+            extra={"chip": n, "vet": {"name": "Ada"}} if n % 4 == 0 else None,
+        )
+        for n in range(1, size + 1)
+    ]
+
+
+def edited(pets: list[Pet], random: Random) -> pd.DataFrame:
+    """A sheet that deletes a third of the pets, changes the others, and adds as many as it
+    deletes, half of them with an id.
+    """
+    rows: list[dict[str, object]] = []
+    for pet in pets:
+        if random.random() < 1 / 3:
+            rows.append({"id": pet.id, "action": "delete"})
+            new = {"name": f"New {pet.id}", "status": random.choice(STATUSES), "action": "add"}
+            rows.append({**new, "id": 100_000 + (pet.id or 0) if random.random() < 0.5 else None})
+        else:
+            said = {"name": f"{pet.name}!", "tags": "one; two", "category": "Birds"}
+            kept = {key: value for key, value in said.items() if random.random() < 0.5}
+            rows.append({"id": pet.id, "status": "sold", **kept})
+    frame = pd.DataFrame(rows, dtype=object)
+    return frame.astype({"id": "Int64"})
+
+
+@pytest.fixture(scope="module", params=["standard", "live"])
+def _boxes(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with Sandbox(auth=False, profile=request.param) as box:
+        yield box
+
+
+@pytest.fixture
+def box(_boxes: Sandbox) -> Sandbox:
+    """A store of each profile with sixty pets."""
+    _boxes.break_with(None)
+    _boxes.reset(catalogue(60))
+    return _boxes
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """A store connected to it."""
+    with ps.connect(box.url, profile=box.profile, state=tmp_path / "state", environ={}) as store:
+        yield store
+
+
+def changed(store: ps.Store, *rows: dict[str, object]) -> str:
+    """The id of a run that brings the store to what these rows say."""
+    frame = pd.DataFrame(rows, dtype=object).astype({"id": "Int64"})
+    return store.apply(store.plan(frame, guard=FREE)).run_id
+
+
+def put(store: ps.Store, pets: Iterable[Pet]) -> None:
+    """Send these pets past the journal, as another program does."""
+    for pet in pets:
+        store.api.update_pet(pet)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_store_is_as_before(store: ps.Store, box: Sandbox, seed: int) -> None:
+    """After a random sheet and its undo every record is what it was; the undo of the undo brings
+    the run's records back, with their ids.
+    """
+    pets, before = box.pets(), store.snapshot().frame
+    plan = store.plan(edited(pets, Random(seed)), guard=FREE)
+    report = store.apply(plan)
+    assert report.counts["applied"] == len(plan.changes) > 50
+    after = store.snapshot().frame
+    undone = store.apply(store.undo(report.run_id, guard=FREE))
+    assert_frame_equal(store.snapshot().frame, before)
+    assert box.pets() == pets
+    store.apply(store.undo(undone.run_id, guard=FREE))
+    assert_frame_equal(store.snapshot().frame, after)
+
+
+def test_five_thousand_changes(tmp_path: Path) -> None:
+    """Undone, 5,000 changes leave no trace; but 50 pets that were changed in between stay as they
+    are, and are listed.
+    """
+    pets = catalogue(4_000)
+    with (
+        Sandbox(auth=False, pets=pets) as box,
+        ps.connect(box.url, state=tmp_path / "state", environ={}) as store,
+    ):
+        before = store.snapshot().frame
+        plan = store.plan(edited(pets, Random(5)), guard=FREE)
+        assert len(plan.changes) > 5_000
+        assert store.apply(plan, concurrency=64).exit_code == 0
+        ids = Random(50).sample([change.pet_id or 0 for change in plan.updates], 50)
+        there = {pet.id: pet for pet in box.pets()}
+        mine = [replace(there[number], name="Mine", photo_urls=("/mine.png",)) for number in ids]
+        put(store, mine)
+        undo = store.undo(guard=FREE)
+        assert {conflict.pet_id for conflict in undo.conflicts} == set(ids)
+        assert store.apply(undo, concurrency=64).counts["applied"] == len(plan.changes) - 50
+        kept = {pet.id: pet for pet in mine}
+        assert box.pets() == [kept.get(pet.id, pet) for pet in pets]
+        put(store, [pet for pet in pets if pet.id in kept])
+        assert_frame_equal(store.snapshot().frame, before)
+
+
+def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:
+    """Without a name the newest run goes back, then the one before it; then there is none left."""
+    first = changed(store, {"id": 1, "name": "One"})
+    second = changed(store, {"id": 2, "name": "Two"})
+    nothing = changed(store, {"id": 2, "name": "Two"})
+    plan = store.undo()
+    assert plan.undoes == second != nothing
+    store.apply(plan)
+    plan = store.undo()
+    assert plan.undoes == first
+    store.apply(plan)
+    with pytest.raises(PlanError, match=r"no run on .* has changed anything"):
+        store.undo()
+
+
+def test_a_run_that_is_undone_in_part_can_be_undone_further(store: ps.Store) -> None:
+    """A selection leaves the run to be undone; what is back already needs nothing."""
+    run = changed(store, {"id": 1, "name": "One"}, {"id": 2, "name": "Two"})
+    store.apply(store.undo().select(ids=1))
+    plan = store.undo()
+    assert plan.undoes == run
+    assert [change.pet_id for change in plan.changes] == [2]
+    assert plan.unchanged == 1
+
+
+def test_a_later_run_is_to_be_undone_first(store: ps.Store) -> None:
+    """Of two runs on one pet, the older one's undo names the newer one; in that order both go."""
+    first = changed(store, {"id": 1, "name": "One"})
+    second = changed(store, {"id": 1, "status": "sold", "tags": "new"})
+    (conflict,) = store.undo(first).conflicts
+    assert conflict.rule == "changed-since-run"
+    assert second in conflict.suggestion
+    store.apply(store.undo(second))
+    store.apply(store.undo(first))
+    assert store.look_up([1])[1] == catalogue(1)[0]
+
+
+def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> None:
+    """An undo over the limit is refused, a saved one is applied as it is, and only once."""
+    rows = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]
+    run = changed(store, *rows)
+    with pytest.raises(GuardError, match="9 deletes"):
+        store.apply(store.undo(run))
+    plan = store.undo(run, guard=Guard(max_delete=Limit(9, is_share=False)))
+    plan.save(tmp_path / "undo.json")
+    loaded = ps.load_plan(tmp_path / "undo.json")
+    assert store.apply(loaded).counts["applied"] == 9
+    with pytest.raises(StalePlanError):
+        store.apply(loaded)
+
+
+def test_what_moves_after_the_undo_was_made_is_left_alone(store: ps.Store, box: Sandbox) -> None:
+    """Each pet is read again before it is sent: a change of the last moment stays."""
+    run = changed(store, {"id": 1, "name": "One"}, {"id": 2, "name": "Two"})
+    plan = store.undo(run)
+    put(store, [replace(box.pets()[1], name="Mine")])
+    report = store.apply(plan)
+    assert (report.counts["applied"], report.counts["conflict"]) == (1, 1)
+    assert [pet.name for pet in box.pets()[:2]] == ["Pet 1", "Mine"]
+
+
+def test_a_pet_of_a_status_that_is_not_asked_for(store: ps.Store, box: Sandbox) -> None:
+    """Pets that no query lists are looked up by their ids, and told so."""
+    if box.profile == "standard":
+        pytest.skip("the standard service takes no such status")
+    hidden = replace(catalogue(1)[0], status="on loan")
+    box.reset([hidden, *catalogue(60)[1:]])
+    run = changed(store, {"id": 1, "name": "One"})
+    seen: list[int] = []
+    plan = store.undo(run, on_progress=lambda lookups: seen.append(lookups.total))
+    assert set(seen) == {1}
+    store.apply(plan)
+    assert box.pets()[0] == hidden
+
+
+def test_an_upload_is_taken_back(store: ps.Store, box: Sandbox, picture: Path) -> None:
+    """The addresses that the service added go, and the pet is as before."""
+    before = box.pets()
+    uploaded = store.upload(store.pictures(picture.parent))
+    assert uploaded.counts["applied"] == 1
+    plan = store.undo(uploaded.run_id)
+    store.apply(plan)
+    assert box.pets() == before
+    assert len(plan.changes) == (box.profile == "standard")
+    assert any("image files themselves stay" in note for note in plan.notes)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    """A small picture of pet 2."""
+    from PIL import Image
+
+    path = tmp_path / "pictures" / "2.png"
+    path.parent.mkdir()
+    Image.new("RGB", (8, 8), "red").save(path)
+    return path
+
+
+def test_runs_are_a_table(store: ps.Store) -> None:
+    """One row a run, the newest first, with what came of it; an empty journal has none."""
+    assert store.runs().empty
+    run = changed(store, {"id": 1, "name": "One"}, {"id": None, "name": "New", "status": "sold"})
+    undone = store.apply(store.undo(run)).run_id
+    table = store.runs()
+    assert table["id"].tolist() == [undone, run]
+    assert table["kind"].tolist() == ["undo", "apply"]
+    assert table["undoes"].tolist() == [run, ""]
+    assert table["applied"].tolist() == [2, 2]
+    assert table["total"].tolist() == [2, 2]
+    assert table["state"].eq("done").all()
+    assert str(table["started"].dt.tz) == "UTC"
+    assert store.runs().dtypes.equals(table.iloc[:0].dtypes)
+
+
+def test_a_past_run_has_its_report(store: ps.Store) -> None:
+    """At any later time, also by the beginning of its id; an unknown one names the newest."""
+    run = changed(store, {"id": 1, "name": "One"}, {"id": 3, "name": "Three"})
+    report = store.run(run[:-1])
+    assert report.run_id == run
+    assert [result.outcome for result in report.results] == ["applied", "applied"]
+    with pytest.raises(PlanError, match="there is no run 'nothing'") as caught:
+        store.run("nothing")
+    assert run in caught.value.hint
+
+
+def test_a_run_of_another_store_is_named(store: ps.Store, tmp_path: Path) -> None:
+    """It is neither undone nor reported here, and the error says where it was."""
+    run = changed(store, {"id": 1, "name": "One"})
+    with ps.connect("http://127.0.0.1:9/v2", state=tmp_path / "state", environ={}) as other:
+        ask: Callable[[str], object]
+        for ask in (other.undo, other.run):
+            with pytest.raises(PlanError, match=f"run {run} was on {store.url}"):
+                ask(run)
+
+
+def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
+    """While a process is at work on it, there is nothing settled to take back."""
+    from petsync.apply.journal import Journal
+
+    begun = Journal.open(tmp_path / "state", create=True).begin(
+        "20261121-000000-0000",
+        kind="apply",
+        store=store.url,
+        source="a.xlsx",
+        started="2026-11-21T00:00:00+00:00",
+        total=1,
+    )
+    try:
+        with pytest.raises(LockedError, match="still at work"):
+            store.undo("20261121")
+    finally:
+        asyncio.run(begun.close())
