@@ -94,7 +94,7 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
-        self._lost_at = dict.fromkeys(earlier.lost, time.monotonic())
+        self._lost_at = dict.fromkeys(earlier.lost, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
         self._unknown_adds(earlier)
         self._halt = Halt(options.grace, sender.on_wire)
@@ -177,7 +177,7 @@ class _Engine:
             result = await self._sender.send(number, change)
             if result.outcome == "unknown":
                 # Its last attempt may have been long after its first one.
-                self._lost_at[number] = time.monotonic()
+                self._lost_at[number] = _now()
             self._record(result)
         except PetsyncError as error:
             self._stop(number, change, error)
@@ -281,7 +281,7 @@ class _Engine:
     def _wait(self, unknown: list[int]) -> float:
         """Seconds until a request that got no answer is no longer expected to come through."""
         settled = [
-            self._lost_at[number] + self._options.settle - time.monotonic()
+            self._lost_at[number] + self._options.settle - _now()
             for number in unknown
             if number not in self._sender.refused
         ]
@@ -296,6 +296,10 @@ class _Engine:
             change = self._changes[number]
             self._results[number] = result_of(number, change, "unknown", "cut-off", _CUT)
             self._counts["unknown"] += 1
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _landed(change: Change, result: Result) -> Pet | None:

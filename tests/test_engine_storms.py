@@ -1,0 +1,247 @@
+"""Thousands of short runs in memory, each killed at random moments under random faults, and resumed
+until it is done: the store is as planned, and no pet is missing, doubled or half written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+import virtual
+from shop import MemoryTarget, lost, plan_of, sheet_saying
+
+from petsync.apply import engine
+from petsync.apply.engine import ApplyOptions
+from petsync.apply.resume import FRESH, earlier
+from petsync.diff.change import Change
+from petsync.diff.fields import content
+from petsync.diff.history import Entry
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report, Result
+from petsync.errors import RateLimitedError, ServiceError, TransportError, UnavailableError
+from petsync.model import Pet
+
+ROUNDS = 300
+_SETTLE = 5.0
+"""Longer than a late request takes; the clock runs ahead of it."""
+
+
+class MemoryJournal:
+    """A journal that loses what was not yet on disk when its process is killed."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.ids: frozenset[int] | None = None
+        self._waiting: list[Entry] = []
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """On disk when it returns, with all that was handed over before."""
+        self._waiting.append(
+            Entry(
+                number=number,
+                kind=change.kind,
+                pet_id=change.pet_id,
+                fields=change.fields,
+                before=before,
+                after=after,
+                intended="2026-11-20T00:00:00+00:00",
+            )
+        )
+        await self.flush()
+
+    def repeats(self, number: int, why: str) -> None:
+        """Nothing that a resume would look at."""
+
+    def done(self, result: Result, *, after: Pet | None = None) -> None:
+        """On disk with the next intent."""
+        known = self.entries.get(result.number) or next(
+            (e for e in self._waiting if e.number == result.number), None
+        )
+        told = {
+            name: getattr(result, name)
+            for name in ("outcome", "cause", "message", "assigned_id", "row", "source")
+        }
+        fresh = Entry(number=result.number, kind=result.kind, pet_id=result.pet_id)  # type: ignore[arg-type]
+        self._waiting.append(msgspec.structs.replace(known or fresh, **told))
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """On disk when it returns."""
+        await self.flush()
+        self.ids = frozenset(ids)
+
+    def known(self) -> Collection[int] | None:
+        """As it was kept."""
+        return self.ids
+
+    async def hold(self) -> None:
+        """There is nobody else."""
+
+    async def flush(self) -> None:
+        """A wait for the disk, in which a process may be killed."""
+        await asyncio.sleep(0)
+        self.entries.update((entry.number, entry) for entry in self._waiting)
+        self._waiting.clear()
+
+    def killed(self) -> None:
+        """What waited is lost."""
+        self._waiting.clear()
+
+
+class StormyTarget(MemoryTarget):
+    """Fails at random before or after it did what it was asked for, or does it late, when nobody
+    waits for an answer any more.
+    """
+
+    def __init__(self, pets: Iterable[Pet], luck: random.Random) -> None:
+        super().__init__(pets)
+        self.luck = luck
+        self.calm = False
+        self.late: list[asyncio.Task[None]] = []
+
+    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        """The id is chosen when the pet is stored, however late that is."""
+        await self._begin("add")
+        stored: list[Pet] = []
+
+        def store() -> None:
+            number = max(i for i in self.pets if i is not None) + 1
+            stored.append(pet if pet.id is not None else msgspec.structs.replace(pet, id=number))
+            self.pets[stored[0].id] = stored[0]
+
+        self._commit("add", store)
+        return stored[0]
+
+    async def _begin(self, operation: str) -> None:
+        self.calls.append(operation)
+        for _ in range(self.luck.randrange(4)):
+            await asyncio.sleep(0)
+        if not self.calm and self.luck.random() < 0.05:
+            raise self._unsent()
+
+    def _commit(self, operation: str, change: Any) -> None:
+        draw = 1.0 if self.calm else self.luck.random()
+        if draw < 0.05:
+            raise lost()
+        if draw < 0.1:
+            self.late.append(asyncio.create_task(self._later(change)))
+            raise lost()
+        if draw < 0.15:
+            raise ServiceError("down", status=500, may_have_happened=True)
+        change()
+        if draw < 0.25:
+            raise lost()
+
+    async def _later(self, change: Any) -> None:
+        await asyncio.sleep(_SETTLE / 4)
+        with suppress(KeyError):  # a delete that was sent again by then
+            change()
+
+    def _unsent(self) -> Exception:
+        return self.luck.choice(
+            [
+                RateLimitedError("too many", status=429),
+                TransportError("refused", may_have_happened=False),
+                UnavailableError("failing for a minute"),
+            ]
+        )
+
+
+def some_plan(luck: random.Random) -> tuple[list[Pet], Plan]:
+    """A store, and a plan with a bit of everything."""
+    store = [Pet(id=n, name=f"p{n}", status="sold", photo_urls=("a",)) for n in range(1, 13)]
+    rows: list[dict[str, Any]] = [{"id": n, "name": f"new {n}"} for n in (1, 2, 3)]
+    rows += [{"id": n, "photo_urls": ["b", "c"]} for n in (4, 5, 6)]
+    rows += [{"id": n, "action": "delete"} for n in (7, 8)]
+    rows += [{"id": 100 * n + 100, "name": f"given {n}", "status": "sold"} for n in range(3)]
+    twin = {"name": "twin", "status": "available", "action": "add"}
+    rows += [twin, twin, {"name": "given 1", "status": "sold", "action": "add"}]
+    rows += [{"name": "p9", "status": "sold", "photo_urls": ["a"], "action": "add"}]
+    luck.shuffle(rows)
+    return store, plan_of(store, sheet_saying(*rows))
+
+
+def planned(store: Iterable[Pet], plan: Plan) -> Counter[Any]:
+    """What the store is to say in the end; pets without an id by what they say."""
+    pets = {pet.id: pet for pet in store}
+    new = []
+    for change in plan.changes:
+        if change.pet_id is None:
+            new.append((None, content(change.after)))
+        elif change.after is None:
+            del pets[change.pet_id]
+        else:
+            pets[change.pet_id] = change.after
+    return Counter([*((pet.id, content(pet)) for pet in pets.values()), *new])
+
+
+def found(target: MemoryTarget, plan: Plan, store: Iterable[Pet]) -> Counter[Any]:
+    """What the store says."""
+    named = {pet.id for pet in store} | {change.pet_id for change in plan.changes}
+    return Counter((p.id if p.id in named else None, content(p)) for p in target.pets.values())
+
+
+async def one_sitting(
+    plan: Plan, target: StormyTarget, journal: MemoryJournal, kill_after: int | None
+) -> Report | None:
+    """The report of a sitting; None where it was killed after so many turns of the loop."""
+    before = earlier(plan, list(journal.entries.values()), 0.0) if journal.entries else FRESH
+    options = ApplyOptions(concurrency=3, settle=_SETTLE, grace=0.0)
+    run = asyncio.create_task(
+        engine.run(plan, target, journal, run_id="r", started="", options=options, earlier=before)
+    )
+    if kill_after is None:
+        return await run
+    for _ in range(kill_after):
+        await asyncio.sleep(0)
+        if run.done():
+            return run.result()
+    frozen = dict(journal.entries)
+    # A killed process does not tidy up: what it would still write, or send, is not there.
+    for task in asyncio.all_tasks() - {asyncio.current_task(), *target.late}:
+        task.cancel()
+    journal.killed()
+    ids = journal.ids
+    await asyncio.gather(run, return_exceptions=True)
+    journal.entries, journal.ids = frozen, ids
+    journal.killed()
+    return None
+
+
+async def storm(seed: int) -> None:
+    """One plan, killed and resumed until it is done."""
+    luck = random.Random(seed)
+    store, plan = some_plan(luck)
+    target, journal = StormyTarget(store, luck), MemoryJournal()
+    for sitting in range(40):
+        target.calm = sitting > 8
+        kill_after = None if target.calm else luck.choice([None, luck.randrange(1, 150)])
+        report = await one_sitting(plan, target, journal, kill_after)
+        if report is not None and report.exit_code == 0:
+            break
+    assert report is not None, f"seed {seed}"
+    assert report.exit_code == 0, f"seed {seed}: {report}"
+    assert {r.outcome for r in report.results} == {"applied"}, f"seed {seed}: {report}"
+    await asyncio.gather(*target.late)
+    assert found(target, plan, store) == planned(store, plan), f"seed {seed}"
+    assigned = [r.assigned_id for r in report.results if r.pet_id is None]
+    assert len(set(assigned)) == len(assigned) == 4, f"seed {seed}"
+    assert all(e.outcome == "applied" for e in journal.entries.values()), f"seed {seed}"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_storm_loses_or_doubles_a_pet(part: int) -> None:
+    """Whatever fails, and whenever the run is killed, resuming it brings the store to the plan."""
+
+    async def storms() -> None:
+        for seed in range(part, ROUNDS, 4):
+            await storm(seed)
+
+    virtual.run(storms())

@@ -1,0 +1,130 @@
+"""A loop whose clock runs ahead instead of waiting, and a service that lives by it: what takes
+minutes is over at once, and is the same every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import aiohttp
+import httpx
+
+from petsync.client.session import Session
+from petsync.errors import ApiError
+from petsync.wire import calls
+
+T = TypeVar("T")
+Answer = httpx.Response | Exception
+PET = b'{"id":7,"name":"Rex"}'
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Where nothing is left to do, its clock is put to the next thing that is."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        """Seconds."""
+        return self.now
+
+    def _run_once(self) -> None:
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if scheduled and not self._ready:
+            self.now = max(self.now, scheduled[0]._when)
+        super()._run_once()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine returns, in no time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+def clock() -> float:
+    """The loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+class Service(httpx.AsyncBaseTransport):
+    """Answers as `judge` says: it is given the number of the request (from 1) and returns its
+    answer, raises what a carrier raises, or awaits. `sent` are the times of all requests, `latency`
+    is in seconds.
+    """
+
+    def __init__(
+        self, judge: Callable[[int], Answer | Awaitable[Answer]], *, latency: float = 0.01
+    ) -> None:
+        self._judge, self.latency = judge, latency
+        self.sent: list[float] = []
+        self.statuses: list[int] = []
+        self.requests: list[httpx.Request] = []
+        self.under_way = self.most_under_way = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """As httpx's transports do."""
+        self.sent.append(clock())
+        self.requests.append(request)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(self.latency / 2)
+            answer = self._judge(len(self.sent))
+            if not isinstance(answer, httpx.Response | Exception):
+                answer = await answer
+            await asyncio.sleep(self.latency / 2)
+        finally:
+            self.under_way -= 1
+        if isinstance(answer, Exception):
+            raise answer
+        self.statuses.append(answer.status_code)
+        return answer
+
+    def session(self, **options: Any) -> Session:
+        """A session with this service."""
+        return Session("http://127.0.0.1:9/v2", transport=lambda: self, **options)
+
+
+def ok(number: int = 0) -> httpx.Response:
+    """The one pet."""
+    return httpx.Response(200, content=PET, headers={"content-type": "application/json"})
+
+
+def says(status: int, **headers: str) -> httpx.Response:
+    """A refusal; `retry_after="1"` becomes its header."""
+    return httpx.Response(status, headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def gone() -> Exception:
+    """What a carrier raises where nobody listens: nothing was sent."""
+    error = httpx.ConnectError("nobody listens")
+    error.__cause__ = aiohttp.ConnectionTimeoutError()
+    return error
+
+
+def lost() -> Exception:
+    """What it raises where a connection ends without an answer."""
+    return httpx.RemoteProtocolError("the connection ended")
+
+
+async def many(session: Session, count: int, workers: int, **options: Any) -> list[Any]:
+    """What becomes of so many getPetById, by so many workers: pets and errors."""
+    call = calls.get_pet_by_id(7)
+    left, results = iter(range(count)), list[Any]()
+
+    async def work() -> None:
+        for _ in left:
+            try:
+                results.append(await session.send(call, **options))
+            except ApiError as error:
+                results.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(work())
+    return results
