@@ -13,6 +13,7 @@ from petsync.cli import progress
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
+from petsync.cli.interruption import interruptible_run
 from petsync.cli.outcome import default_results, save_report, save_results
 from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
@@ -85,23 +86,17 @@ def command(
     if is_plan and asked:
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
     check_outputs(source, results, page)
-    try:
-        with context.connect() as store:
-            text = "Reading the plan" if is_plan else "Comparing the sheet"
-            with progress.looked_up(context.err, text) as step:
-                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
-            plan, sheet = read
-            _check_fit(plan, sheet, results, page)
-            if write_back:
-                _check_write_back(sheet)
-            if not is_agreed(context, plan, yes):
-                return PENDING
-            report, error = carry_out(context, store, plan, **pacing)
-    except (KeyboardInterrupt, click.Abort):
-        raise InterruptedRunError(
-            "interrupted",
-            hint="`petsync runs` tells whether the run had begun; if so, `petsync resume` goes on.",
-        ) from None
+    with interruptible_run(context), context.connect() as store:
+        text = "Reading the plan" if is_plan else "Comparing the sheet"
+        with progress.looked_up(context.err, text) as step:
+            read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
+        plan, sheet = read
+        _check_fit(plan, sheet, results, page)
+        if write_back:
+            _check_write_back(sheet)
+        if not is_agreed(context, plan, yes):
+            return PENDING
+        report, error = carry_out(context, store, plan, **pacing)
     return conclude(context, report, error, sheet, results, page, write_back=write_back)
 
 

@@ -11,8 +11,8 @@ import click
 from petsync.cli.apply import check_outputs, conclude, watched
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.interruption import interruptible_run
 from petsync.cli.pacing import run_options
-from petsync.errors import InterruptedRunError
 
 if TYPE_CHECKING:
     from petsync.diff.plan import Plan
@@ -60,18 +60,13 @@ def command(
     interrupted again.
     """
     check_outputs(None, results, page)
-    try:
-        with context.connect() as store:
-            past, plan, sheet = _plan_of(store, run_id)
-            total = len(plan.changes)
-            context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
-            report, error = watched(
-                context, total, partial(store.resume, past, **pacing), text="Resuming"
-            )
-    except (KeyboardInterrupt, click.Abort):
-        raise InterruptedRunError(
-            "interrupted", hint="`petsync resume` goes on; `petsync runs` tells how far it is."
-        ) from None
+    with interruptible_run(context), context.connect() as store:
+        past, plan, sheet = _plan_of(store, run_id)
+        total = len(plan.changes)
+        context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
+        report, error = watched(
+            context, total, partial(store.resume, past, **pacing), text="Resuming"
+        )
     return conclude(context, report, error, sheet, results, page)
 
 

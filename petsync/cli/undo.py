@@ -11,10 +11,11 @@ from petsync.cli import progress
 from petsync.cli.apply import carry_out, check_outputs, conclude, is_agreed
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.interruption import interruptible_run
 from petsync.cli.pacing import run_options
 from petsync.cli.plan import FORMATS, check_output, form_of, print_plan, save
 from petsync.cli.planning import PENDING, guard_of
-from petsync.errors import GuardError, InterruptedRunError
+from petsync.errors import GuardError
 
 if TYPE_CHECKING:
     from petsync.diff.plan import Plan
@@ -122,23 +123,17 @@ def command(
         check_output(path, None, form)
     check_outputs(None, None, page)
     guard = guard_of(max_delete, max_update, max_add, allow_empty=allow_empty)
-    try:
-        with context.connect() as store:
-            with progress.looked_up(context.err, "Looking at the pets of the run") as step:
-                plan = store.undo(run_id, guard=guard, on_progress=step)
-            if ids or kinds or query is not None:
-                plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
-            _tell(context, store, plan)
-            if looking:
-                return _leave(context, plan, outputs, shown, limit)
-            if not is_agreed(context, plan, yes):
-                return PENDING
-            report, error = carry_out(context, store, plan, **pacing)
-    except (KeyboardInterrupt, click.Abort):
-        raise InterruptedRunError(
-            "interrupted",
-            hint="`petsync runs` tells whether it had begun; if so, `petsync resume` goes on.",
-        ) from None
+    with interruptible_run(context), context.connect() as store:
+        with progress.looked_up(context.err, "Looking at the pets of the run") as step:
+            plan = store.undo(run_id, guard=guard, on_progress=step)
+        if ids or kinds or query is not None:
+            plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
+        _tell(context, store, plan)
+        if looking:
+            return _leave(context, plan, outputs, shown, limit)
+        if not is_agreed(context, plan, yes):
+            return PENDING
+        report, error = carry_out(context, store, plan, **pacing)
     return conclude(context, report, error, None, None, page)
 
 
