@@ -16,7 +16,7 @@ __all__ = ["interruptible_run"]
 
 @contextmanager
 def interruptible_run(context: Context) -> Iterator[None]:
-    """What Ctrl-C ends meanwhile ends as InterruptedRunError, which names the run if it had begun."""
+    """What Ctrl-C ends ends as InterruptedRunError, which names the run if one had begun."""
     since = datetime.now(UTC).isoformat(timespec="microseconds")
     try:
         yield
