@@ -2,60 +2,44 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress as Bar
 
     from petsync.client.lookup import Lookups
     from petsync.diff.progress import Progress
+    from petsync.wire.traffic import Traffic
 
 __all__ = ["looked_up", "shown"]
 
-_EVERY = 5.0
 _MANY = 300
 """So many look-ups take a moment that a person notices."""
 
 
-class _Step(Protocol):
-    @property
-    def done(self) -> int: ...
-
-    @property
-    def total(self) -> int: ...
-
-
 @contextmanager
 def shown(
-    console: Console, total: int, text: str = "Applying"
+    console: Console,
+    total: int,
+    text: str = "Applying",
+    *,
+    unit: str = "changes",
+    traffic: Callable[[], Traffic] | None = None,
 ) -> Iterator[Callable[[Progress], None]]:
     """What to call with each step of a run of `total` changes. Called from any thread, it never
     raises: a terminal that went away must not end a run.
+
+    `traffic` tells how the requests go just now: only so a pause shows in which no step is made.
     """
-    if not console.is_terminal:
-        yield _lines(console, "changes")
-        return
-    bar = _bar(console, text, "changes")
-    bar.start()
-    try:
-        task = bar.add_task("", total=total, trouble="")
-        trouble = 0
+    # tqdm is loaded where there is something to show.
+    from petsync.render.bar import run_bar
 
-        def step(progress: Progress) -> None:
-            nonlocal trouble
-            trouble += progress.last.outcome in ("failed", "unknown", "conflict")
-            said = f"{trouble} with problems" if trouble else ""
-            with suppress(OSError, ValueError):
-                bar.update(task, completed=progress.done, trouble=said)
-
+    with run_bar(
+        total, text=text, unit=unit, file=console.file, show=True, traffic=traffic
+    ) as step:
         yield step
-    finally:
-        with suppress(OSError, ValueError):
-            bar.stop()
 
 
 @contextmanager
@@ -63,57 +47,34 @@ def looked_up(console: Console, text: str) -> Iterator[Callable[[Lookups], None]
     """Meanwhile a terminal shows `text`, and a bar while many pets are looked up by their ids;
     what to call with each step of that. It never raises.
     """
+    from petsync.render.bar import run_bar
+
     if not console.is_terminal:
-        yield _lines(console, "pets looked up")
+        with run_bar(unit="pets looked up", file=console.file, show=True) as step:
+            yield step
         return
     busy = console.status(f"{text} …")
-    bar = _bar(console, "Looking up", "pets by id", transient=True)
+    bar: Callable[[Lookups], None] | None = None
+    bars = ExitStack()
 
-    def step(lookups: Lookups) -> None:
+    def look(lookups: Lookups) -> None:
+        nonlocal bar
         if lookups.total < _MANY:
             return
         with suppress(OSError, ValueError):
-            if not bar.tasks:
+            if bar is None:
                 busy.stop()
-                bar.add_task("", total=lookups.total, trouble="")
-                bar.start()
-            bar.update(bar.task_ids[0], completed=lookups.done)
+                shows = run_bar(text="Looking up", unit="pets by id", file=console.file, delay=0)
+                bar = bars.enter_context(shows)
+            bar(lookups)
             if lookups.done == lookups.total:
-                bar.stop()
+                bars.close()
                 busy.start()
 
     busy.start()
     try:
-        yield step
+        with bars:
+            yield look
     finally:
         with suppress(OSError, ValueError):
-            bar.stop()
             busy.stop()
-
-
-def _bar(console: Console, doing: str, what: str, *, transient: bool = False) -> Bar:
-    # rich's bars are loaded where there is a terminal.
-    from rich import progress as bars
-
-    columns = (
-        bars.TextColumn(doing),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn(what),
-        bars.TimeElapsedColumn(),
-        bars.TextColumn("{task.fields[trouble]}"),
-    )
-    return bars.Progress(*columns, console=console, transient=transient)
-
-
-def _lines(console: Console, what: str) -> Callable[[_Step], None]:
-    last = time.monotonic()
-
-    def step(progress: _Step) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _EVERY:
-            last = time.monotonic()
-            with suppress(OSError, ValueError):
-                console.print(f"{progress.done:,} of {progress.total:,} {what}")
-
-    return step
