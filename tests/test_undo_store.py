@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
@@ -78,7 +78,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
         yield store
 
 
-def changed(store: ps.Store, *rows: dict[str, object]) -> str:
+def changed(store: ps.Store, *rows: Mapping[str, object]) -> str:
     """The id of a run that brings the store to what these rows say."""
     frame = pd.DataFrame(rows, dtype=object).astype({"id": "Int64"})
     return store.apply(store.plan(frame, guard=FREE)).run_id
@@ -172,8 +172,8 @@ def test_a_later_run_is_to_be_undone_first(store: ps.Store) -> None:
 
 def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> None:
     """An undo over the limit is refused, a saved one is applied as it is, and only once."""
-    rows = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]
-    run = changed(store, *rows)
+    new = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]
+    run = changed(store, *new)
     with pytest.raises(GuardError, match="9 deletes"):
         store.apply(store.undo(run))
     plan = store.undo(run, guard=Guard(max_delete=Limit(9, is_share=False)))

@@ -77,6 +77,9 @@ class Notes:
         """The ids of `keep_known`."""
         return self._known
 
+    async def hold(self) -> None:
+        """Nobody else works on it."""
+
     async def flush(self) -> None:
         """Nothing is left to be written."""
 

@@ -52,7 +52,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
 @click.option(
     "--query",
     metavar="QUERY",
-    help="Only what a query picks, such as \"column == 'status'\"; docs/undo.md tells its names.",
+    help="Only what a query picks, such as \"name == 'Max'\"; docs/undo.md tells its names.",
 )
 @click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]")
 @click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]")

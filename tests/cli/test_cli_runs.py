@@ -1,0 +1,171 @@
+"""petsync runs: what runs there were, what became of each, and what was done to a pet."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from commands import BIG, Shell, shop, to
+
+from petsync.sandbox import Sandbox
+
+
+def _apply(shell: Shell, box: Sandbox, text: str, *options: object) -> str:
+    """The id of a run of this sheet."""
+    Path("pets.csv").write_text(text, "utf-8")
+    done = shell("apply", "pets.csv", *to(box), "--yes", "--json", *options)
+    run: str = done.json["run_id"]
+    return run
+
+
+def test_no_run_is_known(shell: Shell) -> None:
+    """Without a journal the list is empty, and none is made."""
+    done = shell("runs")
+    assert (done.code, done.out.strip()) == (0, "No run is known.")
+    assert shell("runs", "--json").json == {"runs": []}
+    assert not Path(".petsync").exists()
+
+
+def test_the_list_fits_a_terminal(shell: Shell, box: Sandbox) -> None:
+    """The newest first, with what each came to and which one took it back, in 80 columns."""
+    first = _apply(shell, box, "id,name\n1,Max\n99,Nobody\n")
+    second = _apply(shell, box, "id,name,action\n2,Mimi,\n98,Nobody,update\n")
+    undo = shell("undo", first, *to(box), "--yes", "--json").json["run_id"]
+    done = shell("runs")
+    assert max(map(len, done.out.splitlines())) <= 80
+    places = [done.out.index(f"  {run}  ") for run in (undo, second, first)]
+    assert places == sorted(places)
+    said = " ".join(done.out.split())
+    assert f"undo of run {first}: 1 of 1 change applied" in said
+    assert "pets.csv: 1 of 1 change applied" in said
+    assert f"undone by run {undo}" in said
+    assert shell("runs", "--limit", "1").out.count("applied") == 1
+    assert "and 2 more" in shell("runs", "--limit", "1").out
+
+
+def test_the_list_is_of_all_stores_or_of_one(shell: Shell, box: Sandbox) -> None:
+    """Without --url the stores are named; with it, the runs on others are left out. No service is
+    needed for either.
+    """
+    _apply(shell, box, "id,name\n1,Max\n")
+    with Sandbox(auth=False, pets=shop()) as other:
+        _apply(shell, other, "id,name\n2,Mimi\n")
+        far = other.url
+    asked = Counter(box.requests)
+    both = " ".join(shell("runs").out.split())
+    assert f"on {box.url}" in both
+    assert f"on {far}" in both
+    here = shell("runs", "--url", far + "/", "--json").json["runs"]
+    assert [run["store"] for run in here] == [far]
+    assert Counter(box.requests) == asked
+
+
+def test_json_has_the_fields_of_a_run(shell: Shell, box: Sandbox) -> None:
+    """For machines: all that is known of each run."""
+    run = _apply(shell, box, "id,name\n1,Max\n")
+    (told,) = shell("runs", "--json").json["runs"]
+    assert (told["run_id"], told["state"], told["kind"]) == (run, "done", "apply")
+    assert told["counts"]["applied"] == told["total"] == 1
+
+
+def test_a_run_has_its_report(shell: Shell, box: Sandbox) -> None:
+    """The same as the run's own, as text, JSON, page and workbook, whatever its exit code was."""
+    run = _apply(shell, box, "id,name,action\n1,Max,\n99,Nobody,update\n")
+    first = shell("runs", run, "--report", "r.html", "--results", "r.xlsx")
+    assert first.code == 0
+    assert f"petsync run {run}" in first.out
+    assert "1 applied, 1 conflict" in first.out
+    assert run in Path("r.html").read_text("utf-8")
+    assert Path("r.xlsx").stat().st_size
+    told = shell("runs", run[:-1], "--json").json
+    assert (told["run_id"], told["exit_code"]) == (run, 5)
+    assert [result["outcome"] for result in told["results"]] == ["applied", "conflict"]
+
+
+def test_what_was_done_to_a_pet(shell: Shell, box: Sandbox) -> None:
+    """All runs that touched it, before and after, the newest first; also by a new pet's id."""
+    first = _apply(shell, box, "id,name,tags\n1,Max,calm; shy\n")
+    second = _apply(shell, box, f"id,name\n1,Moritz\n{BIG},Sean\n")
+    done = shell("runs", "--pet", "1")
+    assert done.code == 0
+    assert "Pet 1: 2 changes" in done.out
+    assert done.out.index("Max -> Moritz") < done.out.index("Rex -> Max")
+    assert done.out.index(second) < done.out.index(first)
+    assert "+shy" in done.out
+    assert "Sean" not in done.out
+    only = shell("runs", first, "--pet", "1").out
+    assert "Rex -> Max" in only
+    assert "Moritz" not in only
+    told = shell("runs", "--pet", BIG, "--json").json
+    assert told["pet"] == BIG
+    (change,) = told["changes"]
+    assert change["run"]["run_id"] == second
+    assert change["change"]["before"]["name"] == "O'Malley"
+
+
+def test_a_new_pet_is_found_by_the_id_that_it_was_given(shell: Shell, box: Sandbox) -> None:
+    """An add without an id is told under the assigned one."""
+    _apply(shell, box, "name,status\nNew,sold\n")
+    new = next(pet for pet in box.pets() if pet.name == "New")
+    done = shell("runs", "--pet", new.id)
+    assert "added" in done.out
+    assert f"+ {new.id}  New" in done.out
+
+
+def test_a_pet_that_no_run_touched(shell: Shell, box: Sandbox) -> None:
+    """Is told to be none, not an error."""
+    _apply(shell, box, "id,name\n1,Max\n")
+    assert "No run that is known did anything to pet 4." in shell("runs", "--pet", "4").out
+
+
+def test_an_unknown_run(shell: Shell, box: Sandbox) -> None:
+    """Is an error that names the newest ones."""
+    run = _apply(shell, box, "id,name\n1,Max\n")
+    done = shell("runs", "nothing")
+    assert done.code == 1
+    assert "there is no run 'nothing'" in done.err
+    assert run in done.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--report", "r.html"],
+        ["RUN", "--report", "r.txt"],
+        ["RUN", "--results", "r.csv"],
+        ["RUN", "--pet", "1", "--results", "r.xlsx"],
+    ],
+)
+def test_options_that_make_no_sense(shell: Shell, box: Sandbox, options: list[str]) -> None:
+    """Files are of one run's report, and have an ending that fits."""
+    run = _apply(shell, box, "id,name\n1,Max\n")
+    done = shell("runs", *[run if each == "RUN" else each for each in options])
+    assert done.code == 64
+    assert not Path(options[-1]).exists()
+
+
+def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
+    """What a store or a sheet calls things cannot steer the terminal."""
+    Path("pets.csv").write_text("id,name\n1,\x1b[31mred\n", "utf-8")
+    shell("apply", "pets.csv", *to(box), "--yes")
+    for done in (shell("runs"), shell("runs", "--pet", "1")):
+        assert "\x1b" not in done.out
+
+
+def test_an_upload_is_told_image_by_image(shell: Shell, box: Sandbox) -> None:
+    """An upload's run lists its images; a report on a plan it has none."""
+    from PIL import Image
+
+    Path("pictures").mkdir()
+    Image.new("RGB", (8, 8), "red").save("pictures/1.png")
+    done = shell("upload", "pictures", *to(box), "--yes", "--json")
+    run = json.loads(done.out)["run_id"]
+    told = shell("runs", run)
+    assert told.code == 0
+    assert "image uploaded" in told.out
+    assert "1 of 1 image applied" in told.out
+    assert shell("runs", run, "--json").json["changes"][0]["kind"] == "upload"
+    assert shell("runs", run, "--report", "r.html").code == 64
+    assert "image uploaded" in shell("runs", "--pet", "1").out

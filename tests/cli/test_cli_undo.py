@@ -1,0 +1,247 @@
+"""petsync undo: a run taken back, after it was seen what that means."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+from commands import PROGRAM, READING, Done, Shell, shop, to
+
+from petsync import Pet, load_plan
+from petsync.sandbox import Sandbox
+
+SHEET = (
+    "id,name,status,action\n1,Max,available,\n,New,sold,\n2,Mia,pending,\n3,,,delete\n5,Tim,sold,\n"
+)
+
+
+def _applied(shell: Shell, box: Sandbox) -> str:
+    """The id of a run of five changes."""
+    Path("pets.csv").write_text(SHEET, "utf-8")
+    done = shell("apply", "pets.csv", *to(box), "--yes", "--json", *_roomy("--max-update"))
+    assert done.json["counts"]["applied"] == 5
+    run: str = done.json["run_id"]
+    return run
+
+
+def _roomy(*names: str) -> list[str]:
+    return [part for name in ("--max-delete", *names) for part in (name, "90%")]
+
+
+def _meddle(box: Sandbox, number: int) -> Pet:
+    """The pet, changed by somebody else."""
+    mine = msgspec.structs.replace(
+        next(pet for pet in box.pets() if pet.id == number), name="Mine", status="sold"
+    )
+    box.reset([mine if pet.id == number else pet for pet in box.pets()])
+    return mine
+
+
+def test_undo_gives_everything_back(shell: Shell, box: Sandbox) -> None:
+    """The newest run is shown, taken back, and reported as an undo of it."""
+    run = _applied(shell, box)
+    done = shell("undo", *to(box), "--yes")
+    assert done.code == 0
+    assert box.pets() == shop()
+    assert f"Undo of run {run}, pets.csv, begun" in done.err
+    assert "Undo: 1 to add, 3 to change, 1 to delete" in done.err
+    assert "name: Max -> Rex" in done.err
+    assert f"run {run}" in done.out
+    assert "5 applied" in done.out
+    assert "result workbook" not in done.err
+    assert "sheet" not in done.out + done.err
+
+
+def test_an_undo_is_undone_by_its_id(shell: Shell, box: Sandbox) -> None:
+    """What the first run did is done again, ids included; without a name nothing is left."""
+    _applied(shell, box)
+    after = box.pets()
+    undone = shell("undo", *to(box), "--yes", "--json").json["run_id"]
+    assert shell("undo", undone, *to(box), "--yes").code == 0
+    assert box.pets() == after
+    shell("undo", *to(box), "--yes")
+    none = shell("undo", *to(box), "--yes")
+    assert none.code == 1
+    assert "petsync runs" in none.err
+
+
+def test_without_terminal_and_yes_nothing_is_sent(shell: Shell, box: Sandbox) -> None:
+    """Nobody can be asked: the undo is shown, nothing is sent, and the code says pending."""
+    _applied(shell, box)
+    after, asked = box.pets(), Counter(box.requests)
+    done = shell("undo", *to(box))
+    assert (done.code, done.out) == (2, "")
+    assert "dry run" in done.err
+    assert box.pets() == after
+    assert set(Counter(box.requests) - asked) <= READING
+    told = shell("undo", *to(box), "--json").json
+    assert (told["adds"], told["updates"], told["deletes"]) == (1, 3, 1)
+
+
+def test_what_was_changed_since_is_kept_and_told(shell: Shell, box: Sandbox) -> None:
+    """The others go back, the conflict says what it was and is, and the code is 5."""
+    _applied(shell, box)
+    mine = _meddle(box, 1)
+    done = shell("undo", *to(box), "--yes")
+    assert done.code == 5
+    assert box.pets() == [mine, *shop()[1:]]
+    said = " ".join(done.out.split())
+    assert "pet 1 was changed since the run, and is kept as it is: name is 'Mine'" in said
+
+
+def test_a_saved_undo_is_applied_once(shell: Shell, box: Sandbox) -> None:
+    """With -o nothing is sent; `petsync apply` does it, and says nothing of a sheet."""
+    run = _applied(shell, box)
+    after = box.pets()
+    files = ["undo.json", "undo.html", "undo.xlsx", "undo.md", "undo.txt"]
+    done = shell("undo", run[:17], *to(box), *(part for f in files for part in ("-o", f)))
+    assert done.code == 0
+    assert box.pets() == after
+    assert all(Path(file).stat().st_size for file in files)
+    assert "Undo of run" in Path("undo.html").read_text("utf-8")
+    assert load_plan("undo.json").undoes == run
+    applied = shell("apply", "undo.json", *to(box), "--yes")
+    assert applied.code == 0
+    assert "sheet" not in applied.err
+    assert box.pets() == shop()
+    assert shell("apply", "undo.json", *to(box), "--yes").code == 5
+
+
+@pytest.mark.parametrize("form", ["json", "md", "html", "text"])
+def test_a_format_is_printed_and_nothing_sent(shell: Shell, box: Sandbox, form: str) -> None:
+    """As `petsync plan` prints it, and even with --yes."""
+    run = _applied(shell, box)
+    after = box.pets()
+    done = shell("undo", *to(box), "--yes", "--format", form, "--limit", "0")
+    assert done.code == 0
+    assert run in done.out
+    assert box.pets() == after
+    if form == "json":
+        assert done.json["plan"]["undoes"] == run
+
+
+@pytest.mark.parametrize(
+    ("options", "come", "gone"),
+    [
+        (["--id", 1, "--id", 3], {"Rex", "Zoë"}, {"Max"}),
+        (["--kind", "delete"], set(), {"New"}),
+        (["--kind", "add", "--kind", "delete"], {"Zoë"}, {"New"}),
+        (["--query", "kind == 'update' and column == 'name'"], {"Rex", "Tom"}, {"Max", "Tim"}),
+    ],
+)
+def test_a_part_of_an_undo(
+    shell: Shell, box: Sandbox, options: list[object], come: set[str], gone: set[str]
+) -> None:
+    """By ids, kinds and a query; the rest can follow."""
+    _applied(shell, box)
+    before = {pet.name for pet in box.pets()}
+    assert shell("undo", *to(box), "--yes", *options).code == 0
+    assert {pet.name for pet in box.pets()} == (before | come) - gone
+    assert box.pets() != shop()
+    shell("undo", *to(box), "--yes")
+    assert box.pets() == shop()
+
+
+def test_the_guard_refuses_a_big_undo(shell: Shell, box: Sandbox) -> None:
+    """With code 4 and the option that lets it pass; nothing is sent."""
+    Path("new.csv").write_text("name,status\nA,sold\nB,sold\nC,sold\n", "utf-8")
+    shell("apply", "new.csv", *to(box), "--yes")
+    done = shell("undo", *to(box), "--yes")
+    assert done.code == 4
+    assert "--max-delete 3" in done.err
+    assert "sheet" not in done.err
+    assert shell("undo", *to(box), "-o", "undo.json").code == 4
+    assert len(box.pets()) == 9
+    assert shell("undo", *to(box), "--yes", "--max-delete", 3).code == 0
+    assert box.pets() == shop()
+
+
+def test_nothing_to_undo_needs_no_yes(shell: Shell, box: Sandbox) -> None:
+    """Pets that are as before already are told so, and nobody is asked."""
+    run = _applied(shell, box)
+    shell("undo", *to(box), "--yes")
+    done = shell("undo", run, *to(box))
+    assert done.code == 0
+    assert "Nothing to undo: all 5 pets are as before the run." in done.err
+
+
+def test_an_unknown_run_is_told_with_the_newest(shell: Shell, box: Sandbox) -> None:
+    """One that is not there, and a beginning that several share."""
+    runs = [_applied(shell, box), shell("undo", *to(box), "--yes", "--json").json["run_id"]]
+    done = shell("undo", "19990101", *to(box), "--yes")
+    assert done.code == 1
+    assert all(run in done.err for run in runs)
+    assert "2 runs begin with '2" in shell("undo", "2", *to(box), "--yes").err
+
+
+def _refused(done: Done) -> bool:
+    return done.code == 64 and done.out == ""
+
+
+def test_options_that_make_no_sense(shell: Shell, box: Sandbox) -> None:
+    """Usage errors come before the service is asked anything."""
+    asked = Counter(box.requests)
+    assert _refused(shell("undo", *to(box), "--format", "xlsx"))
+    assert _refused(shell("undo", *to(box), "-o", "undo.pdf"))
+    assert _refused(shell("undo", *to(box), "--kind", "all"))
+    assert _refused(shell("undo", *to(box), "--max-delete", "many"))
+    assert _refused(shell("undo", *to(box), "--report", "report.txt"))
+    assert Counter(box.requests) == asked
+
+
+def test_a_query_that_cannot_be_answered(shell: Shell, box: Sandbox) -> None:
+    """Its names are told, and nothing is sent."""
+    _applied(shell, box)
+    done = shell("undo", *to(box), "--yes", "--query", "colour == 'red'")
+    assert done.code == 1
+    assert "column, before, after" in done.err
+
+
+def test_the_report_is_left(shell: Shell, box: Sandbox) -> None:
+    """--report writes the page of the undo."""
+    run = _applied(shell, box)
+    shell("undo", *to(box), "--yes", "--report", "report.html")
+    assert run in Path("report.html").read_text("utf-8")
+
+
+def test_a_terminal_is_asked(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
+    """On a terminal the undo is shown first, and sent when a person says yes."""
+    _applied(shell, box)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, "undo", *to(box)], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path
+    ) as running:
+        os.close(theirs)
+        assert "Undo: 1 to add" in _until(ours, "[y/N]")
+        assert len(box.pets()) == 6
+        os.write(ours, b"y\n")
+        _until(ours)
+        assert running.wait(30) == 0
+    os.close(ours)
+    assert box.pets() == shop()
+
+
+def _until(end: int, wanted: str = "\0") -> str:
+    """What the terminal shows until `wanted`, or until the command closes it."""
+    seen = b""
+    while wanted.encode() not in seen and select.select([end], [], [], 30)[0]:
+        try:
+            seen += os.read(end, 4096)
+        except OSError:
+            break
+    return seen.decode("utf-8", "replace")
+
+
+def test_json_is_one_document(shell: Shell, box: Sandbox) -> None:
+    """With --json the report is on stdout, and the plan of the undo on stderr."""
+    run = _applied(shell, box)
+    done = shell("undo", *to(box), "--yes", "--json")
+    assert json.loads(done.out)["source"] == f"run {run}"
+    assert done.json["counts"]["applied"] == 5
