@@ -171,7 +171,8 @@ class TestNetwork:
         with Wire(world.service.port) as wire:
             world.url = wire.url
             world.open()
-            running = world.apply("patience=2", PETSYNC_TIMEOUT="1")
+            (world.folder / "petsync.toml").write_text("timeout = 1\n", "utf-8")
+            running = world.apply("patience=2")
             world.until(running, 20)
             wire.cut(silently=silently)
             _is_stopped(running)
@@ -237,7 +238,7 @@ class TestTwoRuns:
             "intended assigned 2",
             "intended put 2",
             "sent form 2",
-            "told delete 1",
+            "written delete 1",
         ],
     )
     def test_run_that_stood_still_is_taken_over(self, world: World, place: str) -> None:

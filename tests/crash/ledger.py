@@ -8,9 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Ledger", "Line", "ledger", "runs"]
+__all__ = ["FINAL", "Ledger", "Line", "ledger", "runs"]
 
 FINAL = {"applied", "skipped"}
+"""What a change has come to that is as it was planned to be."""
 
 
 class Line(NamedTuple):

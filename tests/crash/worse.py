@@ -35,10 +35,10 @@ def _disk(size: float) -> None:
 
 
 def _patience(seconds: float) -> None:
-    """A service that is gone is waited for so long, and not for a minute."""
+    """A service that is gone is waited for so long, and not for a minute, after a few failures."""
     defaults = Breaker.__init__.__kwdefaults__
-    assert {"patience", "unreached"} <= set(defaults)
-    defaults.update(patience=seconds, unreached=seconds)
+    assert {"failures", "patience", "unreached"} <= set(defaults)
+    defaults.update(failures=4, patience=seconds, unreached=seconds)
 
 
 def _stale(seconds: float) -> None:
