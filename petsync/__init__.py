@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
     from petsync.diff.explain import Explanation
     from petsync.diff.guard import Guard, Limit, Refusal, Verdict
+    from petsync.diff.pictures import Picture, PictureProblem, Pictures
     from petsync.diff.plan import Plan
     from petsync.diff.rehearsal import Rehearsal
     from petsync.diff.report import Report, Result
     from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
     from petsync.diff.summary import Summary
+    from petsync.diff.uploaded import Uploaded, UploadedFile
     from petsync.errors import (
         ApiError,
         AuthError,
@@ -91,6 +93,9 @@ __all__ = [
     "NotFoundError",
     "Pet",
     "PetsyncError",
+    "Picture",
+    "PictureProblem",
+    "Pictures",
     "Plan",
     "PlanError",
     "RateLimitedError",
@@ -115,6 +120,8 @@ __all__ = [
     "Unanswered",
     "UnavailableError",
     "Update",
+    "Uploaded",
+    "UploadedFile",
     "Verdict",
     "annotate_sheet",
     "auth",
@@ -145,9 +152,11 @@ _HOMES = {
     "petsync.diff.change": ("Add", "Change", "Clash", "Conflict", "Delete", "Update"),
     "petsync.diff.explain": ("Explanation",),
     "petsync.diff.guard": ("Guard", "Limit", "Refusal", "Verdict"),
+    "petsync.diff.pictures": ("Picture", "PictureProblem", "Pictures"),
     "petsync.diff.plan": ("Plan",),
     "petsync.diff.snapshot": ("Coverage", "Snapshot", "Unanswered"),
     "petsync.diff.summary": ("Summary",),
+    "petsync.diff.uploaded": ("Uploaded", "UploadedFile"),
     "petsync.errors": (
         "ApiError",
         "AuthError",

@@ -1,0 +1,579 @@
+"""Images in bulk against a real store: each sent once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from picturing import exif, image, put
+
+import petsync as ps
+from petsync.errors import InterruptedRunError, LockedError, PlanError, SheetError
+from petsync.sandbox import Sandbox
+from petsync.store import Store
+
+RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
+QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
+
+
+def pets() -> list[ps.Pet]:
+    """Two pets without photos and one with two."""
+    photos = ("https://shop.example/a.jpg", "https://shop.example/b.jpg")
+    return [
+        ps.Pet(id=7, name="Rex", status="available"),
+        ps.Pet(id=8, name="Mia", status="pending", photo_urls=photos),
+        ps.Pet(id=2**63 - 2, name="Ода", status="sold"),
+    ]
+
+
+@pytest.fixture(params=["standard", "live"])
+def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A store with three pets, of either profile."""
+    with Sandbox(auth=False, profile=request.param, pets=pets()) as box:
+        yield box
+
+
+@pytest.fixture
+def standard() -> Iterator[Sandbox]:
+    """A store with three pets that adds an address for each image."""
+    with Sandbox(auth=False, pets=pets()) as box:
+        yield box
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[Callable[[Sandbox], Store]]:
+    """Stores with one journal."""
+    opened: list[Store] = []
+
+    def make(box: Sandbox) -> Store:
+        state = tmp_path / "state"
+        store = ps.connect(box.url, profile=box.profile, state=state, environ={}, retry=QUICK)
+        opened.append(store)
+        return store
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four pictures of three pets, two of them of the pet 7."""
+    return put(
+        tmp_path / "photos",
+        p7__jpg=image("JPEG", colour=RED),
+        p7_2__png=image("PNG", colour=BLUE),
+        p8__webp=image("WEBP", colour=GREEN),
+        p9223372036854775806__gif=image("GIF", colour=RED),
+    )
+
+
+def stored(box: Sandbox) -> list[bytes]:
+    """The images that the store has got, in the order in which they came."""
+    images = []
+    with httpx.Client() as client:
+        while (answer := client.get(f"{box.url}/images/{len(images) + 1}")).status_code == 200:
+            images.append(answer.content)
+    return images
+
+
+def until_sent(box: Sandbox) -> None:
+    """Return when an upload has arrived, or after ten seconds."""
+    for _ in range(1000):
+        if box.requests["uploadFile"]:
+            return
+        time.sleep(0.01)
+
+
+def pet(box: Sandbox, pet_id: int) -> ps.Pet:
+    """The pet as the store has it."""
+    return next(each for each in box.pets() if each.id == pet_id)
+
+
+def test_each_picture_is_sent_once_byte_for_byte(
+    box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Every file arrives as it is, at its pet; nothing is sent by looking; a second run sends no
+    upload at all.
+    """
+    store = connect(box)
+    pictures = store.pictures(folder)
+    assert box.requests["uploadFile"] == 0
+    assert [(p.pet_id, p.place, p.fate) for p in pictures.pictures] == [
+        (7, 0, "new"),
+        (7, 2, "new"),
+        (8, 0, "new"),
+        (2**63 - 2, 0, "new"),
+    ]
+    report = store.upload(pictures)
+    assert report.counts["applied"] == len(report.results) == 4
+    assert report.exit_code == 0
+    assert sorted(stored(box)) == sorted(path.read_bytes() for path in folder.iterdir())
+    again = store.pictures(folder)
+    assert [p.fate for p in again.pictures] == ["already"] * 4
+    for value in (again, pictures):
+        second = store.upload(value)
+        assert (second.counts["applied"], second.counts["skipped"]) == (0, 4)
+        assert {result.cause for result in second.results} == {"already-so"}
+    assert box.requests["uploadFile"] == 4
+
+
+def test_order_of_photos_is_kept(
+    standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A pet's pictures are added in the order of their numbers, behind the photos it has, and the
+    report has each one's address.
+    """
+    colours = [(10 * n, 5, 5) for n in range(12)]
+    folder = put(tmp_path / "many", **{f"p8_{n}__png": image(colour=colours[n]) for n in range(12)})
+    report = connect(standard).upload(connect(standard).pictures(folder))
+    urls = [result.urls[0] for result in report.results]
+    assert list(pet(standard, 8).photo_urls) == [*pets()[1].photo_urls, *urls]
+    sent = [httpx.get(url).content for url in urls]
+    assert sent == [image(colour=colour) for colour in colours]
+
+
+def test_again_sends_once_more(
+    box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """`again` uploads what was uploaded before; the same value handed over twice does it once."""
+    store = connect(box)
+    store.upload(store.pictures(folder))
+    again = store.pictures(folder, again=True)
+    assert {p.fate for p in again.pictures} == {"again"}
+    assert store.upload(again).counts["applied"] == 4
+    assert store.upload(again).counts["applied"] == 0
+    assert box.requests["uploadFile"] == 8
+
+
+def test_same_picture_scaled_otherwise_is_no_new_one(
+    standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """What was uploaded is known by the file and by what was sent, with whatever options."""
+    store = connect(standard)
+    folder = put(tmp_path / "one", p7__jpg=image("JPEG", (60, 40), exif=exif()))
+    pictures = store.pictures(folder, max_side=30, strip_exif=True)
+    assert pictures.pictures[0].done == ("exif", "scaled")
+    store.upload(pictures)
+    (sent,) = stored(standard)
+    assert len(sent) == pictures.total_bytes
+    assert store.pictures(folder).already
+    assert store.pictures(put(tmp_path / "two", p7__jpg=sent)).already
+    assert not store.pictures(put(tmp_path / "three", p8__jpg=sent)).already
+
+
+def test_same_picture_twice_in_a_folder_is_sent_once(
+    standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Of two equal files of a pet one is sent; another pet may have the same picture."""
+    same = image()
+    folder = put(tmp_path / "same", p7__png=same, p7_1__png=same, p8__png=same)
+    store = connect(standard)
+    pictures = store.pictures(folder)
+    assert [p.fate for p in pictures.pictures] == ["new", "twice", "new"]
+    report = store.upload(pictures)
+    assert [r.outcome for r in report.results] == ["applied", "skipped", "applied"]
+
+
+def test_pets_that_are_not_there(
+    box: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A picture of a pet that the store does not have is told before anything is sent, even where
+    the service would take it.
+    """
+    store = connect(box)
+    pictures = store.pictures(put(tmp_path / "odd", p404__png=image(), p7__png=image()))
+    (problem,) = pictures.problems
+    assert (problem.file, problem.pet_id) == ("404.png", 404)
+    report = store.upload(pictures)
+    assert report.exit_code == 3
+    assert report.counts["failed"] == report.counts["applied"] == 1
+
+
+def test_pet_that_goes_meanwhile(
+    box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A pet that goes between the look and the upload gets nothing."""
+    store = connect(box)
+    pictures = store.pictures(folder)
+    box.remove(7)
+    report = store.upload(pictures)
+    assert [r.cause for r in report.results if r.pet_id == 7] == ["gone", "gone"]
+    assert len(stored(box)) == 2
+
+
+def test_file_that_changes_meanwhile(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Only what was looked at is sent: a file that was changed or taken away since is not."""
+    store = connect(standard)
+    pictures = store.pictures(folder)
+    (folder / "7.jpg").write_bytes(image("JPEG", colour=GREEN))
+    (folder / "8.webp").unlink()
+    report = store.upload(pictures)
+    outcomes = {result.file: (result.outcome, result.cause) for result in report.results}
+    assert outcomes["7.jpg"] == outcomes["8.webp"] == ("failed", "changed-since")
+    assert outcomes["7_2.png"] == ("applied", "")
+
+
+def test_refused_uploads_are_sent_again_at_once(
+    box: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A service that says "too many" gets the upload a little later, once."""
+    box.break_with("429=1,only=uploadFile,first=2,retry_after=0")
+    store = connect(box)
+    report = store.upload(store.pictures(folder))
+    assert report.counts["applied"] == 4
+    assert len(stored(box)) == 4
+
+
+def test_error_of_the_service_is_no_proof(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """After a 503 the pet is read before the picture is sent again, by the next run."""
+    standard.break_with("503=1,only=uploadFile")
+    store = connect(standard)
+    report = store.upload(store.pictures(folder))
+    assert {r.cause for r in report.results} == {"service-error", "held-back"}
+    assert standard.requests["uploadFile"] == 3
+    standard.break_with(None)
+    assert store.upload(store.pictures(folder), settle=0).counts["applied"] == 4
+    assert len(stored(standard)) == 4
+
+
+@pytest.mark.parametrize("fault", ["drop_after", "torn", "html"])
+def test_lost_answer_is_found_out_by_the_photo(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], fault: str
+) -> None:
+    """An upload that came through without an answer is confirmed by the photo that the pet has
+    since, and is not sent again.
+    """
+    standard.break_with(f"{fault}=1,only=uploadFile")
+    store = connect(standard)
+    report = store.upload(store.pictures(folder))
+    assert [r.outcome for r in report.results] == ["applied"] * 4
+    assert all(r.urls for r in report.results)
+    standard.break_with(None)
+    assert not store.pictures(folder).items
+    assert len(stored(standard)) == 4
+
+
+def test_lost_upload_is_sent_by_the_next_run(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """An upload that is proved lost failed, holds back the pictures behind it, and the next run
+    sends both in their order.
+    """
+    standard.break_with("drop_before=1,only=uploadFile")
+    store = connect(standard)
+    report = store.upload(store.pictures(folder))
+    outcomes = {result.file: (result.outcome, result.cause) for result in report.results}
+    assert outcomes["7.jpg"] == ("failed", "no-answer")
+    assert outcomes["7_2.png"] == ("skipped", "held-back")
+    assert (report.exit_code, stored(standard)) == (3, [])
+    standard.break_with(None)
+    pictures = store.pictures(folder)
+    assert [p.fate for p in pictures.pictures] == ["retry", "new", "retry", "retry"]
+    assert store.upload(pictures, settle=0).counts["applied"] == 4
+    first, second = pet(standard, 7).photo_urls
+    assert httpx.get(first).content == (folder / "7.jpg").read_bytes()
+    assert httpx.get(second).content == (folder / "7_2.png").read_bytes()
+    assert len(stored(standard)) == 4
+
+
+def test_late_arrival_is_no_second_upload(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A photo that arrives after the run gave the upload up counts as that upload's."""
+    standard.break_with("drop_before=1,only=uploadFile")
+    store = connect(standard)
+    (folder / "7_2.png").unlink()
+    store.upload(store.pictures(folder))
+    standard.break_with(None)
+    late = msgspec.structs.replace(pet(standard, 7), photo_urls=("https://shop.example/late.jpg",))
+    standard.put(late)
+    pictures = store.pictures(folder)
+    assert [p.fate for p in pictures.pictures] == ["confirm", "retry", "retry"]
+    report = store.upload(pictures, settle=0)
+    assert [r.cause for r in report.results] == ["confirmed", "", ""]
+    assert len(stored(standard)) == 2
+    assert not store.pictures(folder).items
+
+
+def test_unknown_where_the_service_shows_nothing(
+    folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Where no address is added nothing proves an upload without an answer: it is unknown, listed,
+    and sent again only if that is asked for.
+    """
+    with Sandbox(auth=False, profile="live", pets=pets()) as box:
+        box.break_with("drop_after=1,only=uploadFile,first=1")
+        store = connect(box)
+        (folder / "7_2.png").unlink()
+        report = store.upload(store.pictures(folder), concurrency=1)
+        assert [r.outcome for r in report.results] == ["unknown", "applied", "applied"]
+        assert report.exit_code == 3
+        pictures = store.pictures(folder)
+        assert [p.fate for p in pictures.pictures] == ["doubtful", "already", "already"]
+        listed = store.upload(pictures)
+        assert (listed.counts["unknown"], listed.counts["skipped"]) == (1, 2)
+        assert box.requests["uploadFile"] == 3
+        once_more = store.upload(store.pictures(folder, again=True))
+        assert once_more.counts["applied"] == 3
+
+
+def test_storm_of_faults_loses_and_doubles_nothing(
+    standard: Sandbox, tmp_path: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """With every fault at once, runs repeated until nothing is left leave each picture there once,
+    in its order.
+    """
+    names = {f"p{i}_{n}__png": image(colour=(i, n, 9)) for i in (7, 8) for n in range(10)}
+    folder = put(tmp_path / "storm", **names)
+    store = connect(standard)
+    standard.break_with(
+        "429=0.03,503=0.03,drop_before=0.04,drop_after=0.06,torn=0.04,retry_after=0,seed=5"
+    )
+    for _ in range(12):
+        try:
+            pictures = store.pictures(folder)
+        except ps.ApiError:
+            continue
+        report = store.upload(pictures, settle=0)
+        assert sum(report.counts.values()) == len(report.results) == 20
+        if not report.exit_code and report.counts["skipped"] == 20:
+            break
+    else:
+        pytest.fail("there was always something left")
+    standard.break_with(None)
+    for pet_id, before in ((7, 0), (8, 2)):
+        photos = pet(standard, pet_id).photo_urls[before:]
+        sent = [httpx.get(url).content for url in photos]
+        assert sent == [image(colour=(pet_id, n, 9)) for n in range(10)]
+
+
+_CHILD = """
+import os, signal, sys
+import petsync as ps
+from petsync.client.target import ServiceTarget
+upload, moment = ServiceTarget.upload, sys.argv[4]
+
+async def killed(self, *args, **more):
+    if moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    await upload(self, *args, **more)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+ServiceTarget.upload = killed
+store = ps.connect(sys.argv[1], profile=sys.argv[2], state=sys.argv[3], environ={})
+store.upload(store.pictures(sys.argv[5]), concurrency=1)
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("profile", ["standard", "live"])
+def test_killed_between_intent_and_outcome(
+    tmp_path: Path, folder: Path, connect: Callable[[Sandbox], Store], profile: str, moment: str
+) -> None:
+    """Killed with SIGKILL before or after the request, the next run finds out what happened by the
+    pet's photos, and sends the picture once; where nothing shows it, it asks a person.
+    """
+    with Sandbox(auth=False, profile=profile, pets=pets()) as box:
+        args = [box.url, profile, str(tmp_path / "state"), moment, str(folder)]
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, *args], timeout=60, capture_output=True, check=False
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        assert len(stored(box)) == (moment == "after")
+        store = connect(box)
+        pictures = store.pictures(folder)
+        fates = [p.fate for p in pictures.pictures]
+        if profile == "live":
+            assert fates == ["doubtful", "new", "new", "new"]
+            assert store.upload(pictures, settle=0).counts["unknown"] == 1
+            return
+        assert fates == ["confirm" if moment == "after" else "retry", "new", "new", "new"]
+        assert store.upload(pictures, settle=0).counts["applied"] == 4
+        assert len(stored(box)) == 4
+        assert httpx.get(pet(box, 7).photo_urls[0]).content == (folder / "7.jpg").read_bytes()
+        assert store.pictures(folder).to_send == ()
+
+
+def test_waits_before_it_sends_again_after_a_crash(
+    tmp_path: Path, folder: Path, connect: Callable[[Sandbox], Store], standard: Sandbox
+) -> None:
+    """A request of a killed run may still arrive: `settle` seconds are waited for its photo."""
+    args = [standard.url, "standard", str(tmp_path / "state"), "before", str(folder)]
+    subprocess.run([sys.executable, "-c", _CHILD, *args], timeout=60, check=False)
+    store = connect(standard)
+    for name in ("7_2.png", "8.webp", "9223372036854775806.gif"):
+        (folder / name).unlink()
+    begun = time.monotonic()
+    report = store.upload(store.pictures(folder), settle=0.6)
+    assert report.counts["applied"] == 1
+    assert time.monotonic() - begun > 0.6
+
+
+def test_stopped_upload_goes_on(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Cancelled, the upload under way ends, the rest is left, the error carries the report, and the
+    next run does the rest.
+    """
+    standard.break_with("latency=0.3,only=uploadFile")
+    store = connect(standard)
+
+    async def cancelled() -> InterruptedRunError:
+        pictures = await store.aio.pictures(folder)
+        task = asyncio.ensure_future(store.aio.upload(pictures, concurrency=1))
+        await asyncio.to_thread(until_sent, standard)
+        task.cancel()
+        with pytest.raises(InterruptedRunError) as caught:
+            await task
+        await store.aio.close()
+        return caught.value
+
+    error = asyncio.run(cancelled())
+    report = error.report
+    assert isinstance(report, ps.Uploaded)
+    assert error.exit_code == report.exit_code == 7
+    assert report.counts == {"applied": 1, "skipped": 3, "conflict": 0, "failed": 0, "unknown": 0}
+    standard.break_with(None)
+    rest = store.upload(store.pictures(folder))
+    assert (rest.counts["applied"], rest.counts["skipped"]) == (3, 1)
+    assert len(stored(standard)) == 4
+
+
+def test_cut_off_upload_is_open(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """An upload that takes longer than the grace is cut off, unknown, and settled by the next run:
+    within the two seconds that a person waits.
+    """
+    standard.break_with("latency=4,only=uploadFile")
+    store = connect(standard)
+
+    async def cancelled() -> float:
+        pictures = await store.aio.pictures(folder)
+        task = asyncio.ensure_future(store.aio.upload(pictures, concurrency=1))
+        await asyncio.to_thread(until_sent, standard)
+        begun = time.monotonic()
+        task.cancel()
+        with pytest.raises(InterruptedRunError) as caught:
+            await task
+        assert [r.cause for r in caught.value.report.results] == ["cut-off", *["not-begun"] * 3]
+        await store.aio.close()
+        return time.monotonic() - begun
+
+    assert asyncio.run(cancelled()) < 2.0
+    standard.break_with(None)
+    assert store.upload(store.pictures(folder), settle=0).counts["applied"] == 4
+
+
+def test_one_upload_at_a_time(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """A second upload to the same store is refused while one is at work."""
+    standard.break_with("latency=0.5,only=uploadFile")
+    one, other = connect(standard), connect(standard)
+
+    async def both() -> None:
+        pictures = await one.aio.pictures(folder)
+        task = asyncio.ensure_future(one.aio.upload(pictures))
+        await asyncio.to_thread(until_sent, standard)
+        with pytest.raises(LockedError):
+            await other.aio.upload(pictures)
+        await task
+        await one.aio.close()
+        await other.aio.close()
+
+    asyncio.run(both())
+
+
+def test_progress_counts_bytes(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """Progress goes up to all bytes and all files, and never back."""
+    store, steps = connect(standard), []
+    pictures = store.pictures(folder)
+    store.upload(pictures, on_progress=steps.append)
+    assert (steps[-1].sent, steps[-1].done) == (pictures.total_bytes, 4)
+    assert [s.done for s in steps] == sorted(s.done for s in steps)
+    assert {s.total for s in steps} == {pictures.total_bytes}
+
+
+def test_pictures_are_for_one_store(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """What was looked at for one store is not uploaded to another."""
+    store = connect(standard)
+    pictures = store.pictures(folder)
+    with Sandbox(auth=False, pets=pets()) as other, pytest.raises(PlanError, match="are for"):
+        connect(other).upload(pictures)
+    with pytest.raises(PlanError, match="no list of pictures"):
+        store.upload(str(folder))
+
+
+def test_metadata_goes_along(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """metadata.csv says something of some files, `metadata` of all others; a row about no file is
+    told.
+    """
+    lines = 'file,metadata\n7.jpg,"Rex, asleep"\n9.jpg,nobody\n'
+    (folder / "metadata.csv").write_text(lines, "utf-8")
+    store = connect(standard)
+    pictures = store.pictures(folder, metadata="from the shop")
+    assert [p.metadata for p in pictures.pictures] == ["Rex, asleep", *["from the shop"] * 3]
+    (problem,) = pictures.problems
+    assert (problem.file, problem.source, problem.blocks) == (
+        "9.jpg",
+        "metadata.csv, line 3",
+        False,
+    )
+    assert store.upload(pictures).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,2\n", "file,metadata\n7.jpg,x\n7.jpg,y\n", 'file,metadata\n7.jpg,"x\n']
+)
+def test_broken_metadata_is_an_error(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], text: str
+) -> None:
+    """A metadata.csv that cannot be read ends the look: nobody's words are lost silently."""
+    (folder / "metadata.csv").write_text(text, "utf-8")
+    with pytest.raises(SheetError, match=r"metadata\.csv"):
+        connect(standard).pictures(folder)
+
+
+def test_journal_has_no_image(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], tmp_path: Path
+) -> None:
+    """The journal holds the list of pictures, and not one of their bytes."""
+    store = connect(standard)
+    store.upload(store.pictures(folder))
+    store.close()
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "state").iterdir() if path.is_file())
+    assert (folder / "7.jpg").read_bytes()[:200] not in kept
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_full_disk_stops_before_anything_is_sent(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], tmp_path: Path
+) -> None:
+    """Without a journal nothing is sent."""
+    store = connect(standard)
+    pictures = store.pictures(folder)
+    (tmp_path / "state").write_text("no folder")
+    with pytest.raises(ps.PetsyncError):
+        store.upload(pictures)
+    assert standard.requests["uploadFile"] == 0
