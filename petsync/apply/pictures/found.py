@@ -54,7 +54,8 @@ def is_within(path: Path, folder: Path) -> bool:
 
     Raises OSError where that cannot be told.
     """
-    return path.resolve(strict=True).is_relative_to(folder)
+    # Path.resolve raises something else for a link that leads to itself.
+    return Path(os.path.realpath(path, strict=True)).is_relative_to(folder)
 
 
 def content_of(path: Path) -> bytes:

@@ -1,0 +1,281 @@
+"""Which files of a folder or a sheet are pictures of which pet, and what is told of all others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from picturing import image, put
+
+import petsync as ps
+from petsync.apply.pictures.folder import in_folder
+from petsync.apply.pictures.found import Found
+from petsync.apply.pictures.listed import in_sheet
+from petsync.apply.pictures.pattern import USUAL, Patterns
+from petsync.errors import SettingsError, SheetError
+from petsync.model import MAX_ID
+from petsync.sandbox import Sandbox
+
+
+def look(folder: Path, *templates: str, **options: object) -> Found:
+    """What is in the folder."""
+    return in_folder(folder, Patterns.of(templates or USUAL), **options)  # type: ignore[arg-type]
+
+
+def told(found: Found) -> dict[str, str]:
+    """What is told of the files that are no pictures of pets."""
+    return {problem.file: problem.problem for problem in found.problems}
+
+
+@pytest.mark.parametrize(
+    ("template", "name", "expected"),
+    [
+        ("{id}", "7", (7, 0)),
+        ("{id}", "007", (7, 0)),
+        ("{id}", str(MAX_ID), (MAX_ID, 0)),
+        ("{id}", str(MAX_ID + 1), None),
+        ("{id}", "9" * 200, None),
+        ("{id}", "-7", None),
+        ("{id}", "٧", None),
+        ("{id}_{n}", "7_02", (7, 2)),
+        ("{id}_{n}", "7_", None),
+        ("{id}-*", "1001-bella", (1001, 0)),
+        ("{id}*", "12abc34", (12, 0)),
+        ("*{id}", "abc12", (12, 0)),
+        ("*_{id}", "a_1_22", (22, 0)),
+        ("pet {id} ({n})", "pet 7 (3)", (7, 3)),
+        ("{id}.{n}", "7x3", None),
+        ("{n}-{id}", "2-7", (7, 2)),
+    ],
+)
+def test_template(template: str, name: str, expected: tuple[int, int] | None) -> None:
+    """A template reads the pet and the number out of a name, and nothing that is not there."""
+    found = Patterns.of(template).read(name)
+    assert (found and tuple(found)) == expected
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["", "{n}", "*", "{id}{n}", "{n}{id}", "{id}_{id}", "*{id}*", "{pet}", "{id", "a/{id}", 7],
+)
+def test_template_that_cannot_be_used(template: object) -> None:
+    """A template that means nothing, or too much, is refused with an example."""
+    with pytest.raises(SettingsError) as caught:
+        Patterns.of([template])  # type: ignore[list-item]
+    assert "{id}-{n}" in caught.value.hint
+
+
+@given(st.text(max_size=250))
+def test_any_name_is_read_quickly(name: str) -> None:
+    """No name of a file makes a template take long, or raises."""
+    for template in ("{id}_{n}", "*{id}_{n}", "{id}*{n}"):
+        Patterns.of(template).read(name + "1" * 250)
+
+
+def test_everything_in_a_folder_is_told(tmp_path: Path) -> None:
+    """Pictures are taken, what systems leave behind is counted, and all else is told."""
+    content = image()
+    folder = put(tmp_path / "f", p7__PNG=content, p7_2__JPEG=content, p8__webp=content)
+    put(folder, notes__txt=b"x", Thumbs__db=b"x", pportrait__png=content, p9__bmp=b"BM")
+    for name in (".DS_Store", "desktop.ini", ".hidden.png"):
+        (folder / name).write_bytes(b"x")
+    (folder / "7.jpg").mkdir()
+    (folder / "old").mkdir()
+    (folder / ".jpg").write_bytes(content)
+    found = look(folder)
+    taken = {(one.file, one.pet_id, one.place) for one in found.candidates}
+    assert taken == {("7.PNG", 7, 0), ("7_2.JPEG", 7, 2), ("8.webp", 8, 0), ("9.bmp", 9, 0)}
+    assert set(told(found)) == {"notes.txt", "portrait.png", "7.jpg", "old"}
+    assert {p.file for p in found.problems if p.blocks} == {"portrait.png", "7.jpg"}
+    assert found.ignored == 5
+
+
+@pytest.mark.parametrize("name", ["7\n8.png", "7\u202egnp.exe.png", 'a"b.png', "7 .png", "７.png"])
+def test_strange_names_are_told(tmp_path: Path, name: str) -> None:
+    """A name with a line break, a direction mark or a quote is told, and steers nothing."""
+    folder = tmp_path / "f"
+    folder.mkdir()
+    (folder / name).write_bytes(image())
+    assert list(told(look(folder))) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes here")
+def test_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    """A name in another encoding is told in a form that can be shown."""
+    (tmp_path / os.fsdecode(b"7\xff.png")).write_bytes(image())
+    assert list(told(look(tmp_path))) == ["7\N{REPLACEMENT CHARACTER}.png"]
+
+
+def test_recursive(tmp_path: Path) -> None:
+    """Folders in the folder are looked into only if asked for, hidden ones never."""
+    put(tmp_path / "a" / "b", p7__png=image())
+    put(tmp_path / ".git", p8__png=image())
+    assert not look(tmp_path).candidates
+    found = look(tmp_path, recursive=True)
+    assert [one.file for one in found.candidates] == ["a/b/7.png"]
+    assert found.ignored == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_links_that_lead_out_are_not_followed(tmp_path: Path) -> None:
+    """A link inside the folder is a file like any other; one that leads out, nowhere, in a circle
+    or to a folder is told.
+    """
+    outside = put(tmp_path / "outside", p1__png=image())
+    folder = put(tmp_path / "f", real__png=image())
+    (folder / "2.png").symlink_to(folder / "real.png")
+    (folder / "3.png").symlink_to(outside / "1.png")
+    (folder / "4.png").symlink_to(folder / "nothing.png")
+    (folder / "5.png").symlink_to(folder / "5.png")
+    (folder / "6.png").symlink_to(folder)
+    (folder / "out").symlink_to(outside)
+    found = look(folder, recursive=True)
+    assert [one.file for one in found.candidates] == ["2.png"]
+    assert set(told(found)) == {"3.png", "4.png", "5.png", "6.png", "real.png", "out"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+def test_pipe_does_not_hang(tmp_path: Path) -> None:
+    """A pipe with a picture's name is told, and never waited for."""
+    os.mkfifo(tmp_path / "7.png")
+    assert told(look(tmp_path)) == {"7.png": "it is no ordinary file"}
+
+
+def test_folder_that_is_not_there(tmp_path: Path) -> None:
+    """A folder that is none, or not there, is an error that names it."""
+    for path in (tmp_path / "none", put(tmp_path, file=b"") / "file"):
+        with pytest.raises(SheetError, match=path.name):
+            look(path)
+
+
+# Sheets ----------------------------------------------------------------------------------------
+
+
+def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps.Sheet:
+    """A sheet in the folder."""
+    path = put(folder) / "sheet.csv"
+    path.write_text("\n".join([header, *rows, ""]), "utf-8")
+    return ps.read_sheet(path)
+
+
+def listed(folder: Path, *rows: str, **options: object) -> Found:
+    """What the column Image of such a sheet names."""
+    return in_sheet(sheet(folder, *rows), "image", folder=folder, **options)  # type: ignore[arg-type]
+
+
+def test_cells_name_files(tmp_path: Path) -> None:
+    """A cell holds a path or several, in their order; quotes work as in photo_urls; a blank cell
+    and an ignored row say nothing.
+    """
+    put(tmp_path / "pics", p1__png=image(), p2__png=image())
+    (tmp_path / "a | b.png").write_bytes(image())
+    found = listed(
+        tmp_path,
+        "7;Rex;pics/2.png | pics/1.png;two",
+        '8;Mia;"""a | b.png""";',
+        "9;Tom;;no picture",
+        "10;Kim;pics\\1.png;from Windows",
+        metadata_column="caption",
+        metadata="else",
+    )
+    taken = [(one.file, one.pet_id, one.place, one.metadata) for one in found.candidates]
+    assert taken == [
+        ("pics/2.png", 7, 0, "two"),
+        ("pics/1.png", 7, 1, "two"),
+        ("a | b.png", 8, 0, "else"),
+        ("pics\\1.png", 10, 0, "from Windows"),
+    ]
+    assert not found.problems
+    assert found.candidates[0].source == "line 2, column 3"
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("https://shop.example/7.jpg", "address"),
+        ("file:///etc/passwd", "address"),
+        ("../secret.png", "outside"),
+        ("/etc/hostname", "outside"),
+        ("none.png", "no such file"),
+        ("pics", "no ordinary file"),
+        ('"""open"', "cannot be read"),
+        ("a" * 5000, "no such file"),
+    ],
+)
+def test_cells_that_name_no_file(tmp_path: Path, cell: str, said: str) -> None:
+    """What is no file in the folder is told at its cell: addresses are not fetched, and no path
+    leads out.
+    """
+    (tmp_path / "secret.png").write_bytes(image())
+    put(tmp_path / "in" / "pics")
+    (problem,) = listed(tmp_path / "in", f"7;Rex;{cell};").problems
+    assert said in problem.problem
+    assert problem.source == "line 2, column 3"
+
+
+def test_rows_without_a_sure_pet(tmp_path: Path) -> None:
+    """A row without an id, or with one that cannot be read, gives its pictures to nobody."""
+    put(tmp_path, p1__png=image())
+    found = listed(tmp_path, ";New;1.png;", "x;Odd;1.png;")
+    assert not found.candidates
+    assert sorted(p.row for p in found.problems) == [2, 3]
+
+
+@pytest.mark.parametrize("column", ["photo", "photo_urls", "id"])
+def test_column_that_is_not_there(tmp_path: Path, column: str) -> None:
+    """A column that the sheet lacks, or that is petsync's own, is told with the others."""
+    with pytest.raises(SheetError) as caught:
+        in_sheet(sheet(tmp_path, "7;Rex;1.png;"), column, folder=tmp_path)
+    assert "'Image', 'caption'" in caught.value.hint
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ps.Store]:
+    """A store with two pets, one of an unusual status."""
+    pets = [ps.Pet(id=7, name="Rex", status="available"), ps.Pet(id=8, name="Mia", status="sold")]
+    with (
+        Sandbox(auth=False, pets=pets) as box,
+        ps.connect(box.url, state=tmp_path / "state", environ={}) as store,
+    ):
+        yield store
+
+
+def test_workbook_of_pictures(tmp_path: Path, store: ps.Store) -> None:
+    """A workbook's column of files is looked at and uploaded, with the cells' addresses."""
+    put(tmp_path / "pics", p1__png=image(), p2__png=image(colour=(0, 9, 0)))
+    book = openpyxl.Workbook()
+    tab = book.active
+    assert tab is not None
+    tab.title = "Shop"
+    tab.append(["id", "name", "Picture", "said"])
+    tab.append(["7", "Rex", "1.png\n2.png", "in the sun"])
+    tab.append(["8", "Mia", "gone.png", None])
+    book.save(tmp_path / "sheet.xlsx")
+    pictures = store.pictures(
+        tmp_path / "sheet.xlsx",
+        column="picture",
+        tab="Shop",
+        folder=tmp_path / "pics",
+        metadata_column="SAID",
+    )
+    assert [(p.file, p.source, p.metadata) for p in pictures.pictures] == [
+        ("1.png", "Shop!C2", "in the sun"),
+        ("2.png", "Shop!C2", "in the sun"),
+    ]
+    assert [p.source for p in pictures.problems] == ["Shop!C3"]
+    report = store.upload(pictures)
+    assert [r.outcome for r in report.results] == ["applied", "applied", "failed"]
+
+
+def test_options_that_belong_elsewhere(tmp_path: Path, store: ps.Store) -> None:
+    """A sheet without a column, and a folder with a sheet's options, are refused."""
+    with pytest.raises(SettingsError, match="column"):
+        store.pictures(tmp_path / "sheet.xlsx")
+    for option in ("tab", "folder", "metadata_column"):
+        with pytest.raises(SettingsError, match=option):
+            store.pictures(tmp_path, **{option: "x"})
