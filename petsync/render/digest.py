@@ -8,22 +8,27 @@ from typing import Generic, TypeVar
 
 from petsync.diff.change import Change, Conflict
 from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
+from petsync.diff.report import Cause, Outcome, Report, Result
+from petsync.render.causes import QUIET, Told, told
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
+    "RANK",
     "Clashing",
+    "Group",
     "Listing",
     "changes_by_kind",
     "clashing",
     "conflicts_by_winner",
     "findings_by_rule",
     "first",
-    "results_by_outcome",
+    "results_by_cause",
 ]
 
 T = TypeVar("T")
-
+_FEW = 3
+RANK: Sequence[Outcome] = ("failed", "unknown", "conflict", "applied", "skipped")
+"""The outcomes, what needs a person first; of those applied, some do."""
 
 Clashing = Mapping[int | None, Conflict]
 """The conflicts about single fields, by their rows."""
@@ -40,6 +45,27 @@ class Listing(Generic[T]):
     def more(self) -> int:
         """How many are not shown."""
         return self.total - len(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The results of one outcome and cause, and what is said of them."""
+
+    outcome: Outcome
+    cause: Cause
+    told: Told
+    listing: Listing[Result]
+
+    @property
+    def title(self) -> str:
+        """`3 failed: no answer`."""
+        outcome = "in conflict" if self.outcome == "conflict" else self.outcome
+        return f"{self.listing.total:,} {outcome}: {self.told.title}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nobody wants to know more of it than how many there are."""
+        return self.outcome == "applied" and self.cause != "another-id"
 
 
 def first(things: Sequence[T], limit: int | None) -> Listing[T]:
@@ -64,9 +90,23 @@ def clashing(plan: Plan) -> Clashing:
     return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
 
 
-def results_by_outcome(report: Report, limit: int | None) -> Mapping[str, Listing[Result]]:
-    """The results of each outcome that occurs, one a row: of several the worst."""
-    return _grouped(_one_a_row(report), lambda result: result.outcome, limit, {})
+def results_by_cause(report: Report, limit: int | None, *, is_over: bool = False) -> list[Group]:
+    """The results in groups of one outcome and cause: what needs a person comes first, and the
+    largest group of an outcome. One result stands for each row: of several the worst. Of causes
+    that nobody reads row by row only a few results are shown.
+
+    With `is_over` nothing can be done about them any more, as in a rehearsal.
+    """
+    run_id = "" if is_over else report.run_id
+    groups = _grouped(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
+    ordered = sorted(groups, key=lambda key: (RANK.index(key[0]), -groups[key].total))
+    return [Group(*key, told(*key, run_id), _few(groups[key], key[1], limit)) for key in ordered]
+
+
+def _few(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:
+    if limit is not None and cause in QUIET:
+        listing.shown = listing.shown[:_FEW]
+    return listing
 
 
 def _one_a_row(report: Report) -> Iterator[Result]:

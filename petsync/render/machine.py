@@ -8,15 +8,21 @@ import msgspec
 
 from petsync.diff.explain import Explanation
 from petsync.diff.report import Report
+from petsync.render import words
+from petsync.render.digest import results_by_cause
 from petsync.table.sheet import Sheet
 
 __all__ = ["explanations_json", "findings_json", "report_json"]
 
 
 def report_json(report: Report) -> bytes:
-    """One JSON object: `run_id, store, source, started, seconds, stopped, exit_code, counts`, and
-    `results`, one for each change, conflict and blocked row, with the fields of `Result`.
+    """One JSON object: `run_id, store, source, started, seconds, stopped, exit_code, counts`;
+    `left`, the number of changes that a resume would do, and `resume` and `undo`, the commands for
+    what can be done now ("" for what cannot); `causes`, each with `outcome, cause, rows, title,
+    meaning, cure`, what needs a person first; and `results`, one for each change, conflict and
+    blocked row, with the fields of `Result`.
     """
+    left = words.left_to_do(report)
     return _json(
         {
             "run_id": report.run_id,
@@ -27,6 +33,18 @@ def report_json(report: Report) -> bytes:
             "stopped": report.stopped,
             "exit_code": report.exit_code,
             "counts": report.counts,
+            "left": left,
+            "resume": f"petsync resume {report.run_id}" if report.stopped or left else "",
+            "undo": f"petsync undo {report.run_id}" if words.way_back(report) else "",
+            "causes": [
+                {
+                    "outcome": group.outcome,
+                    "cause": group.cause,
+                    "rows": group.listing.total,
+                    **group.told._asdict(),
+                }
+                for group in results_by_cause(report, 0)
+            ],
             "results": report.results,
         }
     )

@@ -102,7 +102,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 def summary(sentence: str) -> str:
     """The sentence (text) that sums it up."""
-    return element("p", text(sentence), class_="ps-sum")
+    return element("p", prose(sentence), class_="ps-sum")
 
 
 def alert(title: str, lines: Iterable[str], *, kind: str = "") -> str:

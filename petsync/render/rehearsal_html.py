@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from petsync.diff.change import Add
 from petsync.diff.rehearsal import Left, Rehearsal
 from petsync.diff.report import OUTCOMES
 from petsync.render import markup, words
 from petsync.render import rehearsal_words as said
-from petsync.render.digest import first, results_by_outcome
+from petsync.render.digest import first
 from petsync.render.markup import cell, element
-from petsync.render.report_html import RESULTS, result_row
+from petsync.render.report_html import causes_html
 
 __all__ = ["rehearsal_html"]
 
@@ -37,7 +36,7 @@ def _parts(rehearsal: Rehearsal, limit: int | None) -> Iterator[str]:
     yield markup.folding(said.ROWS, _outcomes(rehearsal), open_=True)
     yield markup.folding(said.LOOK, _statuses(rehearsal), open_=True)
     yield from _again(rehearsal, limit, fold_over)
-    yield from _results(rehearsal, limit, fold_over)
+    yield from causes_html(rehearsal.report, limit, is_over=True)
     listing = first(rehearsal.assigned(), limit)
     columns = ("", "Id", "Pet", "Where")
     yield markup.listing(said.new_title(listing.total), listing, columns, _new, fold_over=fold_over)
@@ -52,15 +51,6 @@ def _outcomes(rehearsal: Rehearsal) -> str:
     rows = [(outcome, counts[outcome]) for outcome in OUTCOMES]
     totals = [(str(name), [n]) for name, n in (*rows, ("total", sum(counts.values())))]
     return markup.table(("Outcome", "Rows"), (_numbers(*row) for row in totals), small=True)
-
-
-def _results(rehearsal: Rehearsal, limit: int | None, fold_over: int) -> Iterator[str]:
-    groups = results_by_outcome(rehearsal.report, limit)
-    row = partial(result_row, names=words.named_in(rehearsal.report.plan))
-    for outcome in words.TO_LOOK_AT:
-        if outcome in groups:
-            title = words.results_title(outcome, groups[outcome].total)
-            yield markup.listing(title, groups[outcome], RESULTS, row, fold_over=fold_over)
 
 
 def _statuses(rehearsal: Rehearsal) -> str:

@@ -28,7 +28,7 @@ def rehearsal_lines(
     yield from lines.facts(said.rehearsal_facts(rehearsal), width)
     yield from _refused(rehearsal, width)
     yield from lines.heading(said.ROWS, width)
-    yield from outcome_lines(rehearsal.report, limit=limit, width=width)
+    yield from outcome_lines(rehearsal.report, limit=limit, width=width, is_over=True)
     yield from _look(rehearsal, width)
     yield from _new(rehearsal, limit, width)
     yield from _surprises(rehearsal, limit, width)

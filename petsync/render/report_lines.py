@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from petsync.diff.report import OUTCOMES, Outcome, Report, Result
+from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import lines, words
-from petsync.render.digest import Listing, results_by_outcome
+from petsync.render.digest import Group, results_by_cause
 from petsync.render.visible import shorten, visible
 
 __all__ = ["outcome_lines", "report_lines"]
@@ -24,17 +24,22 @@ def report_lines(report: Report, *, limit: int | None = 20, width: int = 80) -> 
     yield from outcome_lines(report, limit=limit, width=width)
     yield lines.BLANK
     yield from lines.paragraph(words.report_summary(report), width, style="bold")
+    if back := words.way_back(report):
+        yield from lines.paragraph(back, width, style="dim")
 
 
-def outcome_lines(report: Report, *, limit: int | None, width: int) -> Iterator[Text]:
-    """How many rows had each outcome, those that need a person, and why the run stopped early."""
-    groups = results_by_outcome(report, limit)
+def outcome_lines(
+    report: Report, *, limit: int | None, width: int, is_over: bool = False
+) -> Iterator[Text]:
+    """How many rows had each outcome, those that need a person by their causes, and why the run
+    stopped early. With `is_over` no cures are named.
+    """
     yield from _totals(report)
-    names = words.named_in(report.plan)
-    for outcome in words.TO_LOOK_AT:
-        if outcome in groups:
-            yield from _group(outcome, groups[outcome], names, width)
     yield from _stop(report, width)
+    names = words.named_in(report.plan)
+    for group in results_by_cause(report, limit, is_over=is_over):
+        if not group.is_plain:
+            yield from _group(group, names, width)
 
 
 def _totals(report: Report) -> Iterator[Text]:
@@ -54,13 +59,15 @@ def _style(name: str, value: int) -> str:
     return {"applied": "green", "skipped": ""}.get(name, "red")
 
 
-def _group(
-    outcome: Outcome, listing: Listing[Result], names: Sequence[str], width: int
-) -> Iterator[Text]:
-    yield from lines.heading(words.results_title(outcome, listing.total), width)
-    for result in listing.shown:
-        yield from lines.item(words.OUTCOME_MARK[outcome], visible(_said(result, names)), width)
-    yield from lines.more(listing.more)
+def _group(group: Group, names: Sequence[str], width: int) -> Iterator[Text]:
+    yield from lines.heading(group.title, width)
+    yield from lines.paragraph(group.told.meaning, width, indent=2, style="dim")
+    if group.told.cure:
+        yield from lines.paragraph(group.told.cure, width, indent=2)
+    for result in group.listing.shown:
+        mark = words.OUTCOME_MARK[group.outcome]
+        yield from lines.item(mark, visible(_said(result, names)), width)
+    yield from lines.more(group.listing.more)
 
 
 def _said(result: Result, names: Sequence[str]) -> str:

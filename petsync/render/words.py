@@ -36,6 +36,7 @@ __all__ = [
     "duration",
     "fields_changed",
     "held_back",
+    "left_to_do",
     "moment",
     "name_of",
     "named_in",
@@ -47,11 +48,11 @@ __all__ = [
     "plan_summary",
     "report_facts",
     "report_summary",
-    "results_title",
     "scope_facts",
     "sentences",
     "source_of",
     "unanswered",
+    "way_back",
     "way_out",
     "where_to_see_all",
     "who_wins",
@@ -75,13 +76,6 @@ SYMBOL: Mapping[Mark, str] = {
     "applied": "+",
 }
 HEADING: Mapping[Kind, str] = {"add": "Add", "update": "Change", "delete": "Delete"}
-_TITLE: Mapping[Outcome, str] = {
-    "applied": "applied",
-    "failed": "failed",
-    "unknown": "unknown: no answer came, and the store did not settle whether it happened",
-    "conflict": "in conflict: a person has to decide",
-    "skipped": "skipped: nothing was sent for these changes",
-}
 OUTCOME_MARK: Mapping[Outcome, Mark] = {
     "applied": "applied",
     "skipped": "note",
@@ -219,11 +213,6 @@ def blocked_title(total: int) -> str:
     return f"{count(total, 'row')} blocked by errors in the sheet"
 
 
-def results_title(outcome: Outcome, total: int) -> str:
-    """The heading of `total` results of one outcome."""
-    return f"{number(total)} {_TITLE[outcome]}"
-
-
 def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """What was compared, and when."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
@@ -316,8 +305,32 @@ def report_summary(report: Report) -> str:
     """One sentence: how the run ended, and how many rows had each outcome."""
     said = outcomes(report)
     if report.stopped:
-        return f"Stopped early: {said}. Plan again to see what is left."
+        return f"Stopped early: {said}. {_rest(report)}"
     return f"{'Done with problems' if report.exit_code else 'Done'}: {said}."
+
+
+def _rest(report: Report) -> str:
+    resume = f"`petsync resume {report.run_id}`"
+    left = left_to_do(report)
+    if not left:
+        return f"{resume} checks that nothing is left."
+    return f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does them."
+
+
+def left_to_do(report: Report) -> int:
+    """How many changes a resume would do, or do again."""
+    return sum(
+        result.outcome in ("failed", "unknown") or result.cause in ("not-begun", "held-back")
+        for result in report.results
+        if result.number < len(report.plan.changes)
+    )
+
+
+def way_back(report: Report) -> str:
+    """How to take a run back that did all it could, "" where there is nothing to take back."""
+    if report.stopped or not any(result.outcome == "applied" for result in report.results):
+        return ""
+    return f"`petsync undo {report.run_id}` makes the plan that takes it back."
 
 
 def outcomes(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -10,8 +11,11 @@ from petsync.diff.change import Change, Clash, Conflict, Delete
 from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Report
 from petsync.render import words
+from petsync.render.causes import NOTHING
+from petsync.render.causes import told as told_of
 from petsync.render.contrast import compared, contrast
 from petsync.render.detail import traits
+from petsync.render.digest import RANK, results_by_cause
 from petsync.render.marked import Piece
 from petsync.render.summary_lines import summary_rows
 from petsync.render.tab import Marked, Tab, Value, write
@@ -59,18 +63,20 @@ def plan_workbook(plan: Plan, path: Path) -> None:
 
 
 def report_workbook(report: Report, path: Path) -> None:
-    """Write the report: a summary, and a row for each change, conflict and blocked row.
+    """Write the report: a summary with the causes, and a row for each change, conflict and blocked
+    row, those first that need a person.
 
     The file is there whole or not at all. Raises SheetError if it cannot be written.
     """
-    results = {"Outcome": 10, "Change": 10, "Id": 21, "New id": 21, "Pet": 28, "Fields": 24}
+    pet = {"Change": 9, "Id": 21, "New id": 21, "Pet": 22, "Fields": 16, "Where": 15}
+    said = {"What happened": 48, "What to do": 48}
     write(
         path,
         [
-            Tab("Summary", {"What": 18, "Value": 90}, _report_facts(report)),
+            Tab("Summary", _FACTS, _report_facts(report), _COLOURS),
             Tab(
                 "Results",
-                {**results, "Where": 18, "What happened": 70},
+                {"Outcome": 10, "Cause": 16, **pet, **said},
                 _result_rows(report),
                 _COLOURS,
             ),
@@ -151,19 +157,29 @@ def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:
 
 def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
     counts = report.counts
-    yield "summary", words.report_summary(report)
-    yield "run", report.run_id
-    yield from words.report_facts(report)
-    yield from ((outcome, counts[outcome]) for outcome in OUTCOMES)
-    yield "total", sum(counts.values())
-    yield from (("stopped", line) for line in report.stopped.splitlines())
+    yield "summary", "", words.report_summary(report)
+    yield "run", "", report.run_id
+    yield from ((name, "", said) for name, said in words.report_facts(report))
+    yield from (("stopped", "", line) for line in report.stopped.splitlines())
+    if back := words.way_back(report):
+        yield "undo", "", back
+    yield from (("rows", counts[outcome], outcome) for outcome in OUTCOMES)
+    yield "rows", sum(counts.values()), "in all"
+    for group in results_by_cause(report, 0):
+        if not group.is_plain:
+            why = f"{group.told.title[:1].upper()}{group.told.title[1:]}"
+            said = words.sentences(why, group.told.meaning, group.told.cure)
+            yield group.outcome, group.listing.total, said
 
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
     names = words.named_in(report.plan)
-    for result in report.results:
+    told = cache(partial(told_of, run_id=report.run_id))
+    for result in sorted(report.results, key=lambda result: RANK.index(result.outcome)):
+        cure = told(result.outcome, result.cause).cure
         yield (
             result.outcome,
+            result.cause,
             "" if result.kind == "none" else result.kind,
             _id(result.pet_id),
             _id(result.assigned_id),
@@ -171,6 +187,7 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
             ", ".join(result.fields),
             result.source,
             result.message,
+            "" if cure == NOTHING else cure,
         )
 
 

@@ -1,0 +1,160 @@
+"""Why a result is what it is, in words: for each cause a title, what it means, and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from petsync.diff.report import Cause, Outcome
+
+__all__ = ["CAUSES", "NOTHING", "QUIET", "Told", "told"]
+
+
+class Told(NamedTuple):
+    """A cause in words. `title` goes on from an outcome ("3 failed: ..."); in `cure` stands RUN for
+    the run's id.
+    """
+
+    title: str
+    meaning: str
+    cure: str
+
+
+_RESUME = "`petsync resume RUN`"
+NOTHING = "Nothing is to be done."
+"""The cure where none is needed."""
+_EACH = "Each row says why."
+
+CAUSES: Mapping[Cause, Told] = {
+    "": Told(
+        "as planned",
+        "The service took the change as it was sent.",
+        NOTHING,
+    ),
+    "confirmed": Told(
+        "confirmed afterwards",
+        "No answer came, or the run was cut off; the store itself then showed that the change "
+        "was made.",
+        NOTHING,
+    ),
+    "another-id": Told(
+        "under another id",
+        "The pet is in the store, but the service gave it an id of its own.",
+        "Write the new id into the sheet; otherwise the next plan adds the pet again.",
+    ),
+    "already-so": Told(
+        "the store was so already",
+        "Somebody, or an earlier run, had made the same change.",
+        NOTHING,
+    ),
+    "already-gone": Told(
+        "the pet was gone already",
+        "Somebody, or an earlier run, had deleted it.",
+        NOTHING,
+    ),
+    "not-begun": Told(
+        "not begun",
+        "The run ended before it was their turn; nothing was sent for them.",
+        f"{_RESUME} does them.",
+    ),
+    "held-back": Told(
+        "held back",
+        "Deletes come last, and none is sent where too much failed before them.",
+        f"See to what failed; {_RESUME} then does the deletes too.",
+    ),
+    "changed-since": Told(
+        "changed in the store since the plan",
+        "Somebody changed the pet after the plan was made. What they wrote stays, and nothing "
+        "was sent.",
+        "Plan again: the new plan shows both values.",
+    ),
+    "gone": Told(
+        "gone from the store",
+        "Somebody deleted the pet after the plan was made.",
+        "Take the row out of the sheet, or clear its id to add the pet anew; then plan again.",
+    ),
+    "came-meanwhile": Told(
+        "came into the store meanwhile",
+        "Somebody added a pet with this id, or one that says just the same, after the plan was "
+        "made.",
+        "Plan again: the row is then compared with that pet.",
+    ),
+    "from-plan": Told(
+        "open since the plan",
+        "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
+        "Do what each row says, and plan again.",
+    ),
+    "refused": Told(
+        "refused by the service",
+        "The service does not take what was sent; sent again, it ends the same way.",
+        "Correct the row as the message says, and plan again.",
+    ),
+    "no-permission": Told(
+        "without permission",
+        "The token is wrong, has expired, or may not do this.",
+        f"Get a token that may, set it as PETSYNC_TOKEN; {_RESUME} then goes on.",
+    ),
+    "too-many": Told(
+        "too many requests",
+        "The service went on refusing, for longer than a run waits, because too much was asked "
+        "of it.",
+        f"{_RESUME} --rate 5 goes on more slowly.",
+    ),
+    "service-error": Told(
+        "an error in the service",
+        "The service answered that something in it went wrong, and did so again when it was "
+        "asked again.",
+        f"When the service is well again, {_RESUME} tries them once more.",
+    ),
+    "no-answer": Told(
+        "no answer",
+        "The connection was lost, or the answer took too long; nobody can say from here what the "
+        "service did.",
+        f"{_RESUME} asks the store what became of them, and sends what is not there.",
+    ),
+    "bad-answer": Told(
+        "an answer that cannot be read",
+        "What came back is no answer of such a service: half of one, or some other server's page.",
+        f"Check the URL, and any proxy on the way; {_RESUME} then asks the store and goes on.",
+    ),
+    "not-as-sent": Told(
+        "not as it was sent",
+        "The service took the change, but read back the pet is otherwise.",
+        "Compare the pet with its row; a new plan shows what differs.",
+    ),
+    "blocked": Told(
+        "blocked by errors in the sheet",
+        "A cell of the row cannot be read as it stands. Nothing was sent.",
+        "Mend the cell (`petsync check` names each with its address), and plan again.",
+    ),
+    "cut-off": Told(
+        "cut off",
+        "The run ended while the request was on its way.",
+        f"{_RESUME} asks the store what became of them, and does the rest.",
+    ),
+    "unexpected": Told(
+        "unexpected",
+        "Something happened that petsync does not know of. That is a fault in petsync.",
+        f"{_RESUME} tries once more. Please report it with what the same command says with -v.",
+    ),
+}
+QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
+"""Causes of which nobody wants to read row by row."""
+_UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
+    "failed": Told("no cause on record", _EACH, "Plan again to see what is still to be done."),
+    "unknown": Told(
+        "whether it happened is not known",
+        "No answer came, and the store did not settle whether it happened.",
+        f"{_RESUME} asks the store what became of them.",
+    ),
+    "conflict": Told("a person has to decide", _EACH, "Plan again to see both sides."),
+    "skipped": Told("nothing was sent for them", _EACH, "Plan again to see what is left."),
+}
+
+
+def told(outcome: Outcome, cause: Cause, run_id: str) -> Told:
+    """What is said of results with this outcome and cause in a run's report; without a run's id no
+    cure, as nothing can be done any more.
+    """
+    words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
+    return words._replace(cure=words.cure.replace("RUN", run_id) if run_id else "")
