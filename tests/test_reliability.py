@@ -1,0 +1,52 @@
+"""docs/reliability.md is true: its tests are there, and causes are told in a report's words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from petsync.diff.report import OUTCOMES, Cause
+from petsync.render.causes import CAUSES
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+
+
+def _rows(title: str) -> Iterator[list[str]]:
+    """The cells of each row of the table below a title."""
+    below = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    assert below, title
+    for line in below.splitlines():
+        if line.startswith("| ") and not line.startswith("| code"):
+            yield line.strip("| ").split(" | ")
+
+
+def test_every_named_test_is_there() -> None:
+    """The page names tests by file and function, and each of them exists."""
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)
+    assert len({name for _, name in named if name}) > 40
+    for file, name in named:
+        tree = ast.parse((ROOT / file).read_text("utf-8"))
+        there = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+        assert not name or name in there, f"{file}::{name}"
+
+
+def test_every_fault_has_a_promise_and_a_test() -> None:
+    """No row of the faults is without a test that shows what it promises."""
+    faults = [row for row in _rows("The faults") if row[0] != "fault"]
+    assert len(faults) > 25
+    for fault, promise, shown in faults:
+        assert promise, fault
+        assert "::test_" in shown, fault
+
+
+def test_every_cause_is_explained_in_the_reports_own_words() -> None:
+    """The table has each code once, in its order, with what a report says of it."""
+    rows = list(_rows("Why a row is what it is"))
+    assert [row[0].strip('`"') for row in rows] == list(get_args(Cause)) == list(CAUSES)
+    for code, outcomes, *words in rows:
+        assert set(outcomes.split(", ")) <= set(OUTCOMES), code
+        assert tuple(words) == CAUSES[code.strip('`"')]
