@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -14,7 +15,7 @@ from pandas.testing import assert_frame_equal
 
 import petsync as ps
 from petsync.diff.guard import Guard, Limit
-from petsync.errors import GuardError, LockedError, PlanError, StalePlanError
+from petsync.errors import GuardError, InterruptedRunError, LockedError, PlanError, StalePlanError
 from petsync.model import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
@@ -28,10 +29,12 @@ def catalogue(size: int) -> list[Pet]:
     return [
         Pet(
             id=n,
-            name=f"Pet {n}",
+            name=f" Pet {n} " if n % 10 == 0 else f"Pet {n}",
             status=STATUSES[n % 3],
-            category=Category(n % 7 + 1, f"Group {n % 7}") if n % 5 else None,
-            tags=tuple(Tag(t, f"tag {t}") for t in range(n % 4)),
+            category=Category(n % 7 + 1, f"Group {n % 7}", {"floor": 2}) if n % 5 else None,
+            tags=tuple(
+                Tag(t, f"tag {t}", {"hue": t} if n % 6 == 0 else None) for t in range(n % 4)
+            ),
             photo_urls=tuple(f"/{n}/{p}.png" for p in range(n % 3)),
             extra={"chip": n, "vet": {"name": "Ada"}} if n % 4 == 0 else None,
         )
@@ -119,18 +122,50 @@ def test_five_thousand_changes(tmp_path: Path) -> None:
         before = store.snapshot().frame
         plan = store.plan(edited(pets, Random(5)), guard=FREE)
         assert len(plan.changes) > 5_000
-        assert store.apply(plan, concurrency=64).exit_code == 0
+        assert store.apply(plan, concurrency=64, recheck="bulk").exit_code == 0
         ids = Random(50).sample([change.pet_id or 0 for change in plan.updates], 50)
         there = {pet.id: pet for pet in box.pets()}
         mine = [replace(there[number], name="Mine", photo_urls=("/mine.png",)) for number in ids]
         put(store, mine)
         undo = store.undo(guard=FREE)
         assert {conflict.pet_id for conflict in undo.conflicts} == set(ids)
-        assert store.apply(undo, concurrency=64).counts["applied"] == len(plan.changes) - 50
+        undone = store.apply(undo, concurrency=64, recheck="bulk")
+        assert undone.counts["applied"] == len(plan.changes) - 50
         kept = {pet.id: pet for pet in mine}
         assert box.pets() == [kept.get(pet.id, pet) for pet in pets]
         put(store, [pet for pet in pets if pet.id in kept])
         assert_frame_equal(store.snapshot().frame, before)
+
+
+def seen_through(store: ps.Store, plan: ps.Plan) -> str:
+    """The id of a run of the plan that was resumed until nothing was left of it."""
+    with suppress(InterruptedRunError):
+        store.apply(plan, settle=0.5)
+    run: str = store.runs()["id"].iloc[0]
+    for _ in range(20):
+        if store.run(run).exit_code == 0:
+            break
+        with suppress(InterruptedRunError):
+            store.resume(run)
+    assert store.run(run).exit_code == 0
+    return run
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_sick_service_changes_nothing_of_that(store: ps.Store, box: Sandbox, seed: int) -> None:
+    """Where answers get lost and requests are refused, run and undo are resumed until they are
+    done, and the store is as before.
+    """
+    pets = box.pets()
+    faults = f"503=0.05,drop_before=0.05,drop_after=0.05,torn=0.03,seed={seed}"
+    changing = "only=addPet+updatePet+deletePet+updatePetWithForm"
+    plan = store.plan(edited(pets, Random(seed)), guard=FREE)
+    box.break_with(f"{faults},{changing}")
+    run = seen_through(store, plan)
+    assert box.pets() != pets
+    seen_through(store, store.undo(run, guard=FREE))
+    box.break_with(None)
+    assert box.pets() == pets
 
 
 def test_the_newest_run_that_is_not_undone(store: ps.Store) -> None:

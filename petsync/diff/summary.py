@@ -23,7 +23,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     `conflicts` are all, `open_conflicts` those in which the sheet does not win. Rows: `blocked`;
     `unchanged`, of which `older` say what was exported while the store has something newer, and
     the pets of `gone` are not there any more; `ignored`; `left_out`; and `rows`, all of the sheet.
-    `pets` is the store's size. `ok`: whether the guard lets the plan through.
+    `pets` is the store's size. `ok`: whether the guard lets the plan through. `undoes` is the run
+    that the plan takes back, "" for one from a sheet: the rows of an undo are that run's pets.
     """
 
     adds: int
@@ -41,6 +42,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     pets: int
     ok: bool
+    undoes: str = ""
 
     def __repr__(self) -> str:
         return as_text(self)
@@ -68,6 +70,8 @@ class _Counted(Protocol):
     def rows(self) -> int: ...
     @property
     def pets(self) -> int: ...
+    @property
+    def undoes(self) -> str: ...
     @property
     def verdict(self) -> Verdict: ...
 
@@ -97,4 +101,5 @@ def summary_of(changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _
         rows=plan.rows,
         pets=plan.pets,
         ok=plan.verdict.ok,
+        undoes=plan.undoes,
     )

@@ -38,12 +38,14 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     won = f"{words.number(decided)} that the sheet wins" if decided else ""
     yield "conflicts", summary.conflicts, won
     yield "blocked", summary.blocked, "by errors in the sheet" if summary.blocked else ""
-    yield "in agreement", summary.unchanged - summary.older - summary.gone, ""
+    agreeing = "as before" if summary.undoes else "in agreement"
+    yield agreeing, summary.unchanged - summary.older - summary.gone, ""
     older = "not edited since the export, and the store has something newer"
     yield "older", summary.older, older if summary.older else ""
     gone = "not edited since the export, and the pet is not there any more"
     yield "gone", summary.gone, gone if summary.gone else ""
     yield "ignored", summary.ignored, ""
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
-    yield "rows", summary.rows, "of the sheet"
+    rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"
+    yield "pets" if summary.undoes else "rows", summary.rows, rows
     yield "pets", summary.pets, "in the store"
