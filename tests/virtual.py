@@ -70,11 +70,12 @@ class Service(httpx.AsyncBaseTransport):
         """As httpx's transports do."""
         self.sent.append(clock())
         self.requests.append(request)
+        number = len(self.sent)
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             await asyncio.sleep(self.latency / 2)
-            answer = self._judge(len(self.sent))
+            answer = self._judge(number)
             if not isinstance(answer, httpx.Response | Exception):
                 answer = await answer
             await asyncio.sleep(self.latency / 2)

@@ -21,7 +21,9 @@ _HINTS = {
 
 
 def error_for(response: Response, request: Request, now: datetime) -> errors.ApiError:
-    """The error for a status outside 2xx; `now` resolves a Retry-After date."""
+    """The error for a status outside 2xx; `now` resolves a Retry-After date where the service does
+    not say what time it is there.
+    """
     said = _said(response)
     about = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{about}: {response.status} {said}".rstrip()
@@ -36,7 +38,8 @@ def error_for(response: Response, request: Request, now: datetime) -> errors.Api
         hint=_hint(response.status, request),
     )
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):
-        error.retry_after = retry_after(response.headers.get("retry-after", ""), now)
+        there = _moment(response.headers.get("date", "")) or now
+        error.retry_after = retry_after(response.headers.get("retry-after", ""), there)
         error.hint = _patience(error.retry_after) or error.hint
     return error
 
@@ -62,13 +65,16 @@ def retry_after(value: str, now: datetime) -> float | None:
     text = value.strip()
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
         return float(text)
+    moment = _moment(text)
+    return None if moment is None else max(0.0, (moment - now).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - now).total_seconds())
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _kind(status: int) -> type[errors.ApiError]:

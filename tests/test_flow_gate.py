@@ -1,0 +1,207 @@
+"""The gate: how many requests are under way at a time, who is next, and how it learns."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from virtual import Service, clock, lost, many, ok, run, says
+
+from petsync.client.gate import Gate
+from petsync.client.pace import Pace
+from petsync.client.retry import RetryPolicy
+from petsync.client.window import MOST, Window
+from petsync.wire import calls
+
+GET = calls.get_pet_by_id(7)
+ONCE = RetryPolicy(attempts=1)
+
+
+def test_it_starts_small_and_doubles_while_all_is_well() -> None:
+    """After three rounds of answers there are eight times as many under way as at first."""
+
+    async def main() -> None:
+        service = Service(ok, latency=1.0)
+        session = service.session()
+        work = asyncio.create_task(many(session, 200, 200))
+        seen = []
+        for _ in range(4):
+            await asyncio.sleep(0.99)
+            seen.append(service.under_way)
+            await asyncio.sleep(0.01)
+        assert seen == [4, 8, 16, 32]
+        await work
+
+    run(main())
+
+
+@pytest.mark.parametrize(("asked", "most"), [(1, 1), (10, 10), (500, MOST), (0, 1)])
+def test_its_bound_holds(asked: int, most: int) -> None:
+    """However well the service does, no more than `most` are under way, and that many are."""
+
+    async def main() -> int:
+        service = Service(ok)
+        session = service.session()
+        session.gate.most = asked
+        await many(session, 2000, 300)
+        assert session.traffic().limit == most
+        return service.most_under_way
+
+    assert run(main()) == most
+
+
+@pytest.mark.parametrize("trouble", [says(429), says(503), lost()])
+def test_trouble_halves_it_once_a_round(trouble: object) -> None:
+    """Sixteen that are refused together are one sign, not sixteen; from there on it grows by about
+    one a round.
+    """
+
+    async def main() -> list[int]:
+        session = Service(lambda number: trouble if 401 <= number <= 416 else ok()).session(retry=ONCE)
+        session.gate.most = 16
+        await many(session, 400, 16)
+        limits = [session.traffic().limit]
+        for count in (16, 40):
+            await many(session, count, 16)
+            limits.append(session.traffic().limit)
+        return limits
+
+    before, after, later = run(main())
+    assert (before, after) == (16, 8)
+    assert 9 <= later <= 13
+
+
+def test_it_never_goes_below_one() -> None:
+    """A service that refuses everything is still asked, one request at a time."""
+
+    async def main() -> tuple[int, int]:
+        service = Service(lambda _: says(429, retry_after="0"))
+        session = service.session(retry=ONCE)
+        await many(session, 60, 8)
+        service.most_under_way = 0
+        await many(session, 20, 8)
+        return session.traffic().limit, service.most_under_way
+
+    assert run(main()) == (1, 1)
+
+
+def test_a_service_that_has_become_slow_gets_fewer() -> None:
+    """Three times its best and above half a second: the limit falls; no request fails."""
+
+    async def main() -> tuple[int, int]:
+        service = Service(ok, latency=0.2)
+        session = service.session()
+        await many(session, 400, 64)
+        before = session.traffic().limit
+        service.latency = 0.8
+        await many(session, 200, 64)
+        return before, session.traffic().limit
+
+    before, after = run(main())
+    assert before >= 60
+    assert after <= before / 2
+
+
+@pytest.mark.parametrize(("first", "then"), [(0.001, 0.45), (0.4, 1.1)])
+def test_a_service_that_is_a_little_slower_does_not(first: float, then: float) -> None:
+    """A quick one may be many times slower, and a slow one not three times, without a sign."""
+
+    async def main() -> tuple[int, int]:
+        service = Service(ok, latency=first)
+        session = service.session()
+        await many(session, 400, 64)
+        before = session.traffic().limit
+        service.latency = then
+        await many(session, 400, 64)
+        return before, session.traffic().limit
+
+    before, after = run(main())
+    assert after >= before
+
+
+def test_an_operation_is_compared_with_itself() -> None:
+    """A list that takes ten seconds is no sign of a slow service."""
+    window = Window()
+    for _ in range(100):
+        window.answered("getPetById", 0.0, 0.01, full=True)
+    before = window.limit
+    for _ in range(100):
+        window.answered("findPetsByStatus", 0.0, 10.0, full=True)
+        window.answered("uploadFile", 0.0, 10.0, full=True)
+        window.answered("updatePet", 0.0, 2.0, full=True)
+    assert window.limit >= before
+
+
+def test_the_first_to_come_is_the_first_to_go() -> None:
+    """Requests are sent in the order in which they were asked for."""
+
+    async def main() -> list[str]:
+        service = Service(ok)
+        session = service.session(retry=ONCE)
+        session.gate.most = 2
+        sent = (session.send(calls.get_pet_by_id(number)) for number in range(50))
+        await asyncio.gather(*sent, return_exceptions=True)
+        return [request.url.path.rpartition("/")[2] for request in service.requests]
+
+    assert run(main()) == [str(number) for number in range(50)]
+
+
+def test_whoever_is_cancelled_holds_no_place() -> None:
+    """Cancelled while they wait, while they are let in, or on the way: the gate is empty again."""
+
+    async def main() -> None:
+        window = Window(most=2)
+        gate = Gate(window, Pace())
+
+        async def one() -> None:
+            assert await gate.enter()
+            try:
+                await asyncio.sleep(1.0)
+            finally:
+                gate.leave()
+
+        tasks = [asyncio.create_task(one()) for _ in range(10)]
+        await asyncio.sleep(0.5)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.sleep(0.5)
+        tasks[1].cancel()
+        tasks[3].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert gate.under_way == 0
+        assert await asyncio.wait_for(gate.enter(), 1.0)
+
+    run(main())
+
+
+def test_one_that_is_let_in_and_cancelled_at_once_gives_its_place_on() -> None:
+    """In the same turn of the loop, before it could begin."""
+
+    async def main() -> None:
+        gate = Gate(Window(most=1), Pace())
+        assert await gate.enter()
+        second, third = (asyncio.create_task(gate.enter()) for _ in range(2))
+        await asyncio.sleep(0)
+        gate.leave()
+        second.cancel()
+        assert await asyncio.wait_for(third, 1.0)
+        assert gate.under_way == 1
+
+    run(main())
+
+
+def test_a_cancelled_request_leaves_the_session_as_it_was() -> None:
+    """Hundreds that are given up do not keep the next one from being sent."""
+
+    async def main() -> float:
+        session = Service(ok, latency=100.0).session()
+        work = asyncio.create_task(many(session, 1000, 300))
+        await asyncio.sleep(1.0)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        assert session.traffic().under_way == 0
+        begun = clock()
+        await session.send(GET)
+        return clock() - begun
+
+    assert run(main()) == pytest.approx(100.0)
