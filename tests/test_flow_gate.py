@@ -57,7 +57,9 @@ def test_trouble_halves_it_once_a_round(trouble: object) -> None:
     """
 
     async def main() -> list[int]:
-        session = Service(lambda number: trouble if 401 <= number <= 416 else ok()).session(retry=ONCE)
+        session = Service(lambda number: trouble if 401 <= number <= 416 else ok()).session(
+            retry=ONCE
+        )
         session.gate.most = 16
         await many(session, 400, 16)
         limits = [session.traffic().limit]

@@ -83,11 +83,13 @@ class Breaker:
         self.is_open, self._probe_at = True, now + seconds
         self._reason = f"{reason}; it asks to wait until {until}"
 
-    def check(self, now: float) -> None:
-        """Return if a request may be sent. Raises UnavailableError."""
+    def check(self, now: float, *, again: bool) -> None:
+        """Return if a request may be sent; `again` says that it was sent before, so that it is no
+        probe. Raises UnavailableError.
+        """
         if not self.is_open:
             return
-        if now < self._probe_at:
+        if again or now < self._probe_at:
             raise self.error()
         self._probe_at = now + _LONGEST_PAUSE
 

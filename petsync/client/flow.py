@@ -55,10 +55,12 @@ class Flow:
         """The loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
-    async def enter(self) -> None:
-        """Return when a request may be sent; then `leave`. Raises UnavailableError."""
+    async def enter(self, *, again: bool) -> None:
+        """Return when a request may be sent, for the first time or `again`; then `leave`. Raises
+        UnavailableError.
+        """
         if self.breaker.is_open:
-            self.breaker.check(self.now())
+            self.breaker.check(self.now(), again=again)
         if not await self.gate.enter():
             raise self.breaker.error()
 

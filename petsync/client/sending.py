@@ -90,6 +90,7 @@ class Sending(Generic[T]):
             if not self.goes_on(error):
                 raise
             first = error
+        # The time at the gate counts for all, and not against this one.
         self._begun = self._line.flow.now() - self._held
         try:
             return await self._line.policy.run(self, first)
@@ -146,7 +147,7 @@ class Sending(Generic[T]):
         flow = self._line.flow
         asked = flow.now()
         try:
-            await flow.enter()
+            await flow.enter(again=self._begun != 0.0)
         except UnavailableError as error:
             raise self._noted(error) from None
         begun = flow.now()
