@@ -28,7 +28,7 @@ _SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB":
 _SIZES |= {"MIB": 1024**2}
 _EXAMPLES = """
 petsync upload photos
-petsync upload photos --pattern "{id}-*" --recursive --max-side 2000 --strip-exif
+petsync upload photos --pattern "{id}-*" --max-side 2000 --strip-exif
 petsync upload catalogue.xlsx --column image --metadata-column caption
 petsync upload photos --yes --json
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from petsync.diff.pictures import Fate, Picture, PictureProblem, Pictures
 from petsync.diff.report import OUTCOMES
@@ -34,18 +34,22 @@ def _pictures(pictures: Pictures, limit: int | None) -> Iterator[str]:
     fold_over = markup.fold_over(limit)
     yield markup.summary(said.pictures_summary(pictures))
     yield markup.facts(said.pictures_facts(pictures))
-    left_out = [problem for problem in pictures.problems if not problem.blocks]
-    for title, problems in ((said.PROBLEMS, pictures.blocked), (said.LEFT_OUT, left_out)):
-        told = f"{words.count(len(problems), 'file')} {title}"
-        shown = first(problems, limit)
-        yield markup.listing(told, shown, _PROBLEMS, _problem, fold_over=fold_over)
+    yield _problems(said.PROBLEMS, pictures.blocked, limit)
     groups = defaultdict[Fate, list[Picture]](list)
     for picture in pictures.pictures:
         groups[picture.fate].append(picture)
     for fate, title in said.GROUPS.items():
         told = f"{words.count(len(groups[fate]), 'picture')} {title}"
-        shown_here = first(groups[fate], limit)
-        yield markup.listing(told, shown_here, _PICTURES, _picture, fold_over=fold_over)
+        shown = first(groups[fate], limit)
+        yield markup.listing(told, shown, _PICTURES, _picture, fold_over=fold_over)
+    left_out = [problem for problem in pictures.problems if not problem.blocks]
+    yield _problems(said.LEFT_OUT, left_out, limit)
+
+
+def _problems(title: str, problems: Sequence[PictureProblem], limit: int | None) -> str:
+    told = f"{words.count(len(problems), 'file')} {title}"
+    fold_over = markup.fold_over(limit)
+    return markup.listing(told, first(problems, limit), _PROBLEMS, _problem, fold_over=fold_over)
 
 
 def _report(report: Uploaded, limit: int | None) -> Iterator[str]:

@@ -110,8 +110,8 @@ def _pictures(
     yield from lines.heading(f"{words.count(len(pictures), 'picture')} {title}", width)
     listing = first(pictures, limit)
     for one in listing.shown:
-        pet = shorten(said.of_pet(one.pet_id, one.pet), _FILE)
-        yield lines.spread(said.group_mark(fate), pet, "", said.where(one), width)
+        identity, name = f"pet {one.pet_id}", visible(one.pet)
+        yield lines.spread(said.group_mark(fate), identity, name, said.where(one), width)
         yield from lines.paragraph(said.said_of(one), width, indent=6, style="dim")
     yield from lines.more(listing.more)
 

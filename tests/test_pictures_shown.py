@@ -1,0 +1,211 @@
+"""Pictures and uploads as text, HTML, frames and JSON: escaped, complete, failures first."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+import petsync as ps
+import petsync.render
+from petsync.diff.pictures import FATES, PictureOptions, treatment
+from petsync.diff.report import OUTCOMES
+from petsync.diff.uploaded import result_of, result_of_problem
+from petsync.errors import PlanError
+from petsync.render.pictures_html import pictures_html, uploaded_html
+from petsync.render.pictures_lines import pictures_text, uploaded_text
+from petsync.render.pictures_words import GROUPS, size
+
+EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
+
+
+def picture(**more: Any) -> ps.Picture:
+    """A picture that is sent as it is."""
+    values: dict[str, Any] = {
+        "pet_id": 7,
+        "pet": "Rex",
+        "file": "7.jpg",
+        "path": "/photos/7.jpg",
+        "size": 2_000,
+        "format": "JPEG",
+        "width": 40,
+        "height": 30,
+        "digest": "d",
+        "sent_size": 2_000,
+        "sent_digest": "d",
+        "sent_width": 40,
+        "sent_height": 30,
+    }
+    return ps.Picture(**{**values, **more})
+
+
+def pictures(*members: ps.Picture, **more: Any) -> ps.Pictures:
+    """A look at some pictures."""
+    return ps.Pictures(
+        created="2026-11-20T09:30:00+00:00",
+        store="http://127.0.0.1:1/v2",
+        source="photos",
+        pictures=members,
+        **more,
+    )
+
+
+def report(*results: ps.UploadedFile, **more: Any) -> ps.Uploaded:
+    """What became of some files."""
+    return ps.Uploaded(
+        run_id="r1",
+        store="http://127.0.0.1:1/v2",
+        source="photos",
+        started="2026-11-20T09:30:00+00:00",
+        seconds=1.0,
+        results=results,
+        **more,
+    )
+
+
+def everything() -> ps.Pictures:
+    """A picture of every fate, and two problems."""
+    members = [picture(fate=fate, file=f"{n}.jpg", run="r0") for n, fate in enumerate(FATES)]
+    problems = (
+        ps.PictureProblem(file="a.png", problem="it is text", cure="Look."),
+        ps.PictureProblem(file="b.txt", problem="it is no picture", blocks=False),
+    )
+    return pictures(*members, problems=problems, ignored=2)
+
+
+def test_every_fate_is_shown() -> None:
+    """Text and HTML have each file once, and what is not uploaded before what is."""
+    value = everything()
+    for shown in (repr(value), value._repr_html_()):
+        for file in [p.file for p in value.pictures] + ["a.png", "b.txt"]:
+            assert shown.count(file) == 1
+        assert shown.index("a.png") < shown.index("1.jpg") < shown.index("b.txt")
+    assert set(GROUPS) == set(FATES)
+
+
+def test_summary_adds_up() -> None:
+    """The sentence counts every file."""
+    last = " ".join(repr(everything()).split())
+    said = (
+        "To upload: 3 pictures of 1 pet, 5.9 KiB; 1 uploaded before, 1 to note as uploaded, "
+        "1 there twice, 1 in doubt, 1 not uploaded, 1 left out, 2 ignored."
+    )
+    assert last.endswith(said)
+
+
+@pytest.mark.parametrize("limit", [0, 1, None])
+def test_limit(limit: int | None) -> None:
+    """Of each sort as many are shown as asked for, and how many more there are."""
+    many = pictures(*[picture(file=f"{n}.jpg") for n in range(5)])
+    shown = pictures_text(many, limit=limit)
+    assert shown.count(".jpg") == (5 if limit is None else limit)
+    assert ("more" in shown) == (limit is not None)
+
+
+def test_names_are_harmless() -> None:
+    """A file or a pet may be called anything: nothing of it is markup, or steers a terminal."""
+    evil = picture(file=EVIL, pet=EVIL, metadata=EVIL, source=EVIL)
+    looked = pictures(evil, problems=(ps.PictureProblem(file=EVIL, problem=EVIL, cure=EVIL),))
+    done = report(result_of(evil, "failed", "refused", EVIL, cure=EVIL, urls=(EVIL,)))
+    for text in (pictures_text(looked), uploaded_text(done)):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    for html in (pictures_html(looked), uploaded_html(done)):
+        assert "<script>alert" not in html
+        assert "\x1b" not in html
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_lines_fit(width: int) -> None:
+    """No line is wider than the terminal."""
+    from rich.cells import cell_len
+
+    long = picture(file="ご" * 200, pet="長" * 90, metadata="x " * 300)
+    done = report(result_of(long, "failed", "refused", "word " * 80, cure="y" * 300))
+    for text in (pictures_text(pictures(long), width=width), uploaded_text(done, width=width)):
+        assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_failures_come_first() -> None:
+    """The files that need a person come before all others, each with its cure."""
+    done = report(
+        result_of(picture(file="ok.jpg"), "applied", urls=("http://x/1",), sent=2_000),
+        result_of(picture(file="old.jpg"), "skipped", "already-so", "uploaded before"),
+        result_of(picture(file="lost.jpg"), "unknown", "no-answer", "no answer", cure="Look."),
+        result_of(picture(file="bad.jpg"), "failed", "refused", "too large", cure="Shrink it."),
+        result_of_problem(ps.PictureProblem(file="none.jpg", problem="no pet", cure="Add it.")),
+    )
+    for shown in (repr(done), done._repr_html_()):
+        places = [shown.index(name) for name in ("bad.jpg", "none.jpg", "lost.jpg", "old.jpg")]
+        assert places == sorted(places)
+        assert "Shrink it." in shown
+    assert sum(done.counts.values()) == len(done.results) == len(done.to_frame()) == 5
+    assert done.exit_code == 3
+    assert done.total_bytes == 2_000
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"), [(o, 0 if o in ("applied", "skipped") else 3) for o in OUTCOMES]
+)
+def test_exit_code(outcome: Any, code: int) -> None:
+    """What should be uploaded and is not is 3; a stopped run is 7 in any case."""
+    done = report(result_of(picture(), outcome))
+    assert done.exit_code == code
+    assert msgspec.structs.replace(done, stopped="interrupted").exit_code == 7
+    assert json.loads(done.to_json())["exit_code"] == code
+
+
+def test_frame_of_pictures() -> None:
+    """One row a picture or problem, ids exact."""
+    big = 2**63 - 2
+    frame = pictures(picture(pet_id=big), problems=everything().problems).to_frame()
+    assert frame["id"].tolist()[0] == big
+    assert str(frame["id"].dtype) == "Int64"
+    assert frame["fate"].tolist() == ["new", "problem", "left out"]
+
+
+def test_round_trip() -> None:
+    """What a journal keeps reads back the same; anything else is an error of petsync's."""
+    value = everything()
+    assert ps.Pictures.from_json(value.to_json()) == value
+    assert hash(ps.Pictures.from_json(value.to_json())) == hash(value)
+    for body in (b"", b"[]", b"\xff", b'{"format":1}', b"[" * 100_000):
+        with pytest.raises(PlanError):
+            ps.Pictures.from_json(body)
+
+
+def test_treatment_says_all() -> None:
+    """What is done to a picture is said with its quality and its new size."""
+    done = picture(
+        done=("exif", "upright", "scaled"), saved="JPEG, quality 90", sent_width=20, sent_height=15
+    )
+    assert treatment(done) == (
+        "EXIF removed, turned upright, scaled to 20 × 15, saved anew as JPEG, quality 90"
+    )
+    assert treatment(picture()) == "as it is"
+    asked = pictures(done, options=PictureOptions(strip_exif=True, max_side=20))
+    assert "EXIF removed, no side over 20 pixels" in repr(asked)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (1023, "1,023 bytes"),
+        (1024, "1.0 KiB"),
+        (1024**2 - 1, "1.0 MiB"),
+        (3 * 1024**3, "3.0 GiB"),
+    ],
+)
+def test_size(value: int, said: str) -> None:
+    """Sizes are said in the unit that a person reads."""
+    assert size(value) == said
+
+
+def test_nothing_there() -> None:
+    """An empty folder says so."""
+    assert "there is no picture" in repr(pictures())
+    assert repr(report()).endswith("Done: 0 uploaded.")
