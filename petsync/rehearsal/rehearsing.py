@@ -34,6 +34,10 @@ _NO_SHEET = (
     "the sheet that the plan was made from is gone, or was changed since; so the pets were "
     "compared with what the plan says, and nothing more"
 )
+_UNDO = (
+    "the plan takes a run back, and was made from no sheet; so the pets were compared with what "
+    "the plan says, and nothing more"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +159,7 @@ def _tried(store: Store, trial: _Trial) -> Rehearsal:
         after=frame_from_pets(pets),
         unexpected=surprises(report, before, after),
         again=again,
-        why_not_again="" if again is not None else _NO_SHEET,
+        why_not_again="" if again is not None else _UNDO if plan.undoes else _NO_SHEET,
         taken_at=source.snapshot.taken_at,
         profile=profile.name,
         broken=broken,

@@ -1,0 +1,192 @@
+"""An undo, and the past, as people see them: in every format, and in 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import openpyxl
+import pytest
+from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of, result
+from rich.text import Text
+from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
+
+from petsync.diff.change import Change, Conflict
+from petsync.diff.history import Entry, Past
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.render.html import plan_html, plan_page, report_html
+from petsync.render.markdown import plan_markdown
+from petsync.render.runs_lines import deeds_lines, pet_lines, runs_lines
+from petsync.render.text import plan_text, report_text, summary_text
+from petsync.render.workbook import plan_workbook
+
+replace = msgspec.structs.replace
+KEPT = Conflict(
+    row=None,
+    source="Pets!B18",
+    pet_id=17,
+    name="Bella",
+    rule="changed-since-run",
+    problem="was changed since the run, and is kept as it is",
+    suggestion="Change it by a sheet.",
+)
+PAST = Past(
+    run_id=RUN,
+    store="http://127.0.0.1:1/v2",
+    source="spring.xlsx",
+    started="2026-11-21T09:30:00+00:00",
+    seconds=3.2,
+    state="done",
+    total=14,
+    counts={"applied": 12, "conflict": 1},
+)
+
+
+def undo_of(*changes: Change, **more: object) -> Plan:
+    """A plan that takes the run back."""
+    values: dict[str, object] = {"source": f"run {RUN}", "undoes": RUN, "rows": 3, "unchanged": 1}
+    return plan_with(*changes, **{**values, **more})
+
+
+def folded(text: str) -> str:
+    """The text in one line."""
+    return " ".join(text.split())
+
+
+SMALL = undo_of(UPDATE, replace(DELETE, why="asked"), conflicts=(KEPT,), rows=4)
+
+
+def every_format(plan: Plan, folder: Path) -> dict[str, str]:
+    """The plan in each format, as text."""
+    plan_workbook(plan, folder / "undo.xlsx")
+    cells = [
+        str(cell)
+        for tab in openpyxl.load_workbook(folder / "undo.xlsx")
+        for row in tab.iter_rows(values_only=True)
+        for cell in row
+    ]
+    return {
+        "text": plan_text(plan),
+        "html": plan_html(plan),
+        "page": plan_page(plan),
+        "markdown": plan_markdown(plan),
+        "workbook": "\n".join(cells),
+    }
+
+
+def test_every_format_says_which_run_it_takes_back(tmp_path: Path) -> None:
+    """And none speaks of a sheet that it was made from."""
+    for name, shown in every_format(SMALL, tmp_path).items():
+        assert RUN in shown, name
+        assert "Undo: 0 to add, 1 to change, 1 to delete; 1 conflict" in shown, name
+        assert "1 as before already" in shown, name
+        assert "with the store alone" not in shown, name
+        assert "of the sheet" not in shown, name
+    assert "changed since the run, and is kept" in folded(plan_text(SMALL))
+
+
+def test_a_report_on_an_undo() -> None:
+    """Text and HTML name the run that was taken back."""
+    report = report_of(result(0, "applied"), plan=SMALL)
+    for shown in (report_text(report), report_html(report)):
+        assert "undo of" in shown
+        assert RUN in shown
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (0, "Nothing to undo: the run changed no pet."),
+        (1, "Nothing to undo: its one pet is as before the run."),
+        (1200, "Nothing to undo: all 1,200 pets are as before the run."),
+    ],
+)
+def test_nothing_to_undo(rows: int, said: str) -> None:
+    """One sentence says why."""
+    assert said in plan_text(undo_of(rows=rows, unchanged=rows))
+
+
+def test_the_numbers_of_an_undo() -> None:
+    """Its rows are the run's pets."""
+    said = summary_text(SMALL.summary())
+    assert f"4  that run {RUN} changed" in said
+    assert "as before" in said
+
+
+def test_what_the_store_did_not_answer() -> None:
+    """Counts for the size of the store alone: the run's pets are looked up by their ids."""
+    silent = Coverage(("sold",), (Unanswered("pending", "the service answered 503"),))
+    said = folded(plan_text(replace(SMALL, coverage=silent)))
+    assert "Pets of this status are not counted among the store's." in said
+
+
+def lines_of(shown: Iterable[Text]) -> str:
+    """The lines of a rendering, as plain text."""
+    return "\n".join(line.plain.rstrip() for line in shown)
+
+
+def test_a_list_of_runs() -> None:
+    """Two lines a run: which, when, how it ended; and what it came to."""
+    undo = replace(
+        PAST, run_id="20261121-100000-beef", kind="undo", undoes=RUN, total=5, counts={"applied": 5}
+    )
+    stopped = replace(PAST, run_id="20261120-080000-cafe", state="stopped", open=1)
+    said = lines_of(runs_lines([undo, PAST, stopped]))
+    assert f"  {RUN}  2026-11-21 09:30:00 UTC  apply   done     3.2 s" in said
+    assert (
+        "spring.xlsx: 12 of 14 changes applied, 1 conflict, 1 not begun; undone in part by run"
+        in (folded(said))
+    )
+    assert "stopped" in said
+    assert "1 open" in said
+    assert lines_of(runs_lines([PAST], limit=0)).endswith("... and 1 more")
+
+
+def test_an_undo_that_was_undone_leaves_its_run_standing() -> None:
+    """Only an undo that stands itself is told beside the run."""
+    undo = replace(PAST, run_id="b", kind="undo", undoes=RUN)
+    again = replace(PAST, run_id="c", kind="undo", undoes="b")
+    said = lines_of(runs_lines([again, undo, PAST]))
+    assert "undone by run c" in folded(said)
+    assert "undone by run b" not in folded(said)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_fit_the_width(name: str) -> None:
+    """Whatever a store, a sheet or a pet is called: 80 columns, and nothing that steers."""
+    pet = replace(REX, name=name, status=name)
+    run = replace(PAST, source=name, store=name)
+    deeds = [
+        entry("update", fields=("name",), before=REX, after=pet, source=name, message=name),
+        replace(ADDED, after=pet),
+        replace(DELETED, before=pet),
+    ]
+    shown = [
+        *runs_lines([run, replace(run, store="other")]),
+        *pet_lines(7, [(run, each) for each in deeds]),
+        *deeds_lines(run, deeds),
+    ]
+    assert max(line.cell_len for line in shown) <= 80
+    assert not any(mark in line.plain for line in shown for mark in "\x1b\x07\x08\r\u202e")
+
+
+def test_all_that_was_done_to_a_pet() -> None:
+    """Each change with its values, and why one was not made."""
+    failed = replace(
+        entry("update", fields=("name",), before=REX, after=BELLA),
+        outcome="conflict",
+        message="the pet is gone",
+    )
+    opened = Entry(number=3, kind="delete", pet_id=7, before=REX)
+    renumbered = replace(ADDED, assigned_id=99, message="the service gave it the id 99")
+    said = lines_of(pet_lines(7, [(PAST, each) for each in (SHOWN, failed, opened, renumbered)]))
+    assert "image uploaded" in said
+    assert "+/2.png" in said
+    assert "update, conflict: the pet is gone" in said
+    assert "Rex -> Bella" in said
+    assert "delete, begun, and nobody knows yet whether it was done" in said
+    assert "+ 99  Rex" in said
+    nothing = replace(SHOWN, before=None, after=None)
+    assert "image uploaded" in lines_of(deeds_lines(PAST, [nothing]))
