@@ -161,9 +161,10 @@ def _faults(rng: random.Random) -> str:
     """What the service breaks; a tenth of the rounds has a service that is well."""
     if rng.random() < 0.1:
         return f"latency={rng.uniform(0, 0.02):.3f}"
-    kinds = rng.sample(("drop_before", "drop_after", "429", "503", "torn"), rng.randint(1, 5))
-    most = {"429": 0.03}
-    shares = [f"{kind}={rng.uniform(0.01, most.get(kind, 0.07)):.3f}" for kind in kinds]
+    kinds = rng.sample(("drop_before", "drop_after", "503", "torn"), rng.randint(1, 4))
+    shares = [f"{kind}={rng.uniform(0.01, 0.07):.3f}" for kind in kinds]
+    if rng.random() < 0.25:
+        shares.append(f"429={rng.uniform(0.01, 0.03):.3f}")
     if rng.random() < 0.5:
         shares.append(f"late={rng.uniform(0.05, 0.3):.3f}")
     wait = rng.choice((0, 0, 0, 1))

@@ -54,11 +54,11 @@ class Running:
     def wait(self, seconds: float) -> int:
         """The exit code; AssertionError with what was said if it has not ended by then."""
         if not self._ended.wait(seconds):
-            said = self.said()
+            # Where it was, of each thread, is then the last that it says.
             self.signal(signal.SIGABRT)
-            self._ended.wait(2)
+            self._ended.wait(5)
             self.signal(signal.SIGKILL)
-            raise AssertionError(f"not ended after {seconds} s:\n{said}")
+            raise AssertionError(f"not ended after {seconds} s:\n{self.said()}")
         assert self.code is not None
         return self.code
 
@@ -73,7 +73,9 @@ class Running:
 
     def said(self) -> str:
         """What it has written so far, the ends of both streams."""
-        ends = [(path, path.read_text("utf-8", "replace")[-1500:]) for path in self._streams()]
+        said = [(path, path.read_text("utf-8", "replace")) for path in self._streams()]
+        # What an aborted process says of its threads ends with a long list of modules.
+        ends = [(path, text.partition("\nExtension modules:")[0][-2000:]) for path, text in said]
         return "\n".join(f"[{path.name}] {end}" for path, end in ends)
 
     def json(self) -> Any:
@@ -186,7 +188,8 @@ class Nursery:
 
 def _environment() -> dict[str, str]:
     ours = ("PETSYNC_", "COVERAGE", "PYTEST")
-    return {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    return {**kept, "PYTHONFAULTHANDLER": "1"}
 
 
 def _paths() -> list[str]:
