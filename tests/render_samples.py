@@ -183,12 +183,29 @@ def report_of(*results: Result, stopped: str = "", plan: Plan | None = None) -> 
 
 def small_report() -> Report:
     """A report with every outcome."""
+    busy = "updatePet: the service answered 503"
+    held = "held back, as 1 earlier changes failed"
+    several = "matches several pets: 3, 8."
+    none = {"kind": "none", "pet_id": None}
     return report_of(
         result(0, "applied", kind="add", pet_id=None, assigned_id=1201, source="Pets!A61"),
-        result(1, "failed", message="updatePet: the service answered 503", fields=["name"]),
-        result(2, "unknown", kind="delete", message="no answer came"),
-        result(3, "skipped", kind="delete", message="held back, as 1 earlier changes failed"),
-        result(4, "conflict", kind="none", pet_id=None, message="matches several pets: 3, 8."),
+        result(1, "failed", cause="service-error", message=busy, fields=["name"]),
+        result(2, "unknown", cause="no-answer", kind="delete", message="no answer came"),
+        result(3, "skipped", cause="held-back", kind="delete", message=held),
+        result(4, "conflict", cause="from-plan", **none, message=several),
+    )
+
+
+def stopped_report() -> Report:
+    """A report on a run that was stopped with work left."""
+    why = "not begun: interrupted"
+    return report_of(
+        result(0, "applied"),
+        result(1, "unknown", cause="cut-off", message="under way when the run was stopped"),
+        result(2, "skipped", cause="not-begun", message=why),
+        result(3, "skipped", cause="not-begun", message=why),
+        stopped="interrupted",
+        plan=plan_with(*[UPDATE] * 4),
     )
 
 

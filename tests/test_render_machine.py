@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from render_samples import finding, sheet_with, small_report
+from render_samples import finding, sheet_with, small_report, stopped_report
 
 from petsync.render.machine import findings_json, report_json
 
@@ -23,6 +23,29 @@ def test_a_report_as_json() -> None:
         "conflict",
     ]
     assert saved["results"][0]["assigned_id"] == 1201
+    assert saved["results"][1]["cause"] == "service-error"
+
+
+def test_json_groups_by_cause() -> None:
+    """Each cause has its number of rows, its words and its cure, what needs a person first."""
+    saved = json.loads(report_json(small_report()))
+    assert [(each["outcome"], each["cause"], each["rows"]) for each in saved["causes"]] == [
+        ("failed", "service-error", 1),
+        ("unknown", "no-answer", 1),
+        ("conflict", "from-plan", 1),
+        ("applied", "", 1),
+        ("skipped", "held-back", 1),
+    ]
+    assert all(each["title"] and each["meaning"] and each["cure"] for each in saved["causes"])
+
+
+def test_json_says_what_can_be_done_now() -> None:
+    """A script learns how many changes are left, what does them, and what takes the run back."""
+    done, stopped = (json.loads(report_json(r)) for r in (small_report(), stopped_report()))
+    assert (done["left"], stopped["left"]) == (3, 3)
+    assert done["resume"] == stopped["resume"] == "petsync resume 20261120-093100-4f2a"
+    assert done["undo"] == "petsync undo 20261120-093100-4f2a"
+    assert stopped["undo"] == ""
 
 
 def test_findings_as_json() -> None:

@@ -31,6 +31,7 @@ from render_samples import (
     small_plan,
     small_report,
     small_snapshot,
+    stopped_report,
 )
 from rich.cells import cell_len
 
@@ -99,19 +100,34 @@ petsync run 20261120-093100-4f2a
   unknown    1
   total    878
 
-1 failed
+1 failed: an error in the service
+  The service answered that something in it went wrong, and did so again when it
+  was asked again. The store shows that nothing came of it.
+  When the service is well again, `petsync resume 20261120-093100-4f2a` tries
+  them once more.
   x Pets!B18, update of pet 17 (Bella): updatePet: the service answered 503
 
-1 unknown: no answer came, and the store did not settle whether it happened
+1 unknown: no answer
+  The connection was lost, or the answer took too long. Whether the change was
+  made is not known.
+  `petsync resume 20261120-093100-4f2a` asks the store what became of them, and
+  sends what is not there.
   ! Pets!B18, delete of pet 17 (Rex): no answer came
 
-1 in conflict: a person has to decide
+1 in conflict: open since the plan
+  Sheet and store disagree in a way that a person has to settle. Nothing was
+  sent.
+  Do what each row says, and plan again.
   ! Pets!B18: matches several pets: 3, 8.
 
-1 skipped: nothing was sent for these changes
+1 skipped: held back
+  Deletes come last, and none is sent where too much failed before them.
+  See to what failed; `petsync resume 20261120-093100-4f2a` then does the
+  deletes too.
   * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
 
-Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown."""
+Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown.
+To take it back: `petsync undo 20261120-093100-4f2a`"""
 
 SHEET = """\
 petsync sheet
@@ -448,20 +464,41 @@ def test_totals_of_a_report_add_up() -> None:
     assert sum(counts.values()) == total == 870 + 3 + len(small_report().results)
 
 
-def test_a_report_of_a_stop_says_why() -> None:
-    """A run that stopped names the reason line by line, and what to do next."""
-    text = report_text(report_of(stopped="the token expired\nLog in again."))
+def test_a_report_of_a_stop_says_why_and_what_is_left() -> None:
+    """A run that stopped names the reason line by line, how much is left, and what does it."""
+    text = report_text(replace(stopped_report(), stopped="the token expired\nLog in again."))
     assert "\nWhy it stopped\n  the token expired\n  Log in again.\n" in text
-    assert text.splitlines()[-1] == (
-        "Stopped early: 0 applied, 873 skipped. Plan again to see what is left."
+    assert text.partition("Stopped early: ")[2].replace("\n", " ") == (
+        "1 applied, 2 skipped, 1 unknown. 3 changes are left: "
+        "`petsync resume 20261120-093100-4f2a` does them."
+    )
+
+
+def test_a_report_of_a_stop_with_nothing_left() -> None:
+    """Where all was sent before the stop, nobody is told to send the rest."""
+    report = report_of(result(0, "applied"), stopped="the disk is full", plan=plan_with(UPDATE))
+    said = report_text(report).replace("\n", " ")
+    assert said.endswith(
+        "Stopped early: 1 applied. `petsync resume 20261120-093100-4f2a` checks that nothing "
+        "is left."
     )
 
 
 def test_a_good_report_lists_nothing() -> None:
-    """Where everything went well there are totals and one sentence, and no rows."""
+    """Where everything went well there are totals and one sentence, no rows, and the way back."""
     text = report_text(report_of(result(1, "applied"), plan=plan_with(UPDATE)))
-    assert text.splitlines()[-1] == "Done: 1 applied."
+    assert text.splitlines()[-2:] == [
+        "Done: 1 applied.",
+        "To take it back: `petsync undo 20261120-093100-4f2a`",
+    ]
     assert "Pets!B18" not in text
+
+
+def test_a_run_that_applied_nothing_is_not_taken_back() -> None:
+    """Undo is offered where there is something to take back, and the run is not stopped."""
+    nothing = report_of(result(0, "failed", cause="refused"), plan=plan_with(UPDATE))
+    for report in (nothing, stopped_report()):
+        assert "petsync undo" not in report_text(report)
 
 
 def test_traits_of_an_add_are_complete() -> None:
@@ -477,18 +514,23 @@ def mixed_report() -> Report:
     row = {"row": 18, "fields": ["tags"]}
     sent, other = result(0, "applied", **row), result(1, "applied", row=19)
     return report_of(
-        sent, other, result(2, "conflict", kind="none", row=18, message="So."), plan=plan
+        sent,
+        other,
+        result(2, "conflict", cause="from-plan", kind="none", row=18, message="So."),
+        plan=plan,
     )
 
 
 def test_a_row_in_conflict_counts_once() -> None:
     """A row of which a part was sent is listed once, as a conflict, and the sum says the rest."""
     text = report_text(mixed_report())
-    assert "1 in conflict: a person has to decide\n  ! Pets!B18, pet 17 (Bella): " in text
+    assert "1 in conflict: open since the plan\n" in text
+    assert text.count("Pets!B18, pet 17 (Bella): ") == 1
     assert "applied: tags. So" in text
     sum_ = text.replace("\n", " ").partition("Done with problems: ")[2]
     assert sum_ == (
-        "1 applied, 5 skipped, 1 conflict (of these, 1 row's other edits were applied)."
+        "1 applied, 5 skipped, 1 conflict (of these, 1 row's other edits were applied). "
+        "To take it back: `petsync undo 20261120-093100-4f2a`"
     )
     assert sum(mixed_report().counts.values()) == 7
 

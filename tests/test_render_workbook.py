@@ -288,16 +288,27 @@ def test_more_rows_than_fit_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_report_as_a_workbook(tmp_path: Path) -> None:
-    """The workbook has the totals and a row for each result, with the id that was assigned."""
+    """The workbook has the totals, and a row for each result, those first that need a person, with
+    its cause, its cure, and the id that was assigned.
+    """
     report_workbook(small_report(), tmp_path / "report.xlsx")
     book = load_workbook(tmp_path / "report.xlsx")
     results = rows(book["Results"])
-    assert results[0][:5] == ("applied", "add", None, "1201", "Mochi")
-    assert results[1][-1] == "updatePet: the service answered 503"
-    assert results[4][:5] == ("conflict", None, None, None, None)
-    facts = dict(rows(book["Summary"]))
-    outcomes = ("applied", "skipped", "conflict", "failed", "unknown")
-    assert sum(facts[name] for name in outcomes) == facts["total"] == 878
+    assert [row[0] for row in results] == ["failed", "unknown", "conflict", "applied", "skipped"]
+    assert results[0][1] == "service-error"
+    assert results[0][-2] == "updatePet: the service answered 503"
+    assert "`petsync resume 20261120-093100-4f2a`" in results[0][-1]
+    assert results[2][:6] == ("conflict", "from-plan", None, None, None, None)
+    assert results[3][:6] == ("applied", None, "add", None, "1201", "Mochi")
+    assert results[3][-1] is None
+    said = rows(book["Summary"])
+    counts = {name: number for what, number, name in said if what == "rows"}
+    assert counts.pop("in all") == sum(counts.values()) == 878
+    groups = {what: (number, text) for what, number, text in said if what in counts}
+    assert groups["failed"][0] == 1
+    assert groups["failed"][1].startswith("An error in the service. The service answered")
+    assert groups["failed"][1].endswith("tries them once more.")
+    assert "applied" not in groups
 
 
 def test_a_workbook_is_there_whole_or_not_at_all(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from petsync.diff.report import Cause, Outcome
+from petsync.render.visible import visible
 
 __all__ = ["CAUSES", "NOTHING", "QUIET", "Told", "told"]
 
@@ -98,7 +99,7 @@ CAUSES: Mapping[Cause, Told] = {
         "too many requests",
         "The service went on refusing, for longer than a run waits, because too much was asked "
         "of it.",
-        f"{_RESUME} --rate 5 goes on more slowly.",
+        "`petsync resume RUN --rate 5` goes on more slowly.",
     ),
     "service-error": Told(
         "an error in the service",
@@ -108,8 +109,7 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "no-answer": Told(
         "no answer",
-        "The connection was lost, or the answer took too long; nobody can say from here what the "
-        "service did.",
+        "The connection was lost, or the answer took too long.",
         f"{_RESUME} asks the store what became of them, and sends what is not there.",
     ),
     "bad-answer": Told(
@@ -140,6 +140,15 @@ CAUSES: Mapping[Cause, Told] = {
 }
 QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
 """Causes of which nobody wants to read row by row."""
+_EITHER = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
+"""Causes that leave it open whether the change was made: the outcome tells."""
+_END: Mapping[Outcome, str] = {
+    "applied": "",
+    "skipped": "",
+    "conflict": "",
+    "failed": "The store shows that nothing came of it.",
+    "unknown": "Whether the change was made is not known.",
+}
 _UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
     "failed": Told("no cause on record", _EACH, "Plan again to see what is still to be done."),
     "unknown": Told(
@@ -157,4 +166,6 @@ def told(outcome: Outcome, cause: Cause, run_id: str) -> Told:
     cure, as nothing can be done any more.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
-    return words._replace(cure=words.cure.replace("RUN", run_id) if run_id else "")
+    meaning = f"{words.meaning} {_END[outcome]}" if cause in _EITHER else words.meaning
+    cure = words.cure.replace("RUN", visible(run_id)) if run_id else ""
+    return Told(words.title, meaning.strip(), cure)

@@ -310,7 +310,7 @@ def report_summary(report: Report) -> str:
 
 
 def _rest(report: Report) -> str:
-    resume = f"`petsync resume {report.run_id}`"
+    resume = f"`petsync resume {visible(report.run_id)}`"
     left = left_to_do(report)
     if not left:
         return f"{resume} checks that nothing is left."
@@ -330,7 +330,7 @@ def way_back(report: Report) -> str:
     """How to take a run back that did all it could, "" where there is nothing to take back."""
     if report.stopped or not any(result.outcome == "applied" for result in report.results):
         return ""
-    return f"`petsync undo {report.run_id}` makes the plan that takes it back."
+    return f"To take it back: `petsync undo {visible(report.run_id)}`"
 
 
 def outcomes(report: Report) -> str:

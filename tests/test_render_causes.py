@@ -1,0 +1,156 @@
+"""Results by their causes: each in words, with what it means and what helps."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from render_samples import HOSTILE, UPDATE, large_plan, plan_with, report_of, result
+
+from petsync.diff.report import OUTCOMES, Cause, Report
+from petsync.render.causes import CAUSES, told
+from petsync.render.digest import results_by_cause
+from petsync.render.html import report_html
+from petsync.render.report_lines import report_lines
+from petsync.render.text import report_text
+
+DOCS = Path(__file__).parent.parent / "docs" / "reliability.md"
+COMMANDS = {"check", "resume", "undo"}
+MANY = 100_000
+
+
+def mixed(size: int) -> Report:
+    """A report on a run of so many changes that had every cause in turn."""
+    causes = get_args(Cause)
+    results = []
+    for n in range(size):
+        cause = causes[n % len(causes)]
+        results.append(result(n, "failed", row=n, cause=cause, message="it failed"))
+    return report_of(*results, plan=large_plan(size))
+
+
+def test_each_cause_is_told() -> None:
+    """Every code has a title, what it means, and what helps, and there are no others."""
+    assert set(CAUSES) == set(get_args(Cause))
+    for title, meaning, cure in CAUSES.values():
+        assert title
+        assert title[0].islower()
+        assert not title.endswith(".")
+        assert meaning.endswith(".")
+        assert cure.endswith(".")
+
+
+def test_cures_name_real_commands() -> None:
+    """What a cure tells people to type is there, and is of the run that the report is on."""
+    for outcome in OUTCOMES:
+        for cause in CAUSES:
+            words = told(outcome, cause, "20261120-1")
+            typed = re.findall(r"`petsync (\w+)([^`]*)`", words.cure)
+            assert {command for command, _ in typed} <= COMMANDS
+            assert all("20261120-1" in rest for command, rest in typed if command != "check")
+            assert "RUN" not in words.cure
+
+
+def test_docs_tell_the_same() -> None:
+    """docs/reliability.md has each cause in the words of the reports, in their order."""
+    part = DOCS.read_text("utf-8").partition("## Why a row is what it is")[2].partition("\n## ")[0]
+    table = [line for line in part.splitlines() if line.startswith("| `")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    said = {row[0].strip('`"'): tuple(row[2:]) for row in rows}
+    assert said == {cause: tuple(words) for cause, words in CAUSES.items()}
+
+
+def test_what_needs_a_person_comes_first() -> None:
+    """Failures come before unknowns and conflicts, of each outcome the largest group first, and
+    what was applied is told only where a person has to know more.
+    """
+    report = report_of(
+        result(0, "applied"),
+        result(1, "skipped", cause="already-so"),
+        result(2, "conflict", cause="gone"),
+        result(3, "unknown", cause="no-answer"),
+        result(4, "failed", cause="refused"),
+        result(5, "failed", cause="service-error"),
+        result(6, "failed", cause="service-error"),
+        result(7, "applied", cause="another-id"),
+        result(8, "applied", cause="confirmed"),
+        plan=plan_with(*[UPDATE] * 9),
+    )
+    lines = report_text(report).splitlines()
+    assert [line for line in lines if re.match(r"\d", line)] == [
+        "2 failed: an error in the service",
+        "1 failed: refused by the service",
+        "1 unknown: no answer",
+        "1 in conflict: gone from the store",
+        "1 applied: under another id",
+        "1 skipped: the store was so already",
+    ]
+
+
+def test_a_lost_answer_says_what_is_known() -> None:
+    """Of a request without an answer it is said whether the store has shown its end."""
+    failed, unknown = (told(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
+    assert failed.endswith("The store shows that nothing came of it.")
+    assert unknown.endswith("Whether the change was made is not known.")
+
+
+def test_results_from_before_causes_are_told_too() -> None:
+    """A journal that knows no causes makes a report with groups of its own words."""
+    report = report_of(*(result(n, o) for n, o in enumerate(OUTCOMES)), plan=large_plan(5))
+    assert [group.told.title for group in results_by_cause(report, None)] == [
+        "no cause on record",
+        "whether it happened is not known",
+        "a person has to decide",
+        "as planned",
+        "nothing was sent for them",
+    ]
+
+
+def test_what_was_not_begun_is_counted_and_not_listed() -> None:
+    """Of thousands of changes that a stop left, three are shown, and all where all are wanted."""
+    left = [result(n, "skipped", cause="not-begun") for n in range(50)]
+    report = report_of(*left, stopped="interrupted", plan=large_plan(50))
+    assert report_text(report).count("  * Pets!B18") == 3
+    assert "... and 47 more" in report_text(report)
+    assert report_text(report, limit=None).count("  * Pets!B18") == 50
+    assert "<details><summary>50 skipped: not begun</summary>" in report_html(report)
+
+
+def test_a_large_report_is_shown_at_once() -> None:
+    """Of a hundred thousand results the first screen is there in a moment, and the whole soon."""
+    report = mixed(MANY)
+    begun = time.process_time()
+    assert next(report_lines(report)).plain == "petsync run 20261120-093100-4f2a"
+    first = time.process_time() - begun
+    shown = len(report_text(report).splitlines())
+    assert first < 0.1
+    assert time.process_time() - begun < 5
+    assert shown < 600
+    assert "4,762 failed: no answer" in report_text(report)
+
+
+def test_a_large_report_in_html_is_short() -> None:
+    """A notebook gets the first rows of each cause, folded where they are many."""
+    html = report_html(mixed(2_100))
+    assert len(html) < 400_000
+    assert html.count('<tr class="ps-blocked">') == 21 * 20 - 4 * 17
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_message_steers_a_terminal(name: str) -> None:
+    """Whatever a service, a sheet or a run is called, it stays text in lines that fit."""
+    failed = [result(n, "failed", cause="refused", source=name, message=name) for n in range(2)]
+    report = Report(
+        run_id=name[:60],
+        plan=plan_with(UPDATE, source=name),
+        started=name,
+        seconds=1.0,
+        results=tuple(failed),
+        stopped=name,
+    )
+    text = report_text(report)
+    assert text.replace("\n", "").replace("\u200d", "").isprintable()
+    assert "<script" not in report_html(report)
