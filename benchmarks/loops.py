@@ -19,7 +19,7 @@ from requests import drive
 
 from petsync.apply import engine
 from petsync.apply.journal import Journal, Sitting
-from petsync.apply.options import Recheck
+from petsync.apply.options import ApplyOptions, Recheck
 from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
@@ -28,6 +28,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.report import Result
 from petsync.model import Category, Pet
 from petsync.wire.message import Request
+from petsync.wire.traffic import Traffic
 
 __all__ = [
     "Loop",
@@ -41,7 +42,7 @@ __all__ = [
 
 RUN = "20261121-000000-benchmark"
 
-Run = Callable[[], Awaitable[None]]
+Run = Callable[[], Awaitable[object]]
 Loop = Callable[[str, Plan, int], AbstractAsyncContextManager[Run]]
 """Yields what carries out the plan's changes, when it is called, over so many connections."""
 
@@ -54,30 +55,30 @@ async def petsync(
     session = Session(url)
     with TemporaryDirectory(prefix="petsync-journal-") as state:
         kept = Path(state) if journal else None
-        target = ServiceTarget(AsyncApi(session))
-        yield partial(carried_out, plan, target, kept, connections, recheck)
+        yield partial(carried_out, session, plan, kept, connections, recheck)
     await session.close()
 
 
 async def carried_out(
-    plan: Plan, target: ServiceTarget, state: Path | None, connections: int, recheck: Recheck
-) -> None:
-    """Apply the plan, as a store does it; raise RuntimeError unless every change is applied."""
+    session: Session, plan: Plan, state: Path | None, connections: int, recheck: Recheck
+) -> Traffic:
+    """Apply the plan as a store does it, and say how many requests it took. Raises RuntimeError
+    unless every change is applied.
+    """
     started = "2026-11-21T00:00:00+00:00"
+    options = ApplyOptions(concurrency=connections, recheck=recheck)
+    target = ServiceTarget(AsyncApi(session))
+    session.gate.most = connections
     recorder = Nowhere() if state is None else _sitting(state, plan, started)
-    report = await engine.run(
-        plan,
-        target,
-        recorder,
-        run_id=RUN,
-        started=started,
-        options=engine.ApplyOptions(concurrency=connections, recheck=recheck),
-    )
+    if isinstance(recorder, Sitting):
+        target.hold = recorder.hold
+    report = await engine.run(plan, target, recorder, run_id=RUN, started=started, options=options)
     if isinstance(recorder, Sitting):
         await recorder.finish()
         await recorder.close()
     if report.counts["applied"] != len(plan.changes):
         raise RuntimeError(f"{report.counts}: {report.stopped or report.results[0]}")
+    return target.traffic
 
 
 class Nowhere:
