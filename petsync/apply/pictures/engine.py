@@ -135,6 +135,7 @@ class _Engine:
             on_sent=self._on_sent,
         )
         self._sent: Counter[int] = Counter()
+        self._problems = self._bytes_sent = 0
         self._told_at = 0.0
 
     async def run(self) -> str:
@@ -228,28 +229,33 @@ class _Engine:
 
     def _end(self, number: int, result: UploadedFile) -> None:
         self._results[number] = result
+        self._problems += result.outcome in ("failed", "unknown")
         if self._items[number].fate != "confirm":
-            self._sent[number] = self._items[number].sent_size
+            self._count(number, self._items[number].sent_size)
         self._tell()
 
     def _on_sent(self, number: int, sent: int) -> None:
-        self._sent[number] = sent
+        self._count(number, sent)
         now = time.monotonic()
         if now - self._told_at >= _EVERY:
             self._told_at = now
             self._tell()
 
+    def _count(self, number: int, sent: int) -> None:
+        """So many bytes of a picture have gone out; an attempt anew takes none back."""
+        self._bytes_sent += max(sent - self._sent[number], 0)
+        self._sent[number] = max(sent, self._sent[number])
+
     def _tell(self) -> None:
         if self._on_progress is None:
             return
-        problems = sum(r.outcome in ("failed", "unknown") for r in self._results.values())
         self._on_progress(
             Uploading(
-                sent=self._sent.total(),
+                sent=self._bytes_sent,
                 total=self._bytes,
                 done=len(self._results),
                 files=len(self._items),
-                problems=problems,
+                problems=self._problems,
                 traffic=self._target.traffic,
             )
         )
