@@ -64,8 +64,9 @@ def test_docs_tell_the_same() -> None:
 
 
 def test_what_needs_a_person_comes_first() -> None:
-    """Failures come before unknowns and conflicts, of each outcome the largest group first, and
-    what was applied is told only where a person has to know more.
+    """Failures come before unknowns and conflicts, of each outcome the largest group first and
+    last what the plan showed already; what was applied is told only where a person has to know
+    more.
     """
     report = report_of(
         result(0, "applied"),
@@ -77,12 +78,14 @@ def test_what_needs_a_person_comes_first() -> None:
         result(6, "failed", cause="service-error"),
         result(7, "applied", cause="another-id"),
         result(8, "applied", cause="confirmed"),
+        *(result(n, "failed", cause="blocked", kind="none") for n in range(9, 14)),
         plan=plan_with(*[UPDATE] * 9),
     )
     lines = report_text(report).splitlines()
     assert [line for line in lines if re.match(r"\d", line)] == [
         "2 failed: an error in the service",
         "1 failed: refused by the service",
+        "5 failed: blocked by errors in the sheet",
         "1 unknown: no answer",
         "1 in conflict: gone from the store",
         "1 applied: under another id",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from petsync.diff.report import Cause, Outcome
 from petsync.render.visible import visible
 
-__all__ = ["CAUSES", "NOTHING", "QUIET", "Told", "told"]
+__all__ = ["CAUSES", "KNOWN", "NOTHING", "QUIET", "Told", "told"]
 
 
 class Told(NamedTuple):
@@ -138,6 +138,8 @@ CAUSES: Mapping[Cause, Told] = {
         f"{_RESUME} tries once more. Please report it with what the same command says with -v.",
     ),
 }
+KNOWN = frozenset[Cause]({"blocked", "from-plan"})
+"""Causes that the plan showed before anything was sent."""
 QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
 """Causes of which nobody wants to read row by row."""
 _EITHER = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})

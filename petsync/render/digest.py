@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from petsync.diff.change import Change, Conflict
 from petsync.diff.plan import Plan
 from petsync.diff.report import Cause, Outcome, Report, Result
-from petsync.render.causes import QUIET, Told, told
+from petsync.render.causes import KNOWN, QUIET, Told, told
 from petsync.table.sheet import Finding, Sheet
 
 __all__ = [
@@ -91,15 +91,17 @@ def clashing(plan: Plan) -> Clashing:
 
 
 def results_by_cause(report: Report, limit: int | None, *, is_over: bool = False) -> list[Group]:
-    """The results in groups of one outcome and cause: what needs a person comes first, and the
-    largest group of an outcome. One result stands for each row: of several the worst. Of causes
-    that nobody reads row by row only a few results are shown.
+    """The results in groups of one outcome and cause: what needs a person comes first, and of an
+    outcome the largest group, but last what the plan showed already. One result stands for each
+    row: of several the worst. Of causes that nobody reads row by row only a few are shown.
 
     With `is_over` nothing can be done about them any more, as in a rehearsal.
     """
     run_id = "" if is_over else report.run_id
     groups = _grouped(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
-    ordered = sorted(groups, key=lambda key: (RANK.index(key[0]), -groups[key].total))
+    ordered = sorted(
+        groups, key=lambda key: (RANK.index(key[0]), key[1] in KNOWN, -groups[key].total)
+    )
     return [Group(*key, told(*key, run_id), _few(groups[key], key[1], limit)) for key in ordered]
 
 

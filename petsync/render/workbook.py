@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
 from petsync.diff.change import Change, Clash, Conflict, Delete
 from petsync.diff.plan import Plan
-from petsync.diff.report import OUTCOMES, Report
+from petsync.diff.report import OUTCOMES, Report, Result
 from petsync.render import words
-from petsync.render.causes import NOTHING
+from petsync.render.causes import KNOWN, NOTHING
 from petsync.render.causes import told as told_of
 from petsync.render.contrast import compared, contrast
 from petsync.render.detail import traits
@@ -68,8 +68,10 @@ def report_workbook(report: Report, path: Path) -> None:
 
     The file is there whole or not at all. Raises SheetError if it cannot be written.
     """
-    pet = {"Change": 9, "Id": 21, "New id": 21, "Pet": 22, "Fields": 16, "Where": 15}
-    said = {"What happened": 48, "What to do": 48}
+    id_ = _width(result.pet_id for result in report.results)
+    new = _width(result.assigned_id for result in report.results)
+    pet = {"Change": 9, "Id": id_, "New id": new, "Pet": 22, "Fields": 18, "Where": 15}
+    said = {"What happened": 52, "What to do": 48}
     write(
         path,
         [
@@ -175,7 +177,7 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
     names = words.named_in(report.plan)
     told = cache(partial(told_of, run_id=report.run_id))
-    for result in sorted(report.results, key=lambda result: RANK.index(result.outcome)):
+    for result in sorted(report.results, key=_rank):
         cure = told(result.outcome, result.cause).cure
         yield (
             result.outcome,
@@ -184,11 +186,21 @@ def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
             _id(result.pet_id),
             _id(result.assigned_id),
             names[result.number] if result.number < len(names) else "",
-            ", ".join(result.fields),
+            "" if result.kind == "add" else ", ".join(result.fields),
             result.source,
             result.message,
             "" if cure == NOTHING else cure,
         )
+
+
+def _rank(result: Result) -> tuple[int, bool, str]:
+    """What needs a person comes first, and what the plan showed already last of its outcome."""
+    return RANK.index(result.outcome), result.cause in KNOWN, result.cause
+
+
+def _width(ids: Iterable[int | None]) -> int:
+    """So many characters a column of these ids takes."""
+    return max(map(len, map(_id, ids)), default=0) + 8
 
 
 def _id(number: int | None) -> str:

@@ -1,0 +1,92 @@
+"""Draw docs/run.svg and docs/report.png, a run's report on a terminal and as a page:
+`python docs/report.py`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from picture import sample_plan
+from playwright.sync_api import sync_playwright
+
+from petsync.diff.change import Change
+from petsync.diff.report import Cause, Outcome, Report, Result, without_request
+from petsync.render.html import report_html
+from petsync.render.page import page
+from petsync.render.terminal import show_report, terminal_svg
+
+__all__ = ["draw", "sample_report", "terminal"]
+
+_HERE = Path(__file__).parent
+_ADDED = 1101
+_TROUBLE: Mapping[int, tuple[Outcome, Cause, str]] = {
+    61: ("unknown", "no-answer", "addPet: no answer came within 30 seconds"),
+    71: ("failed", "refused", "updatePet: the service answered 400: no such category"),
+    86: ("failed", "service-error", "updatePet: the service answered 503"),
+    88: ("failed", "service-error", "updatePetWithForm: the service answered 503"),
+    83: ("conflict", "changed-since", "changed in the store since the plan: status"),
+}
+"""What went wrong, by the changes' places in the plan."""
+
+
+def sample_report() -> Report:
+    """The report on a run of the sample data's plan, in which a few things went wrong."""
+    plan = sample_plan()
+    results = (_result(number, change) for number, change in enumerate(plan.changes))
+    return Report(
+        run_id="20261120-093214-4f2a",
+        plan=plan,
+        started="2026-11-20T09:32:14+00:00",
+        seconds=3.4,
+        results=(*results, *without_request(plan)),
+    )
+
+
+def _result(number: int, change: Change) -> Result:
+    outcome, cause, message = _TROUBLE.get(number, ("applied", "", ""))
+    is_new = change.kind == "add" and change.pet_id is None and outcome == "applied"
+    return Result(
+        number=number,
+        kind=change.kind,
+        row=change.row,
+        source=change.source,
+        pet_id=change.pet_id,
+        outcome=outcome,
+        cause=cause,
+        message=message,
+        assigned_id=_ADDED + number if is_new else None,
+        fields=change.fields,
+    )
+
+
+def terminal() -> str:
+    """The report on a terminal of 80 columns, as SVG."""
+    report = sample_report()
+    return terminal_svg(
+        lambda console: show_report(report, console, limit=1), title="petsync apply"
+    )
+
+
+def draw(folder: Path) -> Iterator[Path]:
+    """Draw the pictures into a folder."""
+    svg, png, html = (folder / name for name in ("run.svg", "report.png", "report.html"))
+    svg.write_text(terminal(), encoding="utf-8")
+    yield svg
+    title = "Report on catalogue.xlsx"
+    html.write_text(page(report_html(sample_report(), limit=None), title), encoding="utf-8")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=options)
+        tab = chromium.new_page(color_scheme="light", viewport={"width": 1180, "height": 1010})
+        tab.goto(html.as_uri())
+        tab.screenshot(path=png)
+        chromium.close()
+    yield png
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as drawn_here:
+        for drawn in draw(Path(drawn_here)):
+            (_HERE / drawn.name).write_bytes(drawn.read_bytes())
