@@ -4,6 +4,10 @@ No service says what its limit is, nor how it counts. Two refusals tell most: wh
 them, by the time between them, is no more than its rate, and what was sent just before the second
 is more. So the rate lies between the two, and is looked for from below: a step too low costs a
 little, a step too high costs a pause.
+
+A service may also refuse without any regard to the rate: because somebody else is busy, or by
+chance. It gives itself away by refusing what it took before. Then being slower does not help, and
+nothing is held back for a while but what each refusal itself asks for.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ _PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 30.0, 900.0
 _LONGEST_STEP = 1.5
 _BUSY = 0.8
 _SHORTEST = 0.5
+_DOUBTS = 2
+_BLIND, _BLIND_LONGEST = 30.0, 900.0
 
 
 class LearntRate:
@@ -29,7 +35,8 @@ class LearntRate:
 
     It *searches*, rising every two seconds or so, until the bounds are close; then it *settles*
     just below the lower one, and probes every 25 seconds whether there is more, less often where
-    there was not.
+    there was not. When it has been refused twice at less than it was given before, it does not hold
+    anything back for half a minute, and longer the next time.
     """
 
     def __init__(self) -> None:
@@ -40,6 +47,8 @@ class LearntRate:
         self._took = self._took_before = 0
         self._begun = self._resumed = -math.inf
         self._set_at = math.inf
+        self._doubts = 0
+        self._blind_until, self._blind = -math.inf, _BLIND
 
     def accepted(self, begun: float) -> None:
         """A request that was sent at `begun` was taken, whatever came of it."""
@@ -49,6 +58,8 @@ class LearntRate:
 
     def refused(self, begun: float, now: float, pause: float) -> None:
         """A request that was sent at `begun` met a 429, and everything pauses."""
+        if now < self._blind_until:
+            return
         is_another = begun >= self._resumed and self._took > 0
         self._resumed = max(self._resumed, now + pause)
         seconds = now - self._begun
@@ -56,6 +67,8 @@ class LearntRate:
             self._learn(seconds, pause)
             self._begun, self._took = now, 0
             self._set(self._resumed)
+            if self._doubts >= _DOUBTS:
+                self._forget(now)
 
     def at(self, now: float) -> float | None:
         """The rate; it rises where nothing was refused for some time."""
@@ -71,6 +84,8 @@ class LearntRate:
             self._low = self._took / max(seconds + pause, _SHORTEST)
         else:
             self._high, took = self.rate, min(self._took / seconds, self.rate)
+            # A limit by rate does not refuse what it gave before.
+            self._doubts += self._high < self._low
             self._low = self._low if took < self._low < self._high else took
             self.rate = self._between()
         if self._has_settled:
@@ -79,11 +94,19 @@ class LearntRate:
         self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM * max(1.0, pause)
         self._settle_if_close()
 
+    def _forget(self, now: float) -> None:
+        """Begin anew, after a while in which nothing is held back."""
+        self.rate, self._low, self._high = None, 0.0, math.inf
+        self._doubts, self._has_settled = 0, False
+        self._set_at = math.inf
+        self._blind_until = now + self._blind
+        self._blind = min(2 * self._blind, _BLIND_LONGEST)
+
     def _rise(self, rate: float) -> None:
         if rate > self._low:
             self._low, self._probe_calm = rate, _PROBE_CALM
         if self._has_settled:
-            self._high = math.inf
+            self._high, self._doubts = math.inf, 0
         self.rate = min(rate * self._step, self._between())
         self._step = min(self._step * self._step, _LONGEST_STEP)
         self._settle_if_close()
