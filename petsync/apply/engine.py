@@ -160,7 +160,7 @@ class _Engine:
             if number not in self._results and belongs(change)
         )
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.at_a_time):
+            for _ in range(self._options.begun):
                 self._halt.watch(group.create_task(self._worker(left)))
         self._halt.check()
 

@@ -18,6 +18,7 @@ beginning, or (for measurements only) not at all.
 """
 
 _MOST = 128
+_AHEAD = 16
 
 
 class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +68,15 @@ class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.rate is None:
             return self.concurrency
         return min(self.concurrency, max(1, int(self.rate / 4)))
+
+    @property
+    def begun(self) -> int:
+        """Changes that are begun at a time. Where no pet is read just before it is sent, these are
+        some more than are sent, so that their intents reach the disk while others are on the wire.
+        """
+        if self.recheck == "each" or self.rate is not None:
+            return self.at_a_time
+        return self.at_a_time + _AHEAD
 
 
 def _is_number(value: object) -> bool:

@@ -19,6 +19,7 @@ from petsync.apply.journal.run import (
     Run,
     insert_run,
     known_ids,
+    packed,
     read_payload,
     read_plan,
     read_run,
@@ -147,7 +148,7 @@ class Journal:
         Raises StalePlanError where a run has begun with that fingerprint, LockedError where
         another is at work on the store, and PetsyncError where the journal cannot be written.
         """
-        body = None if plan is None else msgspec.json.encode(plan)
+        body = None if plan is None else packed(plan.pieces())
         run = Run(
             id=run_id,
             kind=kind,

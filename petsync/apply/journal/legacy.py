@@ -17,7 +17,7 @@ import msgspec
 
 from petsync.apply.journal import rows
 from petsync.apply.journal.moment import iso
-from petsync.apply.journal.run import Run, insert_run, insert_used, used_by
+from petsync.apply.journal.run import Run, insert_run, insert_used, packed, used_by
 from petsync.diff.history import Entry
 from petsync.diff.plan import FORMAT, Plan
 from petsync.model import Pet
@@ -138,7 +138,7 @@ def _insert(connection: sqlite3.Connection, header: _Header, plan: _Plan) -> Non
     )
     body = bytes(header.plan)
     if _is_present(body):
-        insert_run(connection, run, plan=body)
+        insert_run(connection, run, plan=packed([body]))
     else:
         insert_run(connection, run, payload=body)
 

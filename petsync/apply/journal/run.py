@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ __all__ = [
     "insert_run",
     "insert_used",
     "known_ids",
+    "packed",
     "read_payload",
     "read_plan",
     "read_run",
@@ -47,11 +49,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 def insert_run(
     connection: sqlite3.Connection, run: Run, *, plan: bytes | None = None, payload: bytes = b""
 ) -> None:
-    """Write down what a run is begun with; `plan` is JSON."""
+    """Write down what a run is begun with; `plan` is as `packed` makes it."""
     about = msgspec.structs.astuple(run)
-    body = (run.id, None if plan is None else zlib.compress(plan, 1), payload)
+    body = (run.id, plan, payload)
     row = (*about, seal(about), *body[1:], seal(body))
     connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def packed(pieces: Iterable[bytes]) -> bytes:
+    """A plan's JSON, compressed piece by piece, so that it is never whole in memory."""
+    packer = zlib.compressobj(1)
+    return b"".join(map(packer.compress, pieces)) + packer.flush()
 
 
 def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
@@ -77,9 +85,9 @@ def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
     """The run's plan. Raises PlanError where it has none that this petsync can read."""
     if read_run(connection, run_id).kind == "upload":
         raise PlanError(f"run {run_id} uploads images, and has no plan")
-    packed, _ = _body(connection, run_id)
+    body, _ = _body(connection, run_id)
     try:
-        plan = msgspec.json.decode(zlib.decompress(packed or b""), type=Plan)
+        plan = msgspec.json.decode(zlib.decompress(body or b""), type=Plan)
     except (zlib.error, ValueError):
         plan = None
     if plan is None or plan.format != FORMAT:

@@ -24,6 +24,9 @@ from petsync.errors import LockedError, PetsyncError
 
 __all__ = ["Waiter", "Writer"]
 
+_SOON = 0.05
+"""A result reaches the disk within so many seconds, also where no intent follows it."""
+
 Waiter = asyncio.Future[None]
 _Handed = tuple[Item | None, Waiter | None]
 
@@ -92,10 +95,13 @@ class Writer:
         """What waits to be written, and whether more may come; waits until the next heartbeat."""
         handed = self._kept
         try:
-            each = self._handed.get(timeout=BEAT)
+            each, until = self._handed.get(timeout=BEAT), time.monotonic() + _SOON
             while each is not None:
                 handed.append(each)
-                each = self._handed.get_nowait()
+                if each[1] is not None:
+                    until = 0.0
+                # While nobody waits, an intent may still come: one sync then does for both.
+                each = self._handed.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
             return handed, True
         return handed, False
