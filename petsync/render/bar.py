@@ -86,7 +86,7 @@ def run_bar(
             then(progress)
 
     if face is None:
-        yield step if then is None else then
+        yield then or _ignored
         return
     ended = threading.Event()
     wait = face.delay if delay is None else delay
@@ -97,6 +97,10 @@ def run_bar(
         ended.set()
         if drawer is not None:
             drawer.join(_PATIENCE)
+
+
+def _ignored(_: Step) -> None:
+    """Nobody is told."""
 
 
 def _face(file: IO[str] | None, *, is_asked_for: bool) -> Face | None:

@@ -12,6 +12,7 @@ __all__ = ["Meter"]
 
 _BAR = 5
 """So many cells are left to the bar itself, if that can be."""
+_ROOMY = 99
 _EDGES = len("| | ")
 _RANKS, _PLAIN = 6, 2
 """The highest rank, and the highest of what a line now and then says."""
@@ -41,7 +42,10 @@ class Meter:
         left out first where not all fits. Without a width, all.
         """
         percent = f"{100 * min(self.done / self.total, 1):3.0f}%" if self.total else ""
-        left, right = f"{self.text} {percent}", self._said().replace("\0", f" {self.unit}")
+        # A title that came and went with what there is to say would make the bar jump.
+        is_roomy = width is None or width >= _ROOMY or not self.limit
+        left = f"{self.text} {percent}" if is_roomy else percent
+        right = self._said().replace("\0", f" {self.unit}")
         if width is None or _fits(left, right, width):
             return left, right
         right = right.replace(f" {self.unit}", "")

@@ -1,0 +1,132 @@
+"""The progress bar in a real kernel: in the right cell while it runs, and gone afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+CELLS = (
+    """
+import time
+import warnings
+warnings.simplefilter("error")
+import pandas as pd
+import petsync as ps
+from petsync.render.bar import run_bar
+
+store = ps.demo()
+pets = pd.DataFrame({"name": [f"Pet {n}" for n in range(3000)], "status": "available"})
+plan, short = store.plan(pets), store.plan(pets.head(5).assign(name="Rex"))
+""",
+    """
+print("before")
+with run_bar(len(plan.changes)) as step:
+    report = store.apply(plan, on_progress=step)
+    time.sleep(0.5)
+print("after")
+""",
+    """
+with run_bar(5) as step:
+    few = store.apply(short, on_progress=step)
+few.counts["applied"]
+""",
+    """
+try:
+    with run_bar(10):
+        time.sleep(1.5)
+        raise ValueError("the disk is full")
+except ValueError:
+    print("stopped")
+""",
+    "store.close()",
+)
+LONG, SHORT, FAILING = 1, 2, 3
+
+
+class Watched(NotebookClient):
+    """A client that keeps what each cell was told, in its order."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.told: list[tuple[int, str, dict[str, Any]]] = []
+
+    def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+        """Keep it as well."""
+        self.told.append((cell_index, msg["msg_type"], msg["content"]))
+        return super().process_message(msg, cell, cell_index)
+
+    def said(self, cell: int, *kinds: str) -> list[dict[str, Any]]:
+        """What a cell was told of these kinds."""
+        return [content for at, kind, content in self.told if at == cell and kind in kinds]
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """A notebook that was run from top to bottom."""
+    folder: Path = tmp_path_factory.mktemp("notebook")
+    cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
+    book = nbformat.v4.new_notebook(cells=cells)
+    client = Watched(book, timeout=120, resources={"metadata": {"path": str(folder)}})
+    client.execute()
+    return client
+
+
+def test_a_widget_shows_how_far_a_run_is(notebook: Watched) -> None:
+    """While 3,000 changes are applied there is one widget, in the cell that waits for them, and it
+    moves.
+    """
+    shown = notebook.said(LONG, "display_data")
+    assert len(shown) == 1
+    assert VIEW in shown[0]["data"]
+    moves = [content["data"]["state"] for content in notebook.said(LONG, "comm_msg")]
+    done = [state["value"] for state in moves if isinstance(state.get("value"), float)]
+    assert len(done) >= 2
+    assert done == sorted(done)
+    assert done[-1] <= 3000
+    texts = " ".join(state["value"] for state in moves if isinstance(state.get("value"), str))
+    assert "/3,000" in texts.replace("\u2007", " ")
+    assert "16\u2007at\u2007once" in texts
+
+
+def test_the_widget_goes_with_the_run(notebook: Watched) -> None:
+    """Afterwards the saved notebook has no widget, and all else that was said."""
+    outputs = notebook.nb.cells[LONG].outputs
+    assert [output.get("text", output.get("data")) for output in outputs] == [
+        "before\n",
+        {},
+        "after\n",
+    ]
+    opened = {content["comm_id"] for content in notebook.said(LONG, "comm_open")}
+    closed = {content["comm_id"] for content in notebook.said(LONG, "comm_close")}
+    assert opened
+    assert opened == closed
+
+
+def test_a_short_run_leaves_nothing_in_a_notebook(notebook: Watched) -> None:
+    """A run of a moment has no widget at all."""
+    assert [output["output_type"] for output in notebook.nb.cells[SHORT].outputs] == [
+        "execute_result"
+    ]
+    assert not notebook.said(SHORT, "comm_open", "display_data")
+
+
+def test_a_stopped_run_leaves_no_widget(notebook: Watched) -> None:
+    """The widget of a run that raised goes too."""
+    outputs = notebook.nb.cells[FAILING].outputs
+    assert [output.get("text", output.get("data")) for output in outputs] == [{}, "stopped\n"]
+
+
+def test_no_warning_reaches_the_notebook(notebook: Watched) -> None:
+    """Nothing is on stderr, though every warning is an error: neither tqdm's nor others'."""
+    errors = [
+        output.text
+        for cell in notebook.nb.cells
+        for output in cell.outputs
+        if output.get("name") == "stderr"
+    ]
+    assert errors == []

@@ -1,0 +1,382 @@
+"""The progress bar: what it says, where it is shown, and that no run ever waits or ends for it."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pexpect
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render_samples import result
+
+from petsync.diff.progress import Progress
+from petsync.render.bar import run_bar
+from petsync.render.meter import Meter
+from petsync.wire.traffic import Traffic
+
+SHOWN = re.compile(r" *\d+% \|.*\| [\d,]+/3,000.*")
+RUN = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from test_render_bar import progress
+from petsync.render.bar import run_bar
+
+with run_bar(3000) as step:
+    for n in range({start}, 3001):
+        step(progress(n, problems=n // 700, retries=n // 100, waiting={waiting}))
+        time.sleep({pause})
+print("the run has ended")
+"""
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
+def progress(
+    done: int, *, problems: int = 0, retries: int = 0, waiting: float = 0.0, total: int = 3000
+) -> Progress:
+    """The progress of a run with so many changes done."""
+    traffic = Traffic(limit=16, retries=retries, waiting=waiting)
+    return Progress(done, total, result(0, "applied"), problems, traffic)
+
+
+def meter(**more: object) -> Meter:
+    """A meter in the middle of a run with some trouble."""
+    values: dict[str, object] = {"done": 2_100, "total": 5_000, "rate": 210.4, "limit": 16}
+    return Meter(text="Applying", unit="changes", **{**values, **more})  # type: ignore[arg-type]
+
+
+def told(meter: Meter, width: int | None) -> str:
+    """Both sides of the bar."""
+    return " | ".join(meter.sides(width))
+
+
+def written(terminal: Terminal) -> list[str]:
+    """The lines that were drawn over each other, without those that clear."""
+    return [line for line in terminal.getvalue().split("\r") if line.strip()]
+
+
+def ran(
+    columns: int, *, start: int = 1500, waiting: float = 0.0, pause: float = 0.001
+) -> list[str]:
+    """What a run shows on a terminal of so many columns, line over line."""
+    code = RUN.format(tests=str(Path(__file__).parent), start=start, waiting=waiting, pause=pause)
+    terminal = pexpect.spawn(
+        sys.executable, ["-c", code], dimensions=(24, columns), encoding="utf-8", timeout=60
+    )
+    with closing(terminal):
+        terminal.expect(pexpect.EOF)
+        return re.split(r"[\r\n]+", terminal.before or "")
+
+
+def threads() -> list[str]:
+    """The threads that draw."""
+    return [thread.name for thread in threading.enumerate() if thread.name == "petsync-bar"]
+
+
+def test_a_meter_says_everything_where_there_is_room() -> None:
+    """Done and total, percent, rate, concurrency, retries, problems and the time that is left."""
+    said = told(meter(retries=3, problems=2), None)
+    assert said == (
+        "Applying  42% | 2,100/5,000 changes, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
+    )
+
+
+def test_a_terminal_of_80_columns_has_room_for_all() -> None:
+    """The words that are plain without being said are left out, and no number."""
+    said = told(meter(retries=3, problems=2), 79)
+    assert said == " 42% | 2,100/5,000, 210/s, 16 at once, 3 retries, 2 problems, 0:14 left"
+
+
+def test_a_narrow_terminal_keeps_what_matters_most() -> None:
+    """In 60 columns the time that is left and the problems stay, the rest goes in its order."""
+    said = told(meter(retries=3, problems=2), 59)
+    assert said == " 42% | 2,100/5,000, 210/s, 2 problems, 0:14 left"
+    assert told(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
+
+
+def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
+    """While the service asked to wait that is said in place of rate and time left."""
+    said = told(meter(waiting=11.2, problems=2), 79)
+    assert said == " 42% | 2,100/5,000 changes, the service asked to wait 12 s, 2 problems"
+
+
+def test_a_slow_run_has_a_rate_and_hours() -> None:
+    """A rate below ten has a decimal, and hours are said as hours."""
+    said = told(meter(rate=0.5), None)
+    assert "0.5/s" in said
+    assert "1:36:40 left" in said
+
+
+def test_a_line_now_and_then_is_short() -> None:
+    """Where there is no terminal a line says how far it is, what is wrong, and what is waited
+    for.
+    """
+    assert meter().line() == "2,100 of 5,000 changes"
+    assert meter(problems=1, waiting=3.0).line() == (
+        "2,100 of 5,000 changes, the service asked to wait 3 s, 1 problem"
+    )
+
+
+@given(
+    st.integers(0, 10**7),
+    st.integers(1, 10**7),
+    st.floats(0, 10**5),
+    st.integers(0, 128),
+    st.integers(0, 10**6),
+    st.integers(0, 10**6),
+    st.floats(0, 4000),
+    st.integers(60, 200),
+)
+def test_a_meter_fits(
+    done: int,
+    total: int,
+    rate: float,
+    limit: int,
+    retries: int,
+    problems: int,
+    waiting: float,
+    width: int,
+) -> None:
+    """Whatever a run is like, what is said leaves room for a bar, and says done and total."""
+    numbers = {"limit": limit, "retries": retries, "problems": problems, "waiting": waiting}
+    left, right = meter(done=done, total=total, rate=rate, **numbers).sides(width)
+    assert len(left) + len(" |") + 3 + len("| ") + len(right) <= width
+    assert right.startswith(f"{done:,}/{total:,}")
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_a_bar_in_a_terminal(columns: int) -> None:
+    """The bar is one line that fits, is drawn at most ten times a second, and goes at the end."""
+    begun = time.monotonic()
+    lines = ran(columns)
+    seconds = time.monotonic() - begun
+    bars = [line for line in lines if "/3,000" in line]
+    assert all(SHOWN.fullmatch(line) for line in bars)
+    assert all(len(line) < columns for line in lines)
+    assert 10 < len(bars) < 10 * seconds
+    assert "16 at once" in bars[-1] or columns < 80
+    assert "4 problems" in bars[-1]
+    # The line is blanked before anything else is said.
+    assert not lines[-3].strip()
+    assert lines[-2:] == ["the run has ended", ""]
+
+
+def test_a_pause_counts_down_without_steps() -> None:
+    """While nothing is done the terminal goes on saying for how long."""
+    lines = ran(80, start=3000, waiting=3.0, pause=2.2)
+    said = re.findall(r"asked to wait (\d) s", " ".join(lines))
+    assert sorted(set(said), reverse=True) == ["3", "2", "1"]
+
+
+def test_a_short_run_has_no_bar() -> None:
+    """What takes less than a moment leaves nothing on a terminal, not even a flicker."""
+    terminal = Terminal()
+    with run_bar(100, file=terminal) as step:
+        step(progress(100, total=100))
+    assert terminal.getvalue() == ""
+
+
+def test_a_live_view_of_the_traffic_is_used() -> None:
+    """A pause is shown at once where the traffic can be asked, without any step."""
+    terminal = Terminal()
+    with run_bar(3000, file=terminal, delay=0, traffic=lambda: Traffic(waiting=30.0)):
+        time.sleep(0.3)
+    assert "0/3,000 changes, the service asked to wait 30 s" in written(terminal)[-1]
+
+
+def test_progress_that_is_not_wanted_is_not_shown() -> None:
+    """Nothing is drawn with `show=False`, nor where the steps go to somebody else."""
+    terminal, seen = Terminal(), list[object]()
+    with run_bar(10, file=terminal, show=False, delay=0) as step:
+        step(progress(1))
+    with run_bar(10, file=terminal, then=seen.append, delay=0) as step:
+        step(progress(2))
+        time.sleep(0.2)
+    assert terminal.getvalue() == ""
+    assert seen == [progress(2)]
+
+
+def test_steps_go_on_to_whoever_wants_them_too() -> None:
+    """A bar that is asked for is shown, and each step is passed on."""
+    terminal, seen = Terminal(), list[object]()
+    with run_bar(10, file=terminal, show=True, then=seen.append, delay=0) as step:
+        step(progress(7))
+        time.sleep(0.2)
+    assert "7/3,000" in written(terminal)[-1]
+    assert seen == [progress(7)]
+
+
+def test_it_is_quiet_elsewhere() -> None:
+    """In a file or a pipe there is nothing, unless lines are asked for."""
+    quiet, asked = io.StringIO(), io.StringIO()
+    with run_bar(10, file=quiet, delay=0) as step:
+        step(progress(7))
+        time.sleep(0.1)
+    with run_bar(10, file=asked, show=True, delay=0) as step:
+        step(progress(7))
+        time.sleep(0.1)
+    assert quiet.getvalue() == ""
+    assert set(asked.getvalue().splitlines()) <= {"0 of 10 changes", "7 of 3,000 changes"}
+    assert asked.getvalue()
+
+
+def test_quiet_costs_no_import() -> None:
+    """A script whose output goes to a file does not load tqdm for nothing."""
+    code = (
+        "import sys\nfrom petsync.render.bar import run_bar\n"
+        "with run_bar(10) as step:\n    step(None)\nprint('tqdm' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+class Stopped(Terminal):
+    """A terminal whose user has pressed Ctrl-S."""
+
+    def __init__(self, go_on: threading.Event) -> None:
+        super().__init__()
+        self._go_on = go_on
+
+    def write(self, text: str) -> int:
+        """It takes nothing for now."""
+        self._go_on.wait(20)
+        return super().write(text)
+
+
+class Gone(Terminal):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        """Nobody is there."""
+        raise OSError(5, "Input/output error")
+
+
+class Broken(Terminal):
+    """A terminal that does what nobody expects."""
+
+    def write(self, text: str) -> int:
+        """It fails somehow."""
+        raise RuntimeError("no terminal at all")
+
+
+def test_a_stopped_terminal_holds_no_run() -> None:
+    """The steps cost nothing while nothing can be written, and the end waits a second at most."""
+    go_on = threading.Event()
+    begun = time.monotonic()
+    with run_bar(10, file=Stopped(go_on), delay=0) as step:
+        time.sleep(0.2)
+        for n in range(1000):
+            step(progress(n))
+        assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 3
+    go_on.set()
+
+
+@pytest.mark.parametrize("kind", [Gone, Broken])
+def test_a_terminal_that_went_away_ends_no_run(kind: Callable[[], Terminal]) -> None:
+    """Whatever the terminal raises, no step does, and no thread is left."""
+    with run_bar(10, file=kind(), delay=0) as step:
+        for n in range(3):
+            step(progress(n))
+            time.sleep(0.1)
+    assert threads() == []
+
+
+def test_a_terminal_closed_in_mid_run_ends_no_run(tmp_path: Path) -> None:
+    """A process whose terminal is closed goes on to its end."""
+    ours, theirs = os.openpty()
+    code = RUN.format(tests=str(Path(__file__).parent), start=1000, waiting=0.0, pause=0.001)
+    code = code.replace('print("the run has ended")', f"open({str(tmp_path / 'end')!r}, 'w')")
+    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        assert os.read(ours, 10)
+        os.close(ours)
+        assert running.wait(60) in (0, 120)
+    assert (tmp_path / "end").exists()
+
+
+def test_a_block_that_raises_takes_its_bar_away() -> None:
+    """The error goes on its way, and the line is cleared."""
+    terminal = Terminal()
+
+    def fails() -> None:
+        with run_bar(10, file=terminal, delay=0) as step:
+            step(progress(5))
+            time.sleep(0.2)
+            raise ValueError("the disk is full")
+
+    with pytest.raises(ValueError, match="disk"):
+        fails()
+    assert "5/3,000" in terminal.getvalue()
+    assert not terminal.getvalue().rpartition("\r")[2]
+    assert not terminal.getvalue().split("\r")[-2].strip()
+    assert threads() == []
+
+
+def test_steps_from_many_threads() -> None:
+    """Steps may come from any thread, all at once."""
+    terminal = Terminal()
+
+    def work(step: Callable[[Progress], None]) -> None:
+        for n in range(2000):
+            step(progress(n))
+
+    with run_bar(3000, file=terminal, delay=0) as step:
+        workers = [threading.Thread(target=work, args=(step,)) for _ in range(8)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        time.sleep(0.3)
+    assert "/3,000" in terminal.getvalue()
+
+
+def test_a_step_costs_little() -> None:
+    """Eight thousand steps a second are no burden: each costs some microseconds."""
+    step_of = progress(7)
+    with run_bar(3000, file=Terminal(), delay=0) as step:
+        begun = time.thread_time()
+        for _ in range(80_000):
+            step(step_of)
+        seconds = time.thread_time() - begun
+    assert seconds < 1.0
+
+
+def test_tqdm_can_be_told_to_be_quiet() -> None:
+    """TQDM_DISABLE is obeyed."""
+    environment = {**os.environ, "TQDM_DISABLE": "1"}
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import time\nfrom test_render_bar import Terminal, progress, run_bar\n"
+        "terminal = Terminal()\n"
+        "with run_bar(10, file=terminal, delay=0) as step:\n"
+        "    step(progress(1))\n    time.sleep(0.2)\n"
+        "print(repr(terminal.getvalue()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment,
+    )
+    assert (done.stdout, done.stderr) == ("''\n", "")
