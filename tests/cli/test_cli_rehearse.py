@@ -76,12 +76,12 @@ def test_json_for_machines(shell: Shell, box: Sandbox) -> None:
 def test_json_of_what_is_not_as_planned(shell: Shell, box: Sandbox) -> None:
     """A pet that could not be changed is in `unexpected`, its id exact, a new one's null."""
     rows = f"id,name,status\n{BIG},Sean,sold\n,New,sold\n"
-    faults = "429=1,retry_after=60,only=updatePetWithForm+addPet"
+    faults = "503=1,only=updatePetWithForm+addPet"
     said = shell("rehearse", _sheet(rows), *to(box), "--faults", faults, "--json").json
     assert said["exit_code"] == 3
     assert [row["id"] for row in said["unexpected"]] == [None, BIG]
     assert said["unexpected"][1]["column"] == "name"
-    assert said["faults"]["hits"] == {"429": 2}
+    assert said["faults"]["hits"].keys() == {"503"}
     assert said["faults"]["requests"] > 2
 
 
