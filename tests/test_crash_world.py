@@ -246,8 +246,8 @@ class TestTwoRuns:
         nothing more when it goes on.
         """
         world.open("")
-        files = {"STORE": str(world.service.db), "JOURNAL": str(world.state / "journal.db")}
-        still = world.apply("stale=2", at_a_time=1, DOOM=place, SIGN="STOP", **files)
+        store = str(world.service.db)
+        still = world.apply("stale=2", at_a_time=1, DOOM=place, SIGN="STOP", STORE=store)
         assert still.until(lambda: _state_of(still.pid) == "T")
         time.sleep(2.2)
         last = world.resume("stale=2")

@@ -2,8 +2,8 @@
 
 `DOOM` names the place, the kind of change, and which one of that kind: `intended form 2`. `STORE`
 is the service's file, in which can be seen whether a request has been carried out. With `SIGN=STOP`
-it does not die there, but stands still until somebody lets it go on, while it writes nothing to its
-journal `JOURNAL`: SQLite lets nobody else write in the midst of that.
+it does not die there, but stands still until somebody lets it go on; not in the midst of writing
+its journal, as SQLite would let nobody else write then.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import itertools
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, Sitting, database, writer
 from petsync.cli import main as petsync
 from petsync.client.target import ServiceTarget
 
@@ -41,6 +43,7 @@ AROUND = {
 }
 """What happens once in a run: `before-begin` is the place just before it, `after-begin` behind."""
 
+_WRITES = threading.Lock()
 _FORM = frozenset({"name", "status"})
 _METHODS = {"add": "assigned", "replace": "put", "rename": "form", "delete": "delete"}
 
@@ -48,6 +51,7 @@ _METHODS = {"add": "assigned", "replace": "put", "rename": "form", "delete": "de
 def main(args: Sequence[str]) -> NoReturn:
     """Run the command, until it comes to the place."""
     place, kind, number = os.environ["DOOM"].split()
+    writer.writing = _one_at_a_time
     when, _, what = place.partition("-")
     if what in AROUND:
         _once(*AROUND[what], before=when == "before")
@@ -59,10 +63,16 @@ def main(args: Sequence[str]) -> NoReturn:
 def _die() -> None:
     if os.environ.get("SIGN") != "STOP":
         os.kill(os.getpid(), signal.SIGKILL)
-    with closing(sqlite3.connect(os.environ["JOURNAL"], isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
+    with _WRITES:
         os.kill(os.getpid(), signal.SIGSTOP)
+        # Another thread may be the one that takes the signal, a moment later.
+        time.sleep(0.1)
+
+
+@contextmanager
+def _one_at_a_time(connection: sqlite3.Connection) -> Iterator[None]:
+    with _WRITES, database.writing(connection):
+        yield
 
 
 def _once(owner: type, name: str, *, before: bool) -> None:
