@@ -110,6 +110,12 @@ def test_a_narrow_terminal_keeps_what_matters_most() -> None:
     assert told(meter(retries=3, problems=2), 20) == " 42% | 2,100/5,000"
 
 
+def test_only_the_end_is_a_hundred_percent() -> None:
+    """As long as one change is missing, it is not said that all are done."""
+    assert meter(done=4_999).sides(79)[0] == " 99%"
+    assert meter(done=5_000).sides(79)[0] == "100%"
+
+
 def test_a_pause_says_who_asked_for_it_and_how_long() -> None:
     """While the service asked to wait that is said in place of rate and time left."""
     said = told(meter(waiting=11.2, problems=2), 79)

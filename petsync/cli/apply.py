@@ -126,16 +126,22 @@ def carry_out(
     context: Context, store: Store, plan: Plan, **options: Any
 ) -> tuple[Report, InterruptedRunError | None]:
     """The report of a run of the plan, with progress on the way, and its interruption."""
-    return watched(context, len(plan.changes), partial(store.apply, plan, **options))
+    return watched(context, store, len(plan.changes), partial(store.apply, plan, **options))
 
 
 def watched(
-    context: Context, total: int, run: Callable[..., Report], *, text: str = "Applying"
+    context: Context,
+    store: Store,
+    total: int,
+    run: Callable[..., Report],
+    *,
+    text: str = "Applying",
 ) -> tuple[Report, InterruptedRunError | None]:
     """The report of a run that tells its progress to `on_progress`, and its interruption."""
     from petsync.diff.report import Report
 
-    with progress.shown(context.err, total, text) as step:
+    traffic = store.api.aio.session.traffic
+    with progress.shown(context.err, total, text, traffic=traffic) as step:
         try:
             return run(on_progress=step), None
         except InterruptedRunError as error:

@@ -65,7 +65,7 @@ def command(
         total = len(plan.changes)
         context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
         report, error = watched(
-            context, total, partial(store.resume, past, **pacing), text="Resuming"
+            context, store, total, partial(store.resume, past, **pacing), text="Resuming"
         )
     return conclude(context, report, error, sheet, results, page)
 

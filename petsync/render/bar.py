@@ -74,7 +74,8 @@ def run_bar(
     with `show=False`, or with `then` and without `show`, nothing is shown at all. The bar goes
     away with the block, and a block that takes less than a moment (`delay` in seconds) has none.
 
-    `traffic` tells how the requests go just now; without it the newest step's word is taken.
+    `traffic` tells how the requests go just now, so that a pause shows at once; without it the
+    newest step's word is taken.
     """
     state = _State(text, unit, total, traffic)
     wanted = then is None if show is None else show
@@ -180,10 +181,11 @@ class _State:
         )
 
     def _now(self, known: Progress | None, age: float) -> Traffic:
-        if self._traffic is not None:
-            return self._traffic()
         said = known.traffic if known else Traffic()
-        return replace(said, waiting=max(said.waiting - age, 0.0))
+        if self._traffic is None:
+            return replace(said, waiting=max(said.waiting - age, 0.0))
+        now = self._traffic()
+        return replace(said, waiting=now.waiting, limit=now.limit) if known else now
 
     def _rate(self, now: float, done: int) -> float:
         if not self._past:

@@ -41,7 +41,7 @@ class Meter:
         """What stands left and right of the bar in a line of so many cells: what matters least is
         left out first where not all fits. Without a width, all.
         """
-        percent = f"{100 * min(self.done / self.total, 1):3.0f}%" if self.total else ""
+        percent = f"{100 * min(self.done, self.total) // self.total:3}%" if self.total else ""
         # A title that came and went with what there is to say would make the bar jump.
         is_roomy = width is None or width >= _ROOMY or not self.limit
         left = f"{self.text} {percent}" if is_roomy else percent
