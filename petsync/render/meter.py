@@ -84,10 +84,10 @@ class Meter:
         return f"{number(round(self.rate))}/s" if self.rate >= 9.95 else f"{self.rate:.1f}/s"
 
     def _left(self) -> str:
-        seconds = math.ceil((self.total - self.done) / self.rate)
+        seconds = (self.total - self.done) / self.rate
         if not 0 < seconds < _LONGEST:
             return ""
-        minutes, rest = divmod(seconds, 60)
+        minutes, rest = divmod(math.ceil(seconds), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02d}:{rest:02d} left" if hours else f"{minutes}:{rest:02d} left"
 
