@@ -118,7 +118,6 @@ def conclude(
         context.say(line, style)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
-        context.say(error.hint)
     return report.exit_code or left
 
 

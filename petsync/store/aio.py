@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +36,7 @@ from petsync.store.compared import Compared
 from petsync.store.past import History, runs_frame
 from petsync.store.pictured import Pictured
 from petsync.store.pictures import Gallery
-from petsync.store.running import Runs
+from petsync.store.running import OnProgress, Runs
 from petsync.store.undone import Undoing
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
@@ -144,6 +145,7 @@ class AsyncStore(Pictured):
         recheck: Literal["each", "bulk"] = "each",
         max_failures: int | None = None,
         settle: float | None = None,
+        progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
         """Carry out the plan and report on every row. The run is journalled below the state folder,
@@ -154,7 +156,8 @@ class AsyncStore(Pictured):
         `recheck="bulk"` all pets once at the beginning; `verify` reads each back afterwards. With
         more than `max_failures` failed changes the run stops. `settle` is how many seconds
         after its request an add without an id, that got no answer and is not there, is sent again:
-        as long as an answer is waited for, if it is not given.
+        as long as an answer is waited for, if it is not given. A bar shows the progress in a
+        terminal and in a notebook; not with `progress=False`, nor where `on_progress` is told.
 
         Raises GuardError, StalePlanError or LockedError before anything is sent, and
         InterruptedRunError with the `report` so far where the run was stopped: `resume` goes on.
@@ -169,7 +172,8 @@ class AsyncStore(Pictured):
         )
         arguments.checked_plan(plan).require_ok()
         self.check(plan)
-        return await self._runs.apply(plan, options, on_progress)
+        with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
+            return await self._runs.apply(plan, options, step)
 
     async def resume(
         self,
@@ -181,6 +185,7 @@ class AsyncStore(Pictured):
         recheck: Literal["each", "bulk"] | None = None,
         max_failures: int | None = None,
         settle: float | None = None,
+        progress: bool | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Report:
         """Finish a run that was stopped, killed, or that left failures: what it began and did not
@@ -199,7 +204,9 @@ class AsyncStore(Pictured):
             "max_failures": max_failures,
             "settle": settle,
         }
-        return await self._runs.resume(run_id, given, on_progress)
+        past, plan = self.to_resume(run_id)
+        with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
+            return await self._runs.resume(past.run_id, given, step)
 
     def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError."""
@@ -314,6 +321,15 @@ class AsyncStore(Pictured):
         # Later than the snapshot: an upload is in the journal before the store has its photo.
         uploads = await asyncio.to_thread(self._gallery.added, read)
         return Compared(now, read, found, uploads)
+
+    def _bar(
+        self, total: int, text: str, progress: bool | None, on_progress: OnProgress
+    ) -> AbstractContextManager[OnProgress]:
+        # tqdm is loaded where something is shown.
+        from petsync.render.bar import run_bar
+
+        traffic = self._session.traffic
+        return run_bar(total, text=text, show=progress, traffic=traffic, then=on_progress)
 
     def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(given) or self._session.profile.statuses
