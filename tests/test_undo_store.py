@@ -229,10 +229,11 @@ def test_what_moves_after_the_undo_was_made_is_left_alone(store: ps.Store, box: 
     assert [pet.name for pet in box.pets()[:2]] == ["Pet 1", "Mine"]
 
 
+@pytest.mark.parametrize("box", ["live"], indirect=True)
 def test_a_pet_of_a_status_that_is_not_asked_for(store: ps.Store, box: Sandbox) -> None:
-    """Pets that no query lists are looked up by their ids, and told so."""
-    if box.profile == "standard":
-        pytest.skip("the standard service takes no such status")
+    """Pets that no query lists are looked up by their ids, and told so. The standard service takes
+    no such status.
+    """
     hidden = replace(catalogue(1)[0], status="on loan")
     box.reset([hidden, *catalogue(60)[1:]])
     run = changed(store, {"id": 1, "name": "One"})
