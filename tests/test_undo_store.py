@@ -229,7 +229,7 @@ def test_what_moves_after_the_undo_was_made_is_left_alone(store: ps.Store, box: 
     assert [pet.name for pet in box.pets()[:2]] == ["Pet 1", "Mine"]
 
 
-@pytest.mark.parametrize("box", ["live"], indirect=True)
+@pytest.mark.parametrize("_boxes", ["live"], indirect=True, scope="module")
 def test_a_pet_of_a_status_that_is_not_asked_for(store: ps.Store, box: Sandbox) -> None:
     """Pets that no query lists are looked up by their ids, and told so. The standard service takes
     no such status.
