@@ -26,11 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Half of the rounds for each of the two profiles."""
-    if "crash_seed" in metafunc.fixturenames:
+    """Half of the rounds for each of the two profiles, four at a time."""
+    if "crash_seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--crash-seed")
         half = range((metafunc.config.getoption("--crash-rounds") + 1) // 2)
-        metafunc.parametrize("crash_seed", half if seed is None else [seed])
+        fours = [half[first : first + 4] for first in half[::4]] if seed is None else [[seed]]
+        ids = [f"{each[0]}-{each[-1]}" for each in fours]
+        metafunc.parametrize("crash_seeds", [[*each] for each in fours], ids=ids)
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ class Shop:
         self._nursery = nursery
         self._service: Service | None = None
 
-    def open(self, faults: str, *, changes: int = 200, ids: str = "given") -> None:
+    def open(self, faults: str, *, changes: int = 120, ids: str = "given") -> None:
         """A store that breaks like this, and a plan of so many changes."""
         rng = random.Random(changes)
         self.story = story(rng, pets=changes + 20, changes=changes, ids=ids)
@@ -146,42 +146,6 @@ def test_ctrl_c_in_a_large_run(shop: Shop) -> None:
     shop.check_resumed()
 
 
-@pytest.mark.parametrize(
-    ("faults", "ids"),
-    [
-        ("latency=5,only=updatePetWithForm+updatePet+addPet", "given"),
-        ("latency=5,only=addPet", "assigned"),
-        ("429=1,retry_after=30,only=addPet", "given"),
-        ("429=1,retry_after=30", "given"),
-        ("503=1,only=addPet+updatePet+updatePetWithForm", "given"),
-        ("latency=5,only=getPetById", "given"),
-        ("latency=5,only=findPetsByStatus", "assigned"),
-        ("drop_before=1,only=addPet,first=3", "assigned"),
-    ],
-    ids=[
-        "slow-writes",
-        "slow-adds-without-id",
-        "all-wait-for-retry-after",
-        "reads-wait-for-retry-after",
-        "between-two-attempts",
-        "slow-reads",
-        "slow-lists",
-        "waiting-for-what-may-still-arrive",
-    ],
-)
-def test_ctrl_c_while_it_waits(shop: Shop, faults: str, ids: str) -> None:
-    """Whatever a run waits for, Ctrl-C ends it within 2 s."""
-    shop.open(faults, ids=ids)
-    child = shop.apply()
-    shop.until(shop.began(1.0))
-    if "drop_before" in faults:
-        shop.until(shop.wrote(len(shop.story.added) + len(shop.story.updates) - 3))
-    assert child.isalive()
-    _in_time(_ended(child, pexpect.spawn.sendintr))
-    shop.check_report()
-    shop.check_resumed()
-
-
 def test_second_ctrl_c_waits_for_nothing(shop: Shop) -> None:
     """A second Ctrl-C does not give the requests on the wire the time that the first one gives;
     what was on its way is open in the journal, and a resume finds out what became of it.
@@ -275,3 +239,42 @@ def _reply(client: Any, asked: str) -> dict[str, Any]:
         if reply["parent_header"].get("msg_id") == asked:
             content: dict[str, Any] = reply["content"]
             return content
+
+
+class TestWaiting:
+    """The run waits for something that takes long."""
+
+    @pytest.mark.parametrize(
+        ("faults", "ids"),
+        [
+            ("latency=5,only=updatePetWithForm+updatePet+addPet", "given"),
+            ("latency=5,only=addPet", "assigned"),
+            ("429=1,retry_after=30,only=addPet", "given"),
+            ("429=1,retry_after=30", "given"),
+            ("503=1,only=addPet+updatePet+updatePetWithForm", "given"),
+            ("latency=5,only=getPetById", "given"),
+            ("latency=5,only=findPetsByStatus", "assigned"),
+            ("drop_before=1,only=addPet,first=3", "assigned"),
+        ],
+        ids=[
+            "slow-writes",
+            "slow-adds-without-id",
+            "all-wait-for-retry-after",
+            "reads-wait-for-retry-after",
+            "between-two-attempts",
+            "slow-reads",
+            "slow-lists",
+            "waiting-for-what-may-still-arrive",
+        ],
+    )
+    def test_ctrl_c_while_it_waits(self, shop: Shop, faults: str, ids: str) -> None:
+        """Whatever a run waits for, Ctrl-C ends it within 2 s."""
+        shop.open(faults, ids=ids)
+        child = shop.apply()
+        shop.until(shop.began())
+        if "drop_before" in faults:
+            shop.until(shop.wrote(len(shop.story.added) + len(shop.story.updates) - 3))
+        assert child.isalive()
+        _in_time(_ended(child, pexpect.spawn.sendintr))
+        shop.check_report()
+        shop.check_resumed()

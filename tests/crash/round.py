@@ -75,11 +75,12 @@ class Round:
     def _begun(self) -> Running:
         """A command that goes on with what is there: apply where no run has begun, else resume."""
         to = ["--url", self.service.url, "--profile", self.profile, "--state", self.state]
+        to += ["--settle", SETTLE]
         begun = runs(self.state)
         if not begun:
             args = ["apply", "plan.json", "--yes", *self.options, *to]
         else:
-            args = ["resume", *begun, "--settle", SETTLE, *to]
+            args = ["resume", *begun, *to]
         return self.nursery(*args, folder=self.folder, fresh=self.fresh)
 
     def _disturb(self, running: Running) -> None:
