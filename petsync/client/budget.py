@@ -11,6 +11,7 @@ __all__ = ["RetryBudget"]
 _PER_SUCCESS = 0.25
 _PER_SECOND = 2.0
 _BURST = 32.0
+_SHORTEST = 0.001
 
 
 class RetryBudget:
@@ -53,7 +54,7 @@ class RetryBudget:
                 self._tokens -= 1.0
                 turn.set_result(None)
         if self._waiting and self._timer is None:
-            lacking = (1.0 - self._tokens) / _PER_SECOND
+            lacking = max((1.0 - self._tokens) / _PER_SECOND, _SHORTEST)
             self._timer = loop.call_later(lacking, self._woken)
 
     def _woken(self) -> None:

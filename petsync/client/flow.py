@@ -92,7 +92,8 @@ class Flow:
         self.window.cut(begun, now)
         self.breaker.answered()
         pause = backoff if error.retry_after is None else error.retry_after
-        self.pace.learnt.refused(begun, now, pause)
+        if pause > 0:
+            self.pace.learnt.refused(begun, now, pause)
         self._wait(error, pause, now)
 
     def _lost(self, error: ApiError, begun: float) -> None:

@@ -6,8 +6,8 @@ is more. So the rate lies between the two, and is looked for from below: a step 
 little, a step too high costs a pause.
 
 A service may also refuse without any regard to the rate: because somebody else is busy, or by
-chance. It gives itself away by refusing what it took before. Then being slower does not help, and
-nothing is held back for a while but what each refusal itself asks for.
+chance. It gives itself away by refusing less than it took in the long run. Then being slower does
+not help, and for a while nothing is held back but by the pauses that it asks for.
 """
 
 from __future__ import annotations
@@ -21,34 +21,29 @@ _CLOSE = 1.04
 _LEAN = 0.2
 """How far above the lower bound the next try is, by the ratio of the bounds."""
 _SEARCH_STEP, _SEARCH_CALM = 1.04, 1.5
-_PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 30.0, 900.0
+_PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 40.0, 1800.0
 _LONGEST_STEP = 1.5
 _BUSY = 0.8
 _SHORTEST = 0.5
-_DOUBTS = 2
+_LESSONS, _DOUBTS, _LESS = 4, 2, 0.85
 _BLIND, _BLIND_LONGEST = 30.0, 900.0
 
 
 class LearntRate:
-    """`rate` is the most requests a second that are to be sent, None as long as none was refused.
+    """`rate` is the most requests a second that are to be sent, None where nothing was learnt.
     Times are in seconds, of one clock.
 
     It *searches*, rising every two seconds or so, until the bounds are close; then it *settles*
-    just below the lower one, and probes every 25 seconds whether there is more, less often where
-    there was not. When it has been refused twice at less than it was given before, it does not hold
-    anything back for half a minute, and longer the next time.
+    just below the lower one. After 40 seconds it probes whether there is more: where there is, it
+    goes on with ever larger steps, and where there is not, it waits three times as long. It
+    *forgets* the rate, for half a minute at first, where refusals have nothing to do with it.
     """
 
     def __init__(self) -> None:
-        self.rate: float | None = None
-        self._low, self._high = 0.0, math.inf
-        self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM
-        self._has_settled, self._probe_calm = False, _PROBE_CALM
-        self._took = self._took_before = 0
-        self._begun = self._resumed = -math.inf
-        self._set_at = math.inf
-        self._doubts = 0
-        self._blind_until, self._blind = -math.inf, _BLIND
+        self._blind_until = -math.inf
+        self._blind = _BLIND
+        self._resumed = -math.inf
+        self._forget()
 
     def accepted(self, begun: float) -> None:
         """A request that was sent at `begun` was taken, whatever came of it."""
@@ -58,17 +53,18 @@ class LearntRate:
 
     def refused(self, begun: float, now: float, pause: float) -> None:
         """A request that was sent at `begun` met a 429, and everything pauses."""
-        if now < self._blind_until:
-            return
-        is_another = begun >= self._resumed and self._took > 0
+        is_another = begun >= self._resumed and self._took > 0 and now >= self._blind_until
         self._resumed = max(self._resumed, now + pause)
         seconds = now - self._begun
-        if is_another and (self.rate is None or seconds >= _SHORTEST):
-            self._learn(seconds, pause)
-            self._begun, self._took = now, 0
-            self._set(self._resumed)
-            if self._doubts >= _DOUBTS:
-                self._forget(now)
+        if not is_another or (self.rate is not None and seconds < _SHORTEST):
+            return
+        self._learn(seconds, pause, now)
+        self._begun, self._took = now, 0
+        self._set(self._resumed)
+        if self._doubts >= _DOUBTS:
+            self._forget()
+            self._blind_until = now + self._blind
+            self._blind = min(2 * self._blind, _BLIND_LONGEST)
 
     def at(self, now: float) -> float | None:
         """The rate; it rises where nothing was refused for some time."""
@@ -78,35 +74,44 @@ class LearntRate:
             self._set(now)
         return self.rate
 
-    def _learn(self, seconds: float, pause: float) -> None:
+    def _forget(self) -> None:
+        self.rate: float | None = None
+        self._low, self._high = 0.0, math.inf
+        self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM
+        self._has_settled, self._probe_calm = False, _PROBE_CALM
+        self._took = self._took_before = self._took_in_all = 0
+        self._begun = self._first = -math.inf
+        self._set_at = math.inf
+        self._lessons = self._doubts = 0
+
+    def _learn(self, seconds: float, pause: float, now: float) -> None:
         if self.rate is None:
             self.rate = self._took / max(seconds, pause, _SHORTEST)
             self._low = self._took / max(seconds + pause, _SHORTEST)
+            self._first = now
         else:
+            self._doubt(self.rate, now)
             self._high, took = self.rate, min(self._took / seconds, self.rate)
-            # A limit by rate does not refuse what it gave before.
-            self._doubts += self._high < self._low
             self._low = self._low if took < self._low < self._high else took
             self.rate = self._between()
         if self._has_settled:
-            self._probe_calm = min(2 * self._probe_calm, _PROBE_SELDOM)
+            self._probe_calm = min(3 * self._probe_calm, _PROBE_SELDOM)
         self._has_settled = False
         self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM * max(1.0, pause)
         self._settle_if_close()
 
-    def _forget(self, now: float) -> None:
-        """Begin anew, after a while in which nothing is held back."""
-        self.rate, self._low, self._high = None, 0.0, math.inf
-        self._doubts, self._has_settled = 0, False
-        self._set_at = math.inf
-        self._blind_until = now + self._blind
-        self._blind = min(2 * self._blind, _BLIND_LONGEST)
+    def _doubt(self, rate: float, now: float) -> None:
+        """Whether the limit is one by rate: then what it gives in the long run is not refused."""
+        self._lessons += 1
+        self._took_in_all += self._took
+        in_the_long_run = self._took_in_all / (now - self._first)
+        self._doubts += self._lessons >= _LESSONS and rate < _LESS * in_the_long_run
 
     def _rise(self, rate: float) -> None:
         if rate > self._low:
             self._low, self._probe_calm = rate, _PROBE_CALM
         if self._has_settled:
-            self._high, self._doubts = math.inf, 0
+            self._high, self._calm = math.inf, max(self._calm / 2, _SEARCH_CALM)
         self.rate = min(rate * self._step, self._between())
         self._step = min(self._step * self._step, _LONGEST_STEP)
         self._settle_if_close()

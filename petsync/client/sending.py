@@ -192,7 +192,7 @@ class Sending(Generic[T]):
         error.operation, error.pet_id = request.operation, request.pet_id
         gone = isinstance(error, TransportError) and not error.may_have_happened
         self._is_waited_for = gone and self._patient
-        self._attempts += not self._is_waited_for
+        self._attempts += not (self._is_waited_for or isinstance(error, AuthError))
         self._uncertain = error.may_have_happened = self._uncertain or error.may_have_happened
         self._last = error
         return error

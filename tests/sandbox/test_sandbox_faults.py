@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -13,6 +15,7 @@ from petsync.errors import SettingsError
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import Faults, parse
+from petsync.sandbox.throttle import Throttle
 from petsync.wire import json, xml
 
 REX = {"id": 1, "name": "Rex", "photoUrls": []}
@@ -37,6 +40,12 @@ REX = {"id": 1, "name": "Rex", "photoUrls": []}
         ("moves=7", "moves=7"),
         ("moves=rex:sold", "moves=rex:sold"),
         ("html=3", "html=3"),
+        ("limit=0", "limit=0"),
+        ("limit=200,burst=0.5", "burst=0.5"),
+        ("limit=200,window=0", "window=0"),
+        ("burst=20", "of a limit"),
+        ("window=1", "of a limit"),
+        ("late=0.6,torn=0.6", "together"),
     ],
 )
 def test_errors_name_the_item(spec, named):
@@ -52,11 +61,12 @@ def test_specification():
     assert parse("") == Faults()
     assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.2,torn=0.3,"
                  "retry_after=7,seed=8,first=9,only=addPet+getPetById,html=0.3,twice=0.4,stale=0.5,"
-                 "status=sold+pending,moves=7:sold+-9:") == Faults(
+                 "status=sold+pending,moves=7:sold+-9:,late=0.01,limit=200,burst=20,window=60"
+                 ) == Faults(
         latency=0.05, too_many=0.02, unavailable=0.03, drop_before=0.1, drop_after=0.2, torn=0.3,
         retry_after=7, seed=8, first=9, only=frozenset({"addPet", "getPetById"}),
         html=0.3, twice=0.4, stale=0.5, status=frozenset({"sold", "pending"}),
-        moves=((7, "sold"), (-9, "")),
+        moves=((7, "sold"), (-9, "")), late=0.01, limit=200.0, burst=20.0, window=60.0,
     )  # fmt: skip
 
 
@@ -235,3 +245,61 @@ def test_requests_are_counted(broken):
     assert broken.requests == {"addPet": 2}
     broken.reset()
     assert broken.requests == {}
+
+
+def test_a_limit_is_kept_for_all_operations_together(broken):
+    """So many are taken at once, whatever they ask for; the others are refused, say how long to
+    wait, are counted, and change nothing.
+    """
+    broken.reset([Pet(id=1, name="x")])
+    broken.break_with("limit=0.01,burst=3,retry_after=7,503=0")
+    with httpx.Client(base_url=broken.url) as client:
+        taken = [client.get("pet/1"), client.get("pet/findByTags?tags=a"), client.delete("pet/1")]
+        refused = [client.get("pet/1"), client.post("pet", json=REX)]
+    assert [each.status_code for each in (*taken, *refused)] == [200, 200, 200, 429, 429]
+    assert all(each.headers["retry-after"] == "7" for each in refused)
+    assert broken.broken == {"limit": 2}
+    assert broken.pets() == []
+
+
+def test_a_bucket_fills_evenly():
+    """Full at first; then so many a second, and never more at once than it holds."""
+    bucket = Throttle(10.0, burst=3.0)
+    assert [bucket.takes(5.0) for _ in range(4)] == [True, True, True, False]
+    assert [bucket.takes(now) for now in (5.05, 5.11, 5.12, 5.22)] == [False, True, False, True]
+    assert sum(bucket.takes(100.0) for _ in range(9)) == 3
+
+
+def test_a_window_begins_anew_by_the_clock():
+    """However many were refused in the one before, and whenever they came."""
+    window = Throttle(10.0, burst=10.0, window=2.0)
+    assert sum(window.takes(3.9) for _ in range(50)) == 20
+    assert not window.takes(3.999)
+    assert sum(window.takes(4.0) for _ in range(50)) == 20
+    assert not window.takes(5.9)
+
+
+@pytest.mark.parametrize(("spec", "is_done"), [("latency=0.4,late=1", 1), ("latency=0.4", 0)])
+def test_a_request_whose_client_has_gone_away(broken, spec, is_done):
+    """`late` carries it out all the same, when its latency has passed; else it is not done."""
+    broken.reset()
+    broken.break_with(spec)
+    parts = urlsplit(broken.url)
+    body = b'{"id":1,"name":"Rex","photoUrls":[]}'
+    head = f"POST {parts.path}/pet HTTP/1.1\r\nHost: {parts.netloc}\r\ncontent-length: {len(body)}"
+    head += "\r\ncontent-type: application/json\r\n\r\n"
+    with socket.create_connection((parts.hostname, parts.port)) as client:
+        client.sendall(head.encode() + body)
+        time.sleep(0.1)
+    assert broken.pets() == []
+    time.sleep(1.0)
+    assert [pet.id for pet in broken.pets()] == ([1] if is_done else [])
+    assert broken.broken == ({"late": 1} if is_done else {})
+
+
+def test_a_late_request_whose_client_waits_is_answered(broken):
+    """As any other."""
+    broken.reset()
+    broken.break_with("latency=0.05,late=1")
+    assert httpx.post(f"{broken.url}/pet", json=REX).status_code == 200
+    assert [pet.id for pet in broken.pets()] == [1]
