@@ -11,9 +11,11 @@ from petsync.client.gate import Gate
 from petsync.client.pace import Pace
 from petsync.client.retry import RetryPolicy
 from petsync.client.window import MOST, Window
+from petsync.model import Pet
 from petsync.wire import calls
 
 GET = calls.get_pet_by_id(7)
+PUT = calls.update_pet(Pet(id=7, name="Rex"))
 ONCE = RetryPolicy(attempts=1)
 
 
@@ -146,6 +148,47 @@ def test_the_first_to_come_is_the_first_to_go() -> None:
         return [request.url.path.rpartition("/")[2] for request in service.requests]
 
     assert run(main()) == [str(number) for number in range(50)]
+
+
+def test_a_change_goes_ahead_of_reads() -> None:
+    """A pet that was just read is changed before others are read, three to one, so that reads get
+    their turn too.
+    """
+
+    async def main() -> str:
+        service = Service(ok)
+        session = service.session()
+        session.gate.most = 1
+        reads = [asyncio.create_task(session.send(GET)) for _ in range(6)]
+        await asyncio.sleep(0)
+        changes = [asyncio.create_task(session.send(PUT)) for _ in range(5)]
+        await asyncio.gather(*reads, *changes)
+        return "".join(request.method[0] for request in service.requests)
+
+    assert run(main()) == "GPPPGPPGGGG"
+
+
+def test_a_paced_run_changes_each_pet_just_after_it_was_read() -> None:
+    """One request a second and sixteen workers: seconds pass between the two, and not half a
+    minute.
+    """
+
+    async def main() -> float:
+        session = Service(ok).session()
+        session.pace.rate = 1.0
+        gaps = []
+
+        async def work() -> None:
+            for _ in range(4):
+                await session.send(GET)
+                read = clock()
+                await session.send(PUT)
+                gaps.append(clock() - read)
+
+        await asyncio.gather(*(work() for _ in range(16)))
+        return max(gaps)
+
+    assert run(main()) < 3.0
 
 
 def test_whoever_is_cancelled_holds_no_place() -> None:

@@ -55,13 +55,13 @@ class Flow:
         """The loop's clock, in seconds."""
         return asyncio.get_running_loop().time()
 
-    async def enter(self, *, again: bool) -> None:
-        """Return when a request may be sent, for the first time or `again`; then `leave`. Raises
-        UnavailableError.
+    async def enter(self, *, again: bool, changes: bool) -> None:
+        """Return when a request may be sent, for the first time or `again`; then `leave`.
+        `changes`: it is no GET. Raises UnavailableError.
         """
         if self.breaker.is_open:
             self.breaker.check(self.now(), again=again)
-        if not await self.gate.enter():
+        if not await self.gate.enter(ahead=changes):
             raise self.breaker.error()
 
     def leave(self) -> None:

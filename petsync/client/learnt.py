@@ -39,6 +39,13 @@ class LearntRate:
     *forgets* the rate, for half a minute at first, where refusals have nothing to do with it.
     """
 
+    rate: float | None
+    _took: int
+    _took_before: int
+    _took_in_all: int
+    _lessons: int
+    _doubts: int
+
     def __init__(self) -> None:
         self._blind_until = -math.inf
         self._blind = _BLIND
@@ -75,7 +82,7 @@ class LearntRate:
         return self.rate
 
     def _forget(self) -> None:
-        self.rate: float | None = None
+        self.rate = None
         self._low, self._high = 0.0, math.inf
         self._step, self._calm = _SEARCH_STEP, _SEARCH_CALM
         self._has_settled, self._probe_calm = False, _PROBE_CALM

@@ -147,7 +147,8 @@ class Sending(Generic[T]):
         flow = self._line.flow
         asked = flow.now()
         try:
-            await flow.enter(again=self._begun != 0.0)
+            changes = self._call.request.method != "GET"
+            await flow.enter(again=self._begun != 0.0, changes=changes)
         except UnavailableError as error:
             raise self._noted(error) from None
         begun = flow.now()
