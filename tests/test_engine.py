@@ -598,9 +598,35 @@ def test_too_many_failures_stop_a_run(tmp_path: Path) -> None:
     plan = plan_of(store, sheet_of([msgspec.structs.replace(p, name="x") for p in store]))
     report = carry_out(plan, target, tmp_path, concurrency=1, max_failures=2)
     assert outcomes(report) == ["failed"] * 3 + ["skipped"] * 7
-    assert "--max-failures is 2" in report.stopped
+    assert "no more than 2 may (--max-failures)" in report.stopped
     target.failures.clear()
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied"] * 10
+
+
+def test_failures_of_earlier_sittings_do_not_stop_a_resume(tmp_path: Path) -> None:
+    """What got no answer before is looked for first, and is not counted as failed again."""
+    target = MemoryTarget(PETS)
+    target.failures["add"] = [lost(), lost(), lost()]
+    rows = [{"name": f"new {n}", "status": "sold"} for n in range(6)]
+    plan = plan_of(PETS, sheet_saying(*rows))
+    first = carry_out(plan, target, tmp_path, concurrency=1, max_failures=1)
+    assert first.counts["unknown"] == 2
+    target.failures.clear()
+    report = resumed(plan, target, tmp_path, max_failures=0)
+    assert outcomes(report) == ["applied"] * 6
+    assert len(target.pets) == 8
+
+
+def test_what_failed_before_is_told_where_a_resume_does_not_come_to_it(tmp_path: Path) -> None:
+    """A row that failed does not turn into one that was never begun."""
+    target = MemoryTarget(PETS)
+    target.failures["rename"] = [InvalidInputError("no such name"), InvalidInputError("nor this")]
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
+    assert outcomes(carry_out(plan, target, tmp_path, concurrency=1)) == ["failed", "failed"]
+    target.failures["rename"] = [AuthError("token expired", status=401)]
+    report = resumed(plan, target, tmp_path, concurrency=1)
+    assert [result.message for result in report.results] == ["token expired", "nor this"]
+    assert outcomes(report) == ["failed", "failed"]
 
 
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:

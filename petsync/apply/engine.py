@@ -18,7 +18,7 @@ from petsync.apply.halt import Halt, HaltedError
 from petsync.apply.options import ApplyOptions
 from petsync.apply.present import Present
 from petsync.apply.recorder import Recorder
-from petsync.apply.resume import FRESH, Earlier
+from petsync.apply.resume import CUT, FRESH, Earlier
 from petsync.apply.send import Sender, cause_of, result_of
 from petsync.apply.settle import (
     absent,
@@ -40,7 +40,6 @@ __all__ = ["ApplyOptions", "Progress", "run"]
 
 _ROUNDS = 3
 """So often an add without an id, proved absent, is sent in one run."""
-_CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _CAME = "a pet that says just this has come since the plan; plan again to see"
 
 
@@ -94,6 +93,8 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
+        self._left = earlier.left
+        self._failed_here: set[int] = set()
         self._lost_at = dict.fromkeys(earlier.lost, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
         self._unknown_adds(earlier)
@@ -113,12 +114,13 @@ class _Engine:
 
     def results(self) -> Iterator[Result]:
         """A result for each change; those that were not begun are skipped."""
-        why = f"not begun: {self._halt.why.splitlines()[0]}" if self._halt.why else "not begun"
+        why = "not begun, as the run was stopped" if self._halt.why else "not begun"
         for number, change in enumerate(self._changes):
             result = self._results.get(number)
             if result is None and number in self._sender.on_wire:
-                result = result_of(number, change, "unknown", "cut-off", _CUT)
-            yield result or result_of(number, change, "skipped", "not-begun", why)
+                result = result_of(number, change, "unknown", "cut-off", CUT)
+            known = result or self._left.get(number)
+            yield known or result_of(number, change, "skipped", "not-begun", why)
 
     async def _work(self) -> None:
         try:
@@ -143,6 +145,8 @@ class _Engine:
     async def _phases(self) -> None:
         if any(map(is_unassigned, self._changes)):
             await self._remember()
+        if lost := self._unsettled():
+            await self._confirm(lost)
         await self._halt.soon(self._sender.present.read_all())
         await self._phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
         await self._phase(is_unassigned)
@@ -208,15 +212,27 @@ class _Engine:
             self._counts[before.outcome] -= 1
         self._recorder.done(result, after=_landed(self._changes[result.number], result))
         self._tell(result)
-        most = self._options.max_failures
-        if most is not None and (failures := self._failures()) > most:
-            self._halt.stop(f"{failures} changes failed, and --max-failures is {most}")
+        self._count_failure(result)
+
+    def _count_failure(self, result: Result) -> None:
+        """Stop where too many have failed in this sitting."""
+        if result.outcome not in ("failed", "unknown"):
+            self._failed_here.discard(result.number)
+            return
+        self._failed_here.add(result.number)
+        most, failures = self._options.max_failures, len(self._failed_here)
+        if most is not None and failures > most:
+            self._halt.stop(
+                f"{failures} changes failed or got no answer, and no more than {most} may "
+                "(--max-failures)"
+            )
 
     def _tell(self, result: Result) -> None:
         if self._on_progress is None:
             return
         problems = self._failures() + self._counts["conflict"]
-        done, total = len(self._results), len(self._changes)
+        # What got no answer may have to be sent again: a bar is not to go back.
+        done, total = len(self._results) - self._counts["unknown"], len(self._changes)
         self._on_progress(Progress(done, total, result, problems, self._target.traffic))
 
     def _failures(self) -> int:
@@ -247,8 +263,7 @@ class _Engine:
         """
         rounds = _ROUNDS
         while unknown := self._unsettled():
-            for number, pet_id in await self._found(unknown):
-                self._record(confirmed(self._results[number], pet_id))
+            await self._confirm(unknown)
             if not (unknown := self._unsettled()):
                 return
             if (wait := self._wait(unknown)) > 0:
@@ -273,10 +288,12 @@ class _Engine:
             if result.outcome == "unknown" and is_unassigned(self._changes[number])
         ]
 
-    async def _found(self, unknown: list[int]) -> Iterable[tuple[int, int]]:
+    async def _confirm(self, unknown: list[int]) -> None:
+        """Record those of them whose pets are there."""
         known = frozenset(self._recorder.known() or ())
-        now = await self._all()
-        return settle(unknown, self._changes, self._results, known, now).items()
+        found = settle(unknown, self._changes, self._results, known, await self._all())
+        for number, pet_id in found.items():
+            self._record(confirmed(self._results[number], pet_id))
 
     def _wait(self, unknown: list[int]) -> float:
         """Seconds until a request that got no answer is no longer expected to come through."""
@@ -294,7 +311,7 @@ class _Engine:
         """What an earlier sitting began and did not see end, is unknown until it is settled."""
         for number in earlier.lost:
             change = self._changes[number]
-            self._results[number] = result_of(number, change, "unknown", "cut-off", _CUT)
+            self._results[number] = result_of(number, change, "unknown", "cut-off", CUT)
             self._counts["unknown"] += 1
 
 

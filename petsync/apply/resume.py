@@ -10,20 +10,23 @@ from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Result
 
-__all__ = ["FRESH", "Earlier", "earlier", "has_more"]
+__all__ = ["CUT", "FRESH", "Earlier", "earlier", "has_more"]
 
+CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _DONE = frozenset({"already-so", "already-gone"})
 _ANSWERLESS = frozenset({"no-answer", "service-error", "bad-answer", "cut-off", "unexpected"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """`results` are final; `open` are the changes that were begun and have no final result, and
-    `lost` those of them that add a pet without an id, and of which nobody knows whether they did.
-    `seconds` is how long the run took so far.
+    """`results` are final, `left` those of changes that are to be tried again. `open` are the
+    changes that were begun and have no final result, and `lost` those of them that add a pet
+    without an id, and of which nobody knows whether they did. `seconds` is how long the run took so
+    far.
     """
 
     results: Mapping[int, Result] = field(default_factory=dict)
+    left: Mapping[int, Result] = field(default_factory=dict)
     open: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
     seconds: float = 0.0
@@ -38,16 +41,26 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
     so already; all else is left to be done.
     """
     results: dict[int, Result] = {}
+    left: dict[int, Result] = {}
     began: set[int] = set()
     lost: set[int] = set()
     for entry in entries:
         if _is_final(entry):
             results[entry.number] = _result(entry)
-        elif entry.intended:
+            continue
+        if entry.outcome != "skipped":
+            left[entry.number] = _result(entry)
+        if entry.intended:
             began.add(entry.number)
             if is_unassigned(plan.changes[entry.number]) and _is_uncertain(entry):
                 lost.add(entry.number)
-    return Earlier(results=results, open=frozenset(began), lost=frozenset(lost), seconds=seconds)
+    return Earlier(
+        results=results,
+        left=left,
+        open=frozenset(began),
+        lost=frozenset(lost),
+        seconds=seconds,
+    )
 
 
 def has_more(past: Past) -> bool:
@@ -68,16 +81,15 @@ def _is_uncertain(entry: Entry) -> bool:
 
 def _result(entry: Entry) -> Result:
     assert entry.kind != "upload"
-    assert entry.outcome is not None
     return Result(
         number=entry.number,
         kind=entry.kind,
         row=entry.row,
         source=entry.source,
         pet_id=entry.pet_id,
-        outcome=entry.outcome,
-        message=entry.message,
+        outcome=entry.outcome or "unknown",
+        message=entry.message if entry.outcome else CUT,
         assigned_id=entry.assigned_id,
         fields=entry.fields,
-        cause=entry.cause,
+        cause=entry.cause if entry.outcome else "cut-off",
     )
