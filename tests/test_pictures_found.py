@@ -226,6 +226,18 @@ def test_rows_without_a_sure_pet(tmp_path: Path) -> None:
     assert sorted(p.row for p in found.problems) == [2, 3]
 
 
+def test_rows_that_the_reader_takes_for_one(tmp_path: Path) -> None:
+    """A second row of a pet that differs only in its picture and caption is a problem that names
+    the row: its picture is not left out without a word.
+    """
+    put(tmp_path, p1__png=image(), p2__png=image(colour=(1, 2, 3)))
+    found = listed(tmp_path, "7;Rex;1.png;one", "7;Rex;2.png;two")
+    assert [each.file for each in found.candidates] == ["1.png"]
+    (problem,) = found.problems
+    assert (problem.row, problem.pet_id, problem.blocks) == (3, 7, True)
+    assert "is not used" in problem.problem
+
+
 @pytest.mark.parametrize("column", ["photo", "photo_urls", "id"])
 def test_column_that_is_not_there(tmp_path: Path, column: str) -> None:
     """A column that the sheet lacks, or that is petsync's own, is told with the others."""

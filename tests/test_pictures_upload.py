@@ -86,10 +86,10 @@ def stored(box: Sandbox) -> list[bytes]:
     return images
 
 
-def until_sent(box: Sandbox) -> None:
-    """Return when an upload has arrived, or after ten seconds."""
+def until_sent(box: Sandbox, count: int = 1) -> None:
+    """Return when so many uploads have arrived, or after ten seconds."""
     for _ in range(1000):
-        if box.requests["uploadFile"]:
+        if box.requests["uploadFile"] >= count:
             return
         time.sleep(0.01)
 
@@ -153,6 +153,57 @@ def test_again_sends_once_more(
     assert store.upload(again).counts["applied"] == 4
     assert store.upload(again).counts["applied"] == 0
     assert box.requests["uploadFile"] == 8
+
+
+@pytest.mark.parametrize("latency", [0.3, 4.0])
+def test_again_that_was_stopped_is_finished(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], latency: float
+) -> None:
+    """`again` after an `again` that was stopped, in peace or cut off, does what that one did not,
+    and doubles nothing; once that is done, `again` sends all once more.
+    """
+    store = connect(standard)
+    store.upload(store.pictures(folder))
+    standard.break_with(f"latency={latency},only=uploadFile")
+
+    async def cancelled() -> None:
+        pictures = await store.aio.pictures(folder, again=True)
+        task = asyncio.ensure_future(store.aio.upload(pictures, concurrency=1))
+        await asyncio.to_thread(until_sent, standard, 5)
+        task.cancel()
+        with pytest.raises(InterruptedRunError):
+            await task
+        await store.aio.close()
+
+    asyncio.run(cancelled())
+    standard.break_with(None)
+    time.sleep(0.1)
+    rest = store.pictures(folder, again=True)
+    first = {0.3: "already", 4.0: "retry"}[latency]
+    assert [p.fate for p in rest.pictures] == [first, *["again"] * 3]
+    assert store.upload(rest, settle=0).counts["applied"] == (3 if first == "already" else 4)
+    assert sum(len(each.photo_urls) for each in standard.pets()) == 2 + 4 + 4
+    assert {p.fate for p in store.pictures(folder, again=True).pictures} == {"again"}
+
+
+def test_undone_upload_is_sent_again(
+    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+) -> None:
+    """What an undo took back counts as never uploaded, of those pets alone; once the undo is
+    itself undone, it counts again.
+    """
+    store = connect(standard)
+    store.upload(store.pictures(folder))
+    plan = store.undo()
+    back = store.apply(plan.select(ids=[7]))
+    assert back.counts["applied"] == 1
+    fates = [(p.pet_id, p.fate) for p in store.pictures(folder).pictures]
+    assert fates == [(7, "new"), (7, "new"), (8, "already"), (2**63 - 2, "already")]
+    store.apply(store.undo(back.run_id))
+    assert {p.fate for p in store.pictures(folder).pictures} == {"already"}
+    third = store.apply(store.undo(store.upload(store.pictures(folder, again=True)).run_id))
+    assert third.exit_code == 0
+    assert {p.fate for p in store.pictures(folder).pictures} == {"already"}
 
 
 def test_same_picture_scaled_otherwise_is_no_new_one(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 
-from petsync.diff.history import Past
+from petsync.diff.history import Entry, Past
 
-__all__ = ["undone_by"]
+__all__ = ["has_left", "taken_back", "undone_by"]
 
 
 def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
@@ -18,3 +19,29 @@ def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
         if run.undoes and run.counts.get("applied") and run.run_id not in found:
             found.setdefault(run.undoes, run)
     return found
+
+
+def taken_back(
+    runs: Iterable[Past], entries: Callable[[str], Iterable[Entry]]
+) -> Mapping[str, frozenset[int]]:
+    """For each run that is taken back, in whole or in part, the pets that are; what an undo did
+    that was itself taken back does not count. `runs` are the newest first, and `entries` gives a
+    run's.
+    """
+    found: defaultdict[str, frozenset[int]] = defaultdict(frozenset)
+    for run in runs:
+        if run.undoes:
+            # Whatever takes this run back is newer, and was met before.
+            found[run.undoes] |= _pets(entries(run.run_id)) - found[run.run_id]
+    return found
+
+
+def has_left(run: Past) -> bool:
+    """Whether anything of a run is left that was not done, or that nobody knows the end of."""
+    done = run.counts.get("applied", 0) + run.counts.get("skipped", 0)
+    return run.state != "done" or done < run.total
+
+
+def _pets(entries: Iterable[Entry]) -> frozenset[int]:
+    ids = (entry.pet_id for entry in entries if entry.outcome == "applied")
+    return frozenset(pet_id for pet_id in ids if pet_id is not None)

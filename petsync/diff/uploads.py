@@ -17,11 +17,14 @@ Key = tuple[int, str]
 
 
 class Attempt(NamedTuple):
-    """One upload of an earlier run; `digests` are those of the file and of what was sent."""
+    """One upload of an earlier run; `digests` are those of the file and of what was sent. `undone`:
+    the photo was taken out of the pet by an undo that stands.
+    """
 
     run_id: str
     entry: Entry
     digests: tuple[str, ...]
+    undone: bool = False
 
     @property
     def is_doubtful(self) -> bool:
@@ -60,9 +63,7 @@ class Uploads:
             return
         keys = [(entry.pet_id, digest) for digest in attempt.digests if digest]
         if entry.outcome == "applied":
-            self.applied.update(dict.fromkeys(keys, attempt))
-            for key in keys:
-                self.doubts.pop(key, None)
+            self._settle(keys, attempt)
         elif attempt.is_doubtful:
             self.doubts.update(dict.fromkeys(keys, attempt))
         self._remember(entry.pet_id, attempt)
@@ -85,6 +86,10 @@ class Uploads:
         pet_id, digests = picture
         found = (self.applied.get((pet_id, digest)) for digest in digests)
         return next((each for each in found if each is not None), None)
+
+    def last(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
+        """The upload of this picture to this pet that tells most of it."""
+        return self.attempt(picture) or self.doubt(picture)
 
     def doubt(self, picture: tuple[int, Sequence[str]]) -> Attempt | None:
         """The upload of this picture to this pet of which nobody saw the end."""
@@ -115,6 +120,12 @@ class Uploads:
     def pets(self) -> frozenset[int]:
         """The pets to which anything was uploaded."""
         return frozenset((*self._added, *self._unseen))
+
+    def _settle(self, keys: list[Key], attempt: Attempt) -> None:
+        for key in keys:
+            self.doubts.pop(key, None)
+            if not attempt.undone:
+                self.applied[key] = attempt
 
     def _remember(self, pet_id: int, attempt: Attempt) -> None:
         before, after = attempt.entry.before, attempt.entry.after

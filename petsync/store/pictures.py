@@ -20,7 +20,7 @@ from petsync.apply.pictures.folder import in_folder
 from petsync.apply.pictures.found import Candidate, Found
 from petsync.apply.pictures.listed import in_sheet
 from petsync.apply.pictures.look import decided, examined, with_pet
-from petsync.apply.pictures.past import uploads_to
+from petsync.apply.pictures.past import begun_again, uploads_to
 from petsync.apply.pictures.pattern import Patterns
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import look_up
@@ -35,6 +35,8 @@ from petsync.settings import Settings
 from petsync.table.sheet import Sheet
 
 __all__ = ["Gallery"]
+
+AGAIN = "The same command again does the rest, and nothing twice."
 
 Members = list[tuple[Candidate, Pet]]
 OnLooked = Callable[[Looked], None] | None
@@ -162,15 +164,16 @@ class Gallery:
         problems += [each for each in looked if isinstance(each, PictureProblem)]
         there = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
         profile = self.api.session.profile
-        decide = partial(decided, adds=profile.upload_adds_photo, again=options.again)
+        decide = partial(decided, adds=profile.upload_adds_photo)
         uploads = await asyncio.to_thread(self.earlier)
+        again = await asyncio.to_thread(self.begun_again, source) if options.again else None
         good = [each for each in looked if isinstance(each, Picture)]
         return Pictures(
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
             store=self.api.session.base_url,
             source=source,
             options=options,
-            pictures=tuple(decide(good, there, uploads)),
+            pictures=tuple(decide(good, there, uploads, again=again)),
             problems=(*problems, *found.problems),
             ignored=found.ignored,
             notes=tuple(found.notes),
@@ -184,6 +187,11 @@ class Gallery:
         """What the journal knows of uploads to this store."""
         with closing(Journal.open(self.settings.state, create=False)) as journal:
             return uploads_to(journal, self.api.session.base_url)
+
+    def begun_again(self, source: str) -> Uploads:
+        """What was done so far of an upload `again` of this source that did not come to its end."""
+        with closing(Journal.open(self.settings.state, create=False)) as journal:
+            return begun_again(journal, self.api.session.base_url, source)
 
 
 def _begin(
@@ -213,10 +221,13 @@ async def _written(sitting: Sitting, report: Uploaded) -> Uploaded:
 
 
 def _stopped(report: Uploaded) -> InterruptedRunError:
+    counts = report.counts
+    done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
+    is_whole = counts["applied"] == len(report.results)
+    rest = "Nothing is left." if is_whole else AGAIN
     error = InterruptedRunError(
         f"upload {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
-        hint=f"{report.counts['applied']:,} of {len(report.results):,} files are uploaded. The "
-        "same command again does the rest, and nothing twice.",
+        hint=f"{done} {rest}",
     )
     error.report = report
     return error

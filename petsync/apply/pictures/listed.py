@@ -45,7 +45,7 @@ def in_sheet(
     paths = _column(sheet, column)
     said = None if metadata_column is None else _column(sheet, metadata_column)
     reading = _Reading(sheet, paths, said, metadata, root)
-    found = Found(problems=list(_blocked(sheet)))
+    found = Found(problems=[*_blocked(sheet), *_repeated(sheet)])
     for at, row in enumerate(sheet.frame.index.tolist()):
         reading.row(at, row, found)
     return found
@@ -85,6 +85,24 @@ def _blocked(sheet: Sheet) -> Iterator[PictureProblem]:
             source=sheet.address(row) if first is None else first.address,
             row=row,
         )
+
+
+def _repeated(sheet: Sheet) -> Iterator[PictureProblem]:
+    """The rows that say of their pet what another says: the reader keeps the first of them alone,
+    while in the columns that are read here they may name another picture.
+    """
+    for finding in sheet.problems:
+        if finding.rule == "duplicate-row":
+            yield PictureProblem(
+                file="",
+                problem="another row says the same of this pet, and the picture of this row is "
+                f"not used: {finding.problem}",
+                cure="Name all pictures of the pet in one cell, or take the row out if it names "
+                "the same ones.",
+                pet_id=int(finding.value),
+                source=finding.address,
+                row=finding.row,
+            )
 
 
 @dataclass(frozen=True, slots=True)

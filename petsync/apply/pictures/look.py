@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from petsync.apply.pictures.found import Candidate, content_of
 from petsync.apply.pictures.opened import UnfitError, digest_of, opened
-from petsync.diff.pictures import Looked, Picture, PictureOptions, PictureProblem
+from petsync.diff.pictures import Fate, Looked, Picture, PictureOptions, PictureProblem
 from petsync.diff.snapshot import Unanswered
-from petsync.diff.uploads import Uploads
+from petsync.diff.uploads import Attempt, Uploads
 from petsync.model import Pet
 
 __all__ = ["AT_A_TIME", "decided", "examined", "ready", "with_pet"]
@@ -80,23 +81,62 @@ def decided(
     uploads: Uploads,
     *,
     adds: bool,
-    again: bool,
-) -> Iterator[Picture]:
-    """The pictures, sorted by pet and place, with what becomes of each."""
-    seen: set[tuple[int, str]] = set()
-    for picture in sorted(pictures, key=lambda one: (one.pet_id, one.place, one.file)):
-        keys = {(picture.pet_id, picture.digest), (picture.pet_id, picture.sent_digest)}
-        if seen & keys:
-            yield msgspec.structs.replace(picture, fate="twice")
-            continue
-        seen |= keys
-        about = (picture.pet_id, (picture.digest, picture.sent_digest))
-        fate = uploads.fate(about, pets[picture.pet_id], adds=adds)
-        earlier = uploads.attempt(about) or uploads.doubt(about)
-        if again and earlier is not None:
-            fate = "again"
+    again: Uploads | None = None,
+) -> list[Picture]:
+    """The pictures, sorted by pet and place, with what becomes of each. `again`, where what was
+    uploaded before is to be uploaded once more: what was already, by runs that were to do so and
+    did not come to their end; where they have nothing left to do, all is begun anew.
+    """
+    members = sorted(pictures, key=lambda one: (one.pet_id, one.place, one.file))
+    repeated = set(_repeated(members))
+    if again is not None and all(again.attempt(_about(one)) for one in members):
+        again = Uploads()
+    judge = _Judge(pets, uploads, adds, again)
+    return [
+        msgspec.structs.replace(one, fate="twice") if at in repeated else judge.told(one)
+        for at, one in enumerate(members)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    pets: Mapping[int, Pet]
+    uploads: Uploads
+    adds: bool
+    again: Uploads | None
+
+    def told(self, picture: Picture) -> Picture:
+        """The picture with its fate, and the run that decides it."""
+        about = _about(picture)
+        if self.again is None:
+            return self._as(picture, self._fate(self.uploads, picture), self.uploads.last(about))
+        fate = self._fate(self.again, picture)
+        if fate in ("already", "confirm", "retry"):
+            return self._as(picture, fate, self.again.last(about))
+        earlier = self.uploads.last(about)
+        return self._as(picture, "again" if earlier else "new", earlier)
+
+    def _fate(self, uploads: Uploads, picture: Picture) -> Fate:
+        return uploads.fate(_about(picture), self.pets[picture.pet_id], adds=self.adds)
+
+    def _as(self, picture: Picture, fate: Fate, earlier: Attempt | None) -> Picture:
         run = "" if earlier is None else earlier.run_id
-        yield msgspec.structs.replace(picture, fate=fate, run=run)
+        return msgspec.structs.replace(picture, fate=fate, run=run)
+
+
+def _about(picture: Picture) -> tuple[int, tuple[str, str]]:
+    return picture.pet_id, (picture.digest, picture.sent_digest)
+
+
+def _repeated(members: Iterable[Picture]) -> Iterator[int]:
+    """The places of those that are the same as one before them, for the same pet."""
+    seen: set[tuple[int, str]] = set()
+    for at, one in enumerate(members):
+        keys = {(one.pet_id, one.digest), (one.pet_id, one.sent_digest)}
+        if seen & keys:
+            yield at
+        else:
+            seen |= keys
 
 
 def _examined(one: Candidate, pet: Pet, options: PictureOptions) -> Picture | PictureProblem:

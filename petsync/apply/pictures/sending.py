@@ -154,14 +154,12 @@ class PictureSender:
         """What is open of an earlier upload. Raises UnsentError where that one came through."""
         about = (picture.pet_id, (picture.digest, picture.sent_digest))
         done = self.earlier.attempt(about)
-        wanted_again = picture.fate == "again"
-        if done is not None:
-            # The same pictures may be handed over twice, and are asked for again once.
-            if not wanted_again or done.entry.intended > self.pictures.created:
-                why = f"uploaded before, in run {done.run_id}"
-                raise UnsentError(result_of(picture, "skipped", "already-so", why))
-            return None
-        return None if wanted_again else self.earlier.doubt(about)
+        # The same pictures may be handed over twice, and are asked for again once.
+        asked_again = self.pictures.options.again
+        if done is not None and not (asked_again and done.entry.intended <= self.pictures.created):
+            why = f"uploaded before, in run {done.run_id}"
+            raise UnsentError(result_of(picture, "skipped", "already-so", why))
+        return None if picture.fate == "again" else self.earlier.doubt(about)
 
     async def _arrived(self, number: int, doubt: Attempt, now: Pet) -> UploadedFile | None:
         """The result of a picture that an earlier run uploaded without seeing it; None where it
