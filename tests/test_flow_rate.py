@@ -170,7 +170,7 @@ def test_refusals_of_one_moment_are_one_lesson() -> None:
     once = learnt.rate
     for _ in range(30):
         learnt.refused(0.099, 0.101, 1.0)
-    assert learnt.rate == once == pytest.approx(100.0)
+    assert learnt.rate == once == pytest.approx(99.0)
 
 
 def test_a_limited_sandbox_is_not_stormed() -> None:

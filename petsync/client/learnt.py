@@ -18,7 +18,7 @@ __all__ = ["LearntRate"]
 
 _BELOW = 0.99
 _CLOSE = 1.04
-_LEAN = 0.2
+_LEAN, _FAR, _FAR_LEAN = 0.2, 1.3, 0.5
 """How far above the lower bound the next try is, by the ratio of the bounds."""
 _SEARCH_STEP, _SEARCH_CALM = 1.04, 1.5
 _PROBE_STEP, _PROBE_CALM, _PROBE_SELDOM = 1.02, 40.0, 1800.0
@@ -93,8 +93,9 @@ class LearntRate:
 
     def _learn(self, seconds: float, pause: float, now: float) -> None:
         if self.rate is None:
-            self.rate = self._took / max(seconds, pause, _SHORTEST)
-            self._low = self._took / max(seconds + pause, _SHORTEST)
+            self.rate = _BELOW * self._took / max(seconds, pause, _SHORTEST)
+            # What was taken at once at first may have been the share of two windows.
+            self._low = self.rate / 2
             self._first = now
         else:
             self._doubt(self.rate, now)
@@ -129,7 +130,8 @@ class LearntRate:
             self._step, self._calm = _PROBE_STEP, self._probe_calm
 
     def _between(self) -> float:
-        return self._low * math.pow(self._high / self._low, _LEAN)
+        ratio = self._high / self._low
+        return self._low * math.pow(ratio, _LEAN if ratio < _FAR else _FAR_LEAN)
 
     def _set(self, now: float) -> None:
         self._set_at, self._took_before = now, self._took
