@@ -174,8 +174,8 @@ def command(
         raise InterruptedRunError(
             "interrupted", hint="The same command again does what is left, and nothing twice."
         ) from None
-    code = _leave(context, report, page)
     _print(context, report)
+    code = _leave(context, report, page)
     if error is not None:
         context.say(f"error: {error.message}", "bold red")
         context.say(error.hint)

@@ -21,7 +21,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     ended before its last change (`stopped` says why, "killed" where nothing could be written any
     more), and `done`. Times are ISO 8601 in UTC, `ended` is "" while it runs; `seconds` are those
     of all sittings. `total` is the number of changes, `counts` how many had each outcome, and
-    `open` how many were begun and have no outcome. `undoes` is the run that it takes back.
+    `open` how many were begun and have no outcome. `undoes` is the run that it takes back,
+    `pets` how many pets what was applied is of.
     """
 
     run_id: str
@@ -38,6 +39,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     counts: Mapping[Outcome, int] = {}
     open: int = 0
+    pets: int = 0
     sittings: int = 1
 
 

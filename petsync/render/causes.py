@@ -103,8 +103,8 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "service-error": Told(
         "an error in the service",
-        "The service answered that something in it went wrong, and did so again when it was "
-        "asked again.",
+        "The service answered that something in it went wrong. What can be sent twice without "
+        "harm was tried again.",
         f"When the service is well again, {_RESUME} tries them once more.",
     ),
     "no-answer": Told(
@@ -163,11 +163,27 @@ _UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
 }
 
 
-def told(outcome: Outcome, cause: Cause, run_id: str) -> Told:
+_OF_SHEETS = frozenset[Cause](
+    ("changed-since", "gone", "came-meanwhile", "refused", "not-as-sent", "another-id", "blocked")
+)
+"""Causes whose cure is in the sheet, or in another plan made from it."""
+_UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
+_KEPT = "The pet was changed since that run, or cannot be given back what it was. Nothing was sent."
+
+
+def told(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
     """What is said of results with this outcome and cause in a run's report; without a run's id no
-    cure, as nothing can be done any more.
+    cure, as nothing can be done any more. `undoes` is the run that an undo took back.
     """
     words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
     meaning = f"{words.meaning} {_END[outcome]}" if cause in _EITHER else words.meaning
-    cure = words.cure.replace("RUN", visible(run_id)) if run_id else ""
-    return Told(words.title, meaning.strip(), cure)
+    cure = words.cure
+    if undoes and cause == "from-plan":
+        meaning, cure = _KEPT, f"Do what each row says; {_UNDO_AGAIN}"
+    elif undoes and (cause in _OF_SHEETS or (not cause and outcome in _BY_PLAN)):
+        cure = _UNDO_AGAIN
+    cure = cure.replace("RUN", visible(run_id)).replace("UNDONE", visible(undoes))
+    return Told(words.title, meaning.strip(), cure if run_id else "")
+
+
+_BY_PLAN: frozenset[Outcome] = frozenset(("failed", "conflict", "skipped"))

@@ -98,11 +98,14 @@ def results_by_cause(report: Report, limit: int | None, *, is_over: bool = False
     With `is_over` nothing can be done about them any more, as in a rehearsal.
     """
     run_id = "" if is_over else report.run_id
+    undoes = report.plan.undoes
     groups = _grouped(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
     ordered = sorted(
         groups, key=lambda key: (RANK.index(key[0]), key[1] in KNOWN, -groups[key].total)
     )
-    return [Group(*key, told(*key, run_id), _few(groups[key], key[1], limit)) for key in ordered]
+    return [
+        Group(*key, told(*key, run_id, undoes), _few(groups[key], key[1], limit)) for key in ordered
+    ]
 
 
 def _few(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:

@@ -11,7 +11,7 @@ from petsync.diff.uploaded import Uploaded, UploadedFile
 from petsync.render import markup, words
 from petsync.render import pictures_words as said
 from petsync.render.digest import first
-from petsync.render.markup import cell
+from petsync.render.markup import cell, element
 
 __all__ = ["pictures_html", "uploaded_html"]
 
@@ -58,11 +58,23 @@ def _report(report: Uploaded, limit: int | None) -> Iterator[str]:
     yield markup.facts([*run, *said.uploaded_facts(report)])
     if report.stopped:
         yield markup.alert(words.STOPPED, map(markup.text, report.stopped.splitlines()))
+    yield _totals(report)
     for outcome in (*words.TO_LOOK_AT, *(o for o in OUTCOMES if o not in words.TO_LOOK_AT)):
         files = [result for result in report.results if result.outcome == outcome]
         title = said.outcome_title(outcome, len(files))
         fold_over = 0 if outcome == "applied" else markup.fold_over(limit)
         yield markup.listing(title, first(files, limit), _FILES, _file, fold_over=fold_over)
+
+
+def _totals(report: Uploaded) -> str:
+    told = [(said.outcome_name(outcome), total) for outcome, total in report.counts.items()]
+    rows = [_total(name, value) for name, value in (*told, ("total", len(report.results)))]
+    return markup.table(("Outcome", "Files"), rows, small=True)
+
+
+def _total(name: str, value: int) -> str:
+    number = element("td", words.number(value), class_="ps-number")
+    return element("tr", markup.row_head(name) + number)
 
 
 def _picture(one: Picture) -> str:

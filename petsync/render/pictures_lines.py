@@ -118,12 +118,12 @@ def _pictures(
 
 def _totals(report: Uploaded) -> Iterator[Text]:
     counts = report.counts
-    totals = [*((name, counts[name]) for name in OUTCOMES), ("total", len(report.results))]
+    totals = [(said.outcome_name(outcome), counts[outcome]) for outcome in OUTCOMES]
+    totals += [("total", len(report.results))]
     column = max(len(words.number(value)) for _, value in totals)
     for name, value in totals:
-        told = "uploaded" if name == "applied" else name
         style = "bold" if name == "total" else "" if value else "dim"
-        yield Text(f"  {told:<9}{words.number(value):>{column}}", style)
+        yield Text(f"  {name:<9}{words.number(value):>{column}}", style)
 
 
 def _files(files: Sequence[UploadedFile], limit: int | None, width: int) -> Iterator[Text]:

@@ -19,6 +19,7 @@ __all__ = [
     "about",
     "group_mark",
     "of_pet",
+    "outcome_name",
     "outcome_title",
     "pictures_facts",
     "pictures_summary",
@@ -124,6 +125,11 @@ def said_of_problem(one: PictureProblem | UploadedFile) -> str:
     return visible(words.sentences(why, one.cure))
 
 
+def outcome_name(outcome: Outcome) -> str:
+    """The outcome in one word."""
+    return "uploaded" if outcome == "applied" else outcome
+
+
 def outcome_title(outcome: Outcome, total: int) -> str:
     """The heading of so many files with this outcome."""
     return f"{number(total)} {_TITLES[outcome]}"
@@ -175,7 +181,7 @@ def uploaded_summary(report: Uploaded) -> str:
     """One sentence: how it ended, and how many files had each outcome."""
     counts = report.counts
     said = ", ".join(
-        f"{number(counts[outcome])} {'uploaded' if outcome == 'applied' else outcome}"
+        f"{number(counts[outcome])} {outcome_name(outcome)}"
         for outcome in OUTCOMES
         if counts[outcome] or outcome == "applied"
     )

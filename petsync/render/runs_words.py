@@ -51,7 +51,9 @@ def taken_back(past: Past, by: Past | None) -> str:
     """`undone by run 20261121-093017-6038`, or in part; "" for a run that stands."""
     if by is None:
         return ""
-    part = "" if by.counts.get("applied", 0) >= past.counts.get("applied", 0) else " in part"
+    # All images of a pet are taken back by one change.
+    done = past.pets if past.kind == "upload" else past.counts.get("applied", 0)
+    part = "" if by.counts.get("applied", 0) >= done else " in part"
     return f"undone{part} by run {by.run_id}"
 
 

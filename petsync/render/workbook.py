@@ -176,7 +176,7 @@ def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
 
 def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
     names = words.named_in(report.plan)
-    told = cache(partial(told_of, run_id=report.run_id))
+    told = cache(partial(told_of, run_id=report.run_id, undoes=report.plan.undoes))
     for result in sorted(report.results, key=_rank):
         cure = told(result.outcome, result.cause).cure
         yield (

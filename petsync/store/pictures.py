@@ -22,6 +22,7 @@ from petsync.apply.pictures.listed import in_sheet
 from petsync.apply.pictures.look import decided, examined, with_pet
 from petsync.apply.pictures.past import begun_again, uploads_to
 from petsync.apply.pictures.pattern import Patterns
+from petsync.apply.pictures.sending import NEXT
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import look_up
 from petsync.client.target import ServiceTarget
@@ -35,8 +36,6 @@ from petsync.settings import Settings
 from petsync.table.sheet import Sheet
 
 __all__ = ["Gallery"]
-
-AGAIN = "The same command again does the rest, and nothing twice."
 
 Members = list[tuple[Candidate, Pet]]
 OnLooked = Callable[[Looked], None] | None
@@ -224,7 +223,7 @@ def _stopped(report: Uploaded) -> InterruptedRunError:
     counts = report.counts
     done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
     is_whole = counts["applied"] == len(report.results)
-    rest = "Nothing is left." if is_whole else AGAIN
+    rest = "Nothing is left." if is_whole else NEXT
     error = InterruptedRunError(
         f"upload {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done} {rest}",

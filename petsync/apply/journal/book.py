@@ -165,7 +165,7 @@ class Journal:
             self._exists = True
         with self._sitting_down() as connection:
             if fingerprint and (used := used_by(connection, fingerprint)) is not None:
-                raise _stale(used)
+                raise _stale(used, undoes)
             lock = sit_down(connection, store, run_id)
             insert_run(connection, run, plan=body, payload=payload)
         return Sitting(run_id, Writer(self.path, connection, lock))
@@ -206,11 +206,13 @@ def _take_over(path: Path) -> None:
         migrate(path.parent, connection)
 
 
-def _stale(run: str) -> StalePlanError:
+def _stale(run: str, undoes: str) -> StalePlanError:
+    anew = "Make a new plan from the sheet: it holds what is still to be done."
+    if undoes:
+        anew = f"`petsync undo {undoes}` again shows what is left."
     return StalePlanError(
         f"this plan was applied already, in run {run}",
-        hint="Make a new plan from the sheet: it holds what is still to be done. If that run was "
-        f"stopped, `petsync resume {run}` finishes it.",
+        hint=f"{anew} If that run was stopped, `petsync resume {run}` finishes it.",
     )
 
 

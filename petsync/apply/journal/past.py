@@ -15,6 +15,10 @@ from petsync.diff.report import OUTCOMES
 __all__ = ["past", "pasts"]
 
 _SITTINGS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
+_PETS = (
+    "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
+    "WHERE run = ? AND outcome = 'applied'"
+)
 _COUNTS = "SELECT outcome, count(*) FROM change WHERE run = ? GROUP BY outcome"
 
 
@@ -46,6 +50,7 @@ def past(connection: sqlite3.Connection, run: Run) -> Past:
         total=run.total,
         counts={outcome: counts[outcome] for outcome in OUTCOMES},
         open=counts[None],
+        pets=int(connection.execute(_PETS, (run.id,)).fetchone()[0]),
         sittings=len(sittings),
     )
 

@@ -18,6 +18,7 @@ from petsync.apply.halt import Halt, HaltedError
 from petsync.apply.pictures.sending import (
     AGAIN,
     HOLDING,
+    NEXT,
     ImageRecorder,
     PictureSender,
     UnsentError,
@@ -155,7 +156,7 @@ class _Engine:
         why = f"not begun: {self._halt.why.splitlines()[0]}" if self._halt.why else "not begun"
         results = {}
         for number, picture in enumerate(self._items):
-            rest = result_of(picture, "skipped", "not-begun", why, cure=AGAIN)
+            rest = result_of(picture, "skipped", "not-begun", why, cure=NEXT)
             if number in self._on_wire:
                 rest = result_of(picture, "unknown", "cut-off", _CUT, cure=AGAIN)
             results[number] = self._results.get(number, rest)

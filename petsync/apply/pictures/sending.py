@@ -24,8 +24,17 @@ from petsync.diff.uploads import Attempt, Uploads, added_urls
 from petsync.errors import ApiError, AuthError, NotFoundError, PetsyncError, UnavailableError
 from petsync.model import Pet
 
-__all__ = ["AGAIN", "HOLDING", "ImageRecorder", "PictureSender", "UnsentError", "left_alone"]
+__all__ = [
+    "AGAIN",
+    "HOLDING",
+    "NEXT",
+    "ImageRecorder",
+    "PictureSender",
+    "UnsentError",
+    "left_alone",
+]
 
+NEXT = "The same command again does what is left, and nothing twice."
 AGAIN = "The same command again does what is left, and finds out what became of this one."
 _LOOK = "Look at the pet's photos in the store; --again uploads it once more."
 HOLDING: frozenset[Cause] = frozenset(
@@ -142,7 +151,7 @@ class PictureSender:
             raise
         except ApiError as error:
             raise UnsentError(
-                result_of(picture, "failed", cause_of(error), error.message, cure=AGAIN)
+                result_of(picture, "failed", cause_of(error), error.message, cure=NEXT)
             ) from None
         if now is None:
             raise UnsentError(
@@ -262,7 +271,7 @@ class PictureSender:
 
     def _unsent(self, entry: Entry) -> UploadedFile:
         why = f"not uploaded: {self.halt.why.splitlines()[0]}"
-        return self._told(entry, "skipped", "not-begun", why, cure=AGAIN)
+        return self._told(entry, "skipped", "not-begun", why, cure=NEXT)
 
     def _told_failed(self, entry: Entry, error: ApiError) -> UploadedFile:
         result = self.failed(entry.number, error)
@@ -274,7 +283,7 @@ class PictureSender:
             gone = "the pet is gone from the store"
             return result_of(self.items[number], "failed", "gone", gone)
         cause = cause_of(error)
-        cure = AGAIN if cause in HOLDING else error.hint
+        cure = NEXT if cause in HOLDING else error.hint
         return result_of(self.items[number], "failed", cause, error.message, cure=cure)
 
     def _told(
