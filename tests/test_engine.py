@@ -629,6 +629,20 @@ def test_what_failed_before_is_told_where_a_resume_does_not_come_to_it(tmp_path:
     assert outcomes(report) == ["failed", "failed"]
 
 
+def test_what_was_stored_otherwise_is_not_sent_once_more(tmp_path: Path) -> None:
+    """A new pet that was read back otherwise is there: a resume does not add it a second time."""
+
+    class Loud(MemoryTarget):
+        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+            return await super().add(msgspec.structs.replace(pet, name="LOUD"))
+
+    target = Loud(PETS)
+    plan = plan_of(PETS, sheet_saying({"name": "soft", "status": "sold"}))
+    assert carry_out(plan, target, tmp_path, verify=True).results[0].cause == "not-as-sent"
+    assert outcomes(resumed(plan, target, tmp_path)) == ["failed"]
+    assert len(target.pets) == 3
+
+
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
     """What met it was not sent, and is not called failed."""
     target = MemoryTarget(PETS)

@@ -84,6 +84,9 @@ class MemoryJournal:
     async def hold(self) -> None:
         """There is nobody else."""
 
+    def hurry(self) -> None:
+        """It never waits."""
+
     async def flush(self) -> None:
         """A wait for the disk, in which a process may be killed."""
         await asyncio.sleep(0)

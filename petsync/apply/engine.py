@@ -137,6 +137,7 @@ class _Engine:
 
     async def _flushed(self) -> None:
         """What a stopped run knows is written too, as far as that is possible."""
+        self._recorder.hurry()
         try:
             await self._recorder.flush()
         except PetsyncError as error:
@@ -310,8 +311,7 @@ class _Engine:
     def _unknown_adds(self, earlier: Earlier) -> None:
         """What an earlier sitting began and did not see end, is unknown until it is settled."""
         for number in earlier.lost:
-            change = self._changes[number]
-            self._results[number] = result_of(number, change, "unknown", "cut-off", CUT)
+            self._results[number] = earlier.left[number]
             self._counts["unknown"] += 1
 
 

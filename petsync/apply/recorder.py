@@ -43,5 +43,8 @@ class Recorder(Protocol):
     async def hold(self) -> None:
         """Return when it is sure that no other process has taken over this run."""
 
+    def hurry(self) -> None:
+        """From now on, wait no longer than a moment for others that keep the journal locked."""
+
     async def flush(self) -> None:
         """Return when all that was handed over is on disk."""

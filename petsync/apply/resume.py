@@ -14,7 +14,6 @@ __all__ = ["CUT", "FRESH", "Earlier", "earlier", "has_more"]
 
 CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _DONE = frozenset({"already-so", "already-gone"})
-_ANSWERLESS = frozenset({"no-answer", "service-error", "bad-answer", "cut-off", "unexpected"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
             left[entry.number] = _result(entry)
         if entry.intended:
             began.add(entry.number)
-            if is_unassigned(plan.changes[entry.number]) and _is_uncertain(entry):
+            if is_unassigned(plan.changes[entry.number]) and entry.outcome in (None, "unknown"):
                 lost.add(entry.number)
     return Earlier(
         results=results,
@@ -72,11 +71,8 @@ def has_more(past: Past) -> bool:
 def _is_final(entry: Entry) -> bool:
     if entry.outcome == "skipped":
         return entry.cause in _DONE
-    return entry.outcome in ("applied", "conflict")
-
-
-def _is_uncertain(entry: Entry) -> bool:
-    return entry.outcome in (None, "unknown") or entry.cause in _ANSWERLESS
+    # What was sent and read back otherwise is in the store: sent again, it would be there twice.
+    return entry.outcome in ("applied", "conflict") or entry.cause == "not-as-sent"
 
 
 def _result(entry: Entry) -> Result:

@@ -77,7 +77,8 @@ def confirmed(result: Result, pet_id: int) -> Result:
 
 def absent(result: Result) -> Result:
     """The result of an unknown add of which the store has no pet."""
-    message = f"{result.message}; the store does not have it, so nothing was added"
+    said = result.message.rstrip(".?!; ")
+    message = f"{said}; the store does not have it, so nothing was added"
     return msgspec.structs.replace(result, outcome="failed", message=message)
 
 

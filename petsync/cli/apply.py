@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli import progress
+from petsync.cli import progress, streams
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["carry_out", "check_outputs", "command", "conclude", "is_agreed", "watched"]
 
+_STOPPING = "Stopping: what is on its way may still end. Ctrl-C once more does not wait for it."
 _EXAMPLES = """
 petsync apply plan.json
 petsync apply catalogue.xlsx --delete-missing --yes
@@ -140,7 +141,10 @@ def watched(
     from petsync.diff.report import Report
 
     traffic = store.api.aio.session.traffic
-    with progress.shown(context.err, total, text, traffic=traffic) as step:
+    with (
+        streams.stopping(_STOPPING),
+        progress.shown(context.err, total, text, traffic=traffic, lines=context.verbose) as step,
+    ):
         try:
             return run(on_progress=step), None
         except InterruptedRunError as error:

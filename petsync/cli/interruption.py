@@ -23,7 +23,7 @@ def interruptible_run(context: Context) -> Iterator[None]:
     except (KeyboardInterrupt, click.Abort):
         run = _begun(context, since)
         if run is None:
-            raise InterruptedRunError("interrupted; nothing was sent") from None
+            raise click.Abort from None
         raise InterruptedRunError(
             f"run {run} was interrupted",
             hint=f"`petsync resume {run}` finds out what became of requests that were on their "

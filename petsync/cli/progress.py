@@ -27,17 +27,24 @@ def shown(
     *,
     unit: str = "changes",
     traffic: Callable[[], Traffic] | None = None,
+    lines: int = 0,
 ) -> Iterator[Callable[[Progress], None]]:
     """What to call with each step of a run of `total` changes. Called from any thread, it never
     raises: a terminal that went away must not end a run.
 
     `traffic` tells how the requests go just now: only so a pause shows in which no step is made.
+    Where there is no terminal nothing is said, or a line now and then if `lines` are asked for.
     """
     # tqdm is loaded where there is something to show.
     from petsync.render.bar import run_bar
 
     with run_bar(
-        total, text=text, unit=unit, file=console.file, show=True, traffic=traffic
+        total,
+        text=text,
+        unit=unit,
+        file=console.file,
+        show=True if lines else None,
+        traffic=traffic,
     ) as step:
         yield step
 

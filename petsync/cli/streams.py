@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 from petsync.errors import PetsyncError
 
-__all__ = ["interruptible", "loading", "lost", "of_output", "prepare"]
+__all__ = ["interruptible", "loading", "lost", "of_output", "prepare", "stopping"]
 
 _INTERRUPTED = 130
 _OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -26,6 +27,8 @@ def prepare() -> None:
 
     Raises PetsyncError where there is no standard output at all (`>&-`).
     """
+    # What asyncio and aiohttp have to say of an end in the middle is nothing to a person.
+    logging.getLogger("asyncio").addHandler(logging.NullHandler())
     if sys.stdin is None:
         sys.stdin = _nowhere("r")
     is_closed = sys.stdout is None
@@ -76,6 +79,21 @@ def loading() -> Iterator[None]:
     """
     names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     with _handled([n for n in names if signal.getsignal(n) not in (signal.SIG_IGN, None)], _end):
+        yield
+
+
+@contextmanager
+def stopping(text: str) -> Iterator[None]:
+    """Meanwhile the first Ctrl-C says this on a terminal, before it does what it always does."""
+
+    def told(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
+        if sys.stderr.isatty():
+            os.write(2, f"\n{text}\n".encode())
+        signal.default_int_handler(number, frame)
+
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with _handled([signal.SIGINT] if is_default else [], told):
         yield
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "match_columns",
     "no_findings",
     "pet_ids",
+    "run_name",
     "winner",
 ]
 
@@ -45,6 +46,16 @@ def winner(on_conflict: object) -> Literal["store", "sheet"]:
     if on_conflict == "store" or on_conflict == "sheet":
         return on_conflict
     raise SettingsError(f"on_conflict is {on_conflict!r}; it must be 'store' or 'sheet'")
+
+
+def run_name(given: object) -> str:
+    """The id of a run, or the beginning of one; a report will do. Raises PlanError."""
+    name = getattr(given, "run_id", given)
+    if isinstance(name, str):
+        return name
+    raise PlanError(
+        f"{given!r} names no run", hint="Give the id of a run as text, as report.run_id has it."
+    )
 
 
 def pet_ids(given: object) -> tuple[int, ...]:

@@ -204,7 +204,7 @@ class AsyncStore(Pictured):
             "max_failures": max_failures,
             "settle": settle,
         }
-        past, plan = self.to_resume(run_id)
+        past, plan = self.to_resume(arguments.run_name(run_id))
         with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
             return await self._runs.resume(past.run_id, given, step)
 
@@ -226,7 +226,8 @@ class AsyncStore(Pictured):
         something and is not undone. Raises PlanError where there is none, LockedError while it is
         at work. `on_progress` is told how many pets that no query lists are looked up.
         """
-        return await Undoing(self.api, self.history).plan(run_id, guard, on_progress)
+        name = arguments.run_name(run_id)
+        return await Undoing(self.api, self.history).plan(name, guard, on_progress)
 
     async def runs(self) -> pd.DataFrame:
         """The runs on this store, the newest first: id, kind, state, started (UTC), seconds,
@@ -238,7 +239,9 @@ class AsyncStore(Pictured):
         """What became of every row of a run, as far as it has come. Raises PlanError where there is
         no such run on this store, and for uploads.
         """
-        return await asyncio.to_thread(self.history.report, run_id, self._session.base_url)
+        return await asyncio.to_thread(
+            self.history.report, arguments.run_name(run_id), self._session.base_url
+        )
 
     @property
     def history(self) -> History:

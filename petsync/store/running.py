@@ -180,8 +180,8 @@ def _stopped(report: Report) -> InterruptedRunError:
     error = InterruptedRunError(
         f"run {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
         hint=f"{done:,} of {len(report.plan.changes):,} changes were applied. "
-        f"`petsync resume {report.run_id}` does the rest, and finds out what became of requests "
-        "that were on their way.",
+        f"`petsync resume {report.run_id}`, or store.resume() in Python, does the rest, and finds "
+        "out what became of requests that were on their way.",
     )
     error.report = report
     return error

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from petsync.apply.journal.schema import APPLICATION, TABLES, VERSION
-from petsync.apply.journal.trouble import translated, translated_reading
+from petsync.apply.journal.trouble import BUSY, code_of, translated, translated_reading
 
 __all__ = ["PATIENCE", "connect", "empty", "make", "reading", "writing"]
 
@@ -59,9 +59,19 @@ def empty() -> sqlite3.Connection:
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction: all of it or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
+def writing(
+    connection: sqlite3.Connection, goes_on: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """One transaction: all of it or nothing. While others keep the file locked, `goes_on` says, as
+    often as the connection's own patience ends, whether to wait on.
+    """
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            break
+        except sqlite3.OperationalError as error:
+            if code_of(error) not in BUSY or not goes_on():
+                raise
     try:
         yield
         connection.execute("COMMIT")

@@ -81,6 +81,10 @@ class Sitting:
         if abs(time.time() - self._writer.renewed) > _STANDSTILL:
             await self._durably(None)
 
+    def hurry(self) -> None:
+        """From now on, wait no longer than a moment for others that keep the file locked."""
+        self._writer.hurried = True
+
     async def flush(self) -> None:
         """Return when all that was handed over is on disk."""
         await self._durably(None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from petsync.errors import PetsyncError
 
 __all__ = [
+    "BUSY",
     "DAMAGE",
     "anew",
     "closed",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
@@ -58,7 +59,7 @@ def of_sqlite(path: Path, error: sqlite3.Error) -> PetsyncError:
     code = code_of(error)
     if code in DAMAGE:
         return damaged(path, error)
-    return _busy(path) if code in _BUSY else unwritable(path, str(error))
+    return _busy(path) if code in BUSY else unwritable(path, str(error))
 
 
 def code_of(error: sqlite3.Error) -> int:
@@ -70,7 +71,8 @@ def unwritable(path: Path, why: str) -> PetsyncError:
     """Nothing can be put on disk."""
     return PetsyncError(
         f"the journal {path} cannot be written: {why}",
-        hint="Nothing is sent without it. Make room, or choose another folder with --state.",
+        hint="Nothing is sent without it. Make room or put it back, or choose another folder with "
+        "--state.",
     )
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from petsync.apply.journal.database import writing
+from petsync.apply.journal.database import PATIENCE, writing
 from petsync.apply.journal.group import Item, execute
 from petsync.apply.journal.lock import BEAT, Lock, held, leave, renew, taken_over
 from petsync.apply.journal.moment import iso
@@ -24,6 +24,8 @@ from petsync.errors import LockedError, PetsyncError
 
 __all__ = ["Waiter", "Writer"]
 
+_MOMENT = 200
+"""So many milliseconds SQLite itself waits for a lock."""
 _SOON = 0.05
 """A result reaches the disk within so many seconds, also where no intent follows it."""
 
@@ -45,6 +47,9 @@ class Writer:
         """Set for good where another process has taken over."""
         self.renewed = time.time()
         """When the lock was last known to be held, in seconds since 1970."""
+        self.hurried = False
+        """Whether somebody waits for the end, so that locks of others are not waited for."""
+        connection.execute(f"PRAGMA busy_timeout = {_MOMENT}")
         begin_use(path)
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -109,8 +114,9 @@ class Writer:
     def _write(self, items: list[Item]) -> None:
         if self.lost is not None:
             raise self.lost
+        until = time.monotonic() + PATIENCE
         try:
-            with writing(self._connection):
+            with writing(self._connection, lambda: self._waits(until)):
                 if not renew(self._connection, self._lock):
                     self.lost = taken_over(self._lock, held(self._connection, self._lock.store))
                     raise self.lost
@@ -123,6 +129,9 @@ class Writer:
             raise
         except Exception as error:  # noqa: BLE001 - whoever waits must be told, whatever it is
             raise unwritable(self._path, repr(error)) from None
+
+    def _waits(self, until: float) -> bool:
+        return not self.hurried and time.monotonic() < until
 
     def _check_place(self) -> None:
         """What is written to a file that was deleted or replaced is not kept."""
