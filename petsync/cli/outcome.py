@@ -10,9 +10,10 @@ from petsync.cli.files import free
 
 if TYPE_CHECKING:
     from petsync.diff.report import Report
+    from petsync.diff.uploaded import Uploaded
     from petsync.table.sheet import Sheet
 
-__all__ = ["default_results", "save_report", "save_results"]
+__all__ = ["default_results", "save_report", "save_results", "save_uploaded"]
 
 
 def default_results(sheet: Sheet) -> Path:
@@ -52,3 +53,13 @@ def save_report(report: Report, path: Path) -> None:
 
     title = f"Report on {Path(report.plan.source).name}"
     atomic.replace(path, page(report_html(report, limit=None), title).encode())
+
+
+def save_uploaded(report: Uploaded, path: Path) -> None:
+    """Write an upload's report as an HTML page. Raises SheetError."""
+    from petsync.render.page import page
+    from petsync.render.pictures_html import uploaded_html
+    from petsync.sheets import atomic
+
+    title = f"Pictures of {Path(report.source).name}"
+    atomic.replace(path, page(uploaded_html(report, limit=None), title).encode())

@@ -10,12 +10,14 @@ import click
 from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.outcome import save_report, save_results
+from petsync.cli.outcome import save_report, save_results, save_uploaded
+from petsync.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from petsync.diff.history import Entry, Past
+    from petsync.diff.uploaded import Uploaded
     from petsync.store.past import History
 
 __all__ = ["command"]
@@ -156,7 +158,7 @@ def _show_run(
 ) -> None:
     past = history.find(run_id)
     if past.kind == "upload":
-        _show_upload(context, history, past, limit, asked=bool(results or page))
+        _show_upload(context, history, past, limit, results, page)
         return
     report = history.report(past.run_id)
     if results is not None:
@@ -177,14 +179,41 @@ def _show_run(
 
 
 def _show_upload(
-    context: Context, history: History, past: Past, limit: int | None, *, asked: bool
+    context: Context,
+    history: History,
+    past: Past,
+    limit: int | None,
+    results: Path | None,
+    page: Path | None,
 ) -> None:
-    if asked:
-        raise click.UsageError(f"--results, --report: run {past.run_id} uploaded images.")
-    entries = history.entries(past.run_id)
+    if results is not None:
+        raise click.UsageError(
+            f"--results: run {past.run_id} uploaded images, and has no rows for a workbook. "
+            "--report FILE.html tells what became of each file."
+        )
+    entries, report = history.entries(past.run_id), _uploaded(history, past)
     if context.as_json:
-        context.show_json({"run": past, "changes": entries})
-        return
-    from petsync.render.terminal import show_deeds
+        files = None if report is None else report.results
+        context.show_json({"run": past, "changes": entries, "files": files})
+    else:
+        from petsync.render.terminal import show_deeds
 
-    show_deeds(past, entries, context.out, limit=limit)
+        files = () if report is None else report.results
+        show_deeds(past, entries, context.out, limit=limit, files=files)
+    if page is not None:
+        if report is None:
+            raise PlanError(
+                f"the files of run {past.run_id} are listed in a way that this petsync does not "
+                "read, so no report of them can be made",
+                hint=f"`petsync runs {past.run_id}` shows what it did to each pet.",
+            )
+        save_uploaded(report, page)
+        context.say(f"Saved {page}.")
+
+
+def _uploaded(history: History, past: Past) -> Uploaded | None:
+    """The upload's report; None where another petsync wrote down its files."""
+    try:
+        return history.upload(past.run_id)
+    except PlanError:
+        return None

@@ -13,6 +13,7 @@ import click
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
+from petsync.cli.outcome import save_uploaded
 from petsync.cli.pacing import Rate
 from petsync.cli.planning import PENDING
 from petsync.errors import InterruptedRunError, PetsyncError
@@ -299,13 +300,8 @@ def _leave(context: Context, report: Uploaded, page: Path | None) -> int:
     """Write the page if one is wanted; 1 if it could not be: the run itself is over, and stands."""
     if page is None:
         return 0
-    from petsync.render.page import page as whole
-    from petsync.render.pictures_html import uploaded_html
-    from petsync.sheets import atomic
-
     try:
-        title = f"Pictures of {Path(report.source).name}"
-        atomic.replace(page, whole(uploaded_html(report, limit=None), title).encode())
+        save_uploaded(report, page)
     except PetsyncError as error:
         context.say(f"error: {error.message}", "bold red")
         context.say(error.hint)

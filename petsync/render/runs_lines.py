@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
 from petsync.diff.history import Entry, Past
 from petsync.diff.standing import undone_by
+from petsync.diff.uploaded import UploadedFile
 from petsync.render import lines, runs_words, words
 from petsync.render.change_lines import one_change
 from petsync.render.visible import visible
@@ -53,17 +54,41 @@ def pet_lines(
 
 
 def deeds_lines(
-    run: Past, entries: Sequence[Entry], *, limit: int | None = 20, width: int = 80
+    run: Past,
+    entries: Sequence[Entry],
+    *,
+    limit: int | None = 20,
+    width: int = 80,
+    files: Sequence[UploadedFile] = (),
 ) -> Iterator[Text]:
-    """A run, and what became of the first `limit` of its changes."""
+    """A run, and what became of the first `limit` of its changes, or of its files."""
     yield Text(_HEAD, "dim")
     yield _head(run)
     said = f"{runs_words.what(run)} on {visible(run.store)}: {runs_words.comes_to(run)}"
     yield from lines.paragraph(said, width, indent=_INDENT)
+    if files:
+        yield from _files(files, {entry.number: entry for entry in entries}, limit, width)
+        return
     shown = entries if limit is None else entries[:limit]
     for entry in shown:
         yield from _deed(entry, width)
     yield from lines.more(len(entries) - len(shown))
+
+
+def _files(
+    files: Sequence[UploadedFile], entries: Mapping[int, Entry], limit: int | None, width: int
+) -> Iterator[Text]:
+    """Each file with what became of it, and of its pet."""
+    shown = files if limit is None else files[:limit]
+    for number, file in enumerate(shown):
+        style = "" if file.outcome == "applied" else lines.STYLE["conflict"]
+        told = runs_words.of_file(file)
+        yield from lines.paragraph(told, width, indent=_INDENT, style=style)
+        entry = entries.get(number)
+        change = None if entry is None else runs_words.as_change(entry)
+        if change is not None:
+            yield from one_change(change, width)
+    yield from lines.more(len(files) - len(shown))
 
 
 def _head(run: Past) -> Text:

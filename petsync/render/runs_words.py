@@ -10,10 +10,11 @@ from petsync.diff.change import Add, Change, Delete, Update
 from petsync.diff.fields import stated
 from petsync.diff.history import Entry, Past
 from petsync.diff.report import OUTCOMES
+from petsync.diff.uploaded import UploadedFile
 from petsync.render.visible import visible
 from petsync.render.words import count, moment, number
 
-__all__ = ["DID", "as_change", "became", "comes_to", "run_line", "taken_back", "what"]
+__all__ = ["DID", "as_change", "became", "comes_to", "of_file", "run_line", "taken_back", "what"]
 
 DID: Mapping[str, str] = {
     "add": "added",
@@ -64,6 +65,13 @@ def became(entry: Entry) -> str:
     else:
         said = f"{entry.kind}, {entry.outcome or _OPEN}"
     return f"{said}: {visible(entry.message)}" if entry.message else said
+
+
+def of_file(file: UploadedFile) -> str:
+    """`7_2.png: image uploaded`, or why not: `7_2.png: failed: the pet is gone`."""
+    name = visible(f"{file.source}, {file.file}" if file.source else file.file)
+    outcome = DID["upload"] if file.outcome == "applied" else file.outcome
+    return ": ".join(filter(None, (name, outcome, visible(file.message))))
 
 
 def as_change(entry: Entry) -> Change | None:

@@ -15,6 +15,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.uploaded import UploadedFile
 from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
@@ -70,10 +71,16 @@ def show_pet(pet_id: int, deeds: Sequence[tuple[Past, Entry]], console: Console)
 
 
 def show_deeds(
-    run: Past, entries: Sequence[Entry], console: Console, *, limit: int | None = 20
+    run: Past,
+    entries: Sequence[Entry],
+    console: Console,
+    *,
+    limit: int | None = 20,
+    files: Sequence[UploadedFile] = (),
 ) -> None:
-    """Print a run, and what became of the first `limit` of its changes."""
-    _show(deeds_lines(run, entries, limit=limit, width=_width(console)), console)
+    """Print a run, and what became of the first `limit` of its changes, or of its files."""
+    width = _width(console)
+    _show(deeds_lines(run, entries, limit=limit, width=width, files=files), console)
 
 
 def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:

@@ -10,8 +10,11 @@ from pathlib import Path
 import pandas as pd
 
 from petsync.apply.journal import Journal
+from petsync.apply.pictures.recount import recounted
 from petsync.diff.history import Entry, Past
+from petsync.diff.pictures import Pictures
 from petsync.diff.report import OUTCOMES, Report
+from petsync.diff.uploaded import Uploaded
 from petsync.errors import PlanError
 
 __all__ = ["History", "runs_frame"]
@@ -61,6 +64,15 @@ class History:
             )
         with self.opened() as journal:
             return journal.report(past.run_id)
+
+    def upload(self, run_id: str) -> Uploaded:
+        """What became of every file that an upload was to send. Raises PlanError where the journal
+        has no list of them that this petsync can read.
+        """
+        past = self.find(run_id)
+        with self.opened() as journal:
+            pictures = Pictures.from_json(journal.payload(past.run_id))
+            return recounted(past, pictures, journal.entries(past.run_id))
 
     def entries(self, run_id: str) -> list[Entry]:
         """What the run did to each pet, by number."""

@@ -155,17 +155,33 @@ def test_hostile_names_are_harmless(shell: Shell, box: Sandbox) -> None:
 
 
 def test_an_upload_is_told_image_by_image(shell: Shell, box: Sandbox) -> None:
-    """An upload's run lists its images; a report on a plan it has none."""
+    """An upload's run lists its files, has its report made anew, and no workbook; and what an undo
+    took back is undone, not in part, however many images a pet had.
+    """
     from PIL import Image
 
     Path("pictures").mkdir()
     Image.new("RGB", (8, 8), "red").save("pictures/1.png")
+    Image.new("RGB", (8, 8), "blue").save("pictures/1_2.png")
     done = shell("upload", "pictures", *to(box), "--yes", "--json")
     run = json.loads(done.out)["run_id"]
     told = shell("runs", run)
     assert told.code == 0
-    assert "image uploaded" in told.out
-    assert "1 of 1 image applied" in told.out
-    assert shell("runs", run, "--json").json["changes"][0]["kind"] == "upload"
-    assert shell("runs", run, "--report", "r.html").code == 64
+    assert "1.png: image uploaded" in told.out
+    assert "1_2.png: image uploaded" in told.out
+    assert "2 of 2 images applied" in told.out
+    machine = shell("runs", run, "--json").json
+    assert machine["changes"][0]["kind"] == "upload"
+    assert [(f["file"], f["outcome"]) for f in machine["files"]] == [
+        ("1.png", "applied"),
+        ("1_2.png", "applied"),
+    ]
+    again = shell("runs", run, "--report", "r.html")
+    assert (again.code, again.err.strip()) == (0, "Saved r.html.")
+    assert "1_2.png" in Path("r.html").read_text("utf-8")
+    refused = shell("runs", run, "--results", "r.xlsx")
+    assert refused.code == 64
+    assert "has no rows for a workbook" in " ".join(refused.err.split())
+    undo = shell("undo", run, *to(box), "--yes", "--json").json["run_id"]
+    assert f"undone by run {undo}" in " ".join(shell("runs").out.split())
     assert "image uploaded" in shell("runs", "--pet", "1").out
