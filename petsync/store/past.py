@@ -23,6 +23,10 @@ _COLUMNS = ["id", "kind", "state", "started", "seconds", "source", "total", *OUT
 _LISTED = 5
 
 
+_UNSEEN = frozenset({"not-looked-up", "not-settled"})
+"""Rules of conflicts that another look may resolve."""
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """The journal below a state folder; nothing is written. Everything raises PetsyncError where
@@ -80,12 +84,15 @@ class History:
             return list(journal.entries(run_id))
 
     def is_part(self, run_id: str) -> bool:
-        """Whether the run's plan was a part of one. A plan that cannot be read any more was not."""
+        """Whether the run's plan was a part of one, or knew too little of some pets to be whole. A
+        plan that cannot be read any more was neither.
+        """
         with self.opened() as journal:
             try:
-                return journal.plan(run_id).left_out > 0
+                plan = journal.plan(run_id)
             except PlanError:
                 return False
+        return plan.left_out > 0 or any(c.rule in _UNSEEN for c in plan.conflicts)
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""

@@ -110,7 +110,9 @@ def _set_aside(path: Path, why: str) -> PetsyncError:
     return PetsyncError(
         f"{what}; it was set aside as {aside}",
         hint="Nothing was sent. Runs that were not finished cannot be resumed: plan again from "
-        "the sheet, which finds what is still to be done. The next run begins a new journal.",
+        "the sheet, and look at the plan before you apply it. Rows that add pets without an id may "
+        "have been added already; the plan's notes name those whose like is there. The next run "
+        "begins a new journal.",
     )
 
 
