@@ -20,6 +20,7 @@ _EXAMPLES = """
 petsync serve
 petsync serve --no-auth --port 8123 --db store.db --seed pets.json
 petsync serve --profile live --faults 429=0.02,drop_after=0.01,seed=7
+petsync serve --no-auth --faults limit=200,latency=0.05
 """
 
 
@@ -45,7 +46,7 @@ petsync serve --profile live --faults 429=0.02,drop_after=0.01,seed=7
     metavar="FILE",
     help="A JSON list of pets for a new store.  [the sample catalogue]",
 )
-@click.option("--faults", metavar="SPEC", help="Break answers, by seed: see the example.")
+@click.option("--faults", metavar="SPEC", help="Break answers, by seed, or keep a limit: see the examples.")
 @click.pass_obj
 def command(
     context: Context,
