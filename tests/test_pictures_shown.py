@@ -104,6 +104,24 @@ def test_limit(limit: int | None) -> None:
     assert ("more" in shown) == (limit is not None)
 
 
+def test_what_is_the_same_is_said_once() -> None:
+    """Of files with one problem and cure, in looks and reports, as lines and as HTML, both are said
+    once, and each file is named; as is the run that uploaded several before.
+    """
+    problems = [
+        ps.PictureProblem(file=f"{n}.png", problem="too large", cure="Shrink it.") for n in range(9)
+    ]
+    before = [picture(file=f"{n}.gif", fate="already", run="r-0") for n in range(9)]
+    looked = pictures(*before, problems=(*problems, ps.PictureProblem(file="z.png", problem="no")))
+    done = report(*map(result_of_problem, looked.problems))
+    for shown in (pictures_text(looked), pictures_html(looked), uploaded_text(done)):
+        assert shown.count("9 files: too large. Shrink it.") == shown.count("Shrink it.") == 1
+        assert all(shown.count(f"{n}.png") == 1 for n in [*range(9), "z"])
+    assert pictures_text(looked).count("run r-0") == 1
+    assert uploaded_html(done).count("Shrink it.") == 1
+    assert "and 8 more" in uploaded_text(done, limit=1)
+
+
 def test_names_are_harmless() -> None:
     """A file or a pet may be called anything: nothing of it is markup, or steers a terminal."""
     evil = picture(file=EVIL, pet=EVIL, metadata=EVIL, source=EVIL)

@@ -13,6 +13,7 @@ from petsync.diff.report import OUTCOMES
 from petsync.diff.uploaded import Uploaded, UploadedFile
 from petsync.render import lines, words
 from petsync.render import pictures_words as said
+from petsync.render.alike import alike, beyond
 from petsync.render.digest import first
 from petsync.render.visible import shorten, visible
 
@@ -27,6 +28,7 @@ __all__ = [
 
 _NARROW, _WIDE = 60, 100
 _FILE = 60
+_UNDER = 6
 
 
 def pictures_lines(
@@ -61,7 +63,7 @@ def uploaded_lines(report: Uploaded, *, limit: int | None = 20, width: int = 80)
         files = [result for result in report.results if result.outcome == outcome]
         if files:
             yield from lines.heading(said.outcome_title(outcome, len(files)), width)
-            yield from _files(files, limit, width)
+            yield from _alike(files, words.OUTCOME_MARK[outcome], limit, width)
     if report.stopped:
         yield from lines.heading(words.STOPPED, width)
         for line in report.stopped.splitlines():
@@ -95,11 +97,29 @@ def _problems(
 ) -> Iterator[Text]:
     if problems:
         yield from lines.heading(f"{words.count(len(problems), 'file')} {title}", width)
-    listing = first(problems, limit)
-    for problem in listing.shown:
-        text = f"{shorten(said.subject(problem), _FILE)}: {said.said_of_problem(problem)}"
-        yield from lines.item("blocked" if problem.blocks else "note", text, width)
-    yield from lines.more(listing.more)
+    mark: words.Mark = "blocked" if problems and problems[0].blocks else "note"
+    yield from _alike(problems, mark, limit, width)
+
+
+def _alike(
+    files: Sequence[PictureProblem | UploadedFile], mark: words.Mark, limit: int | None, width: int
+) -> Iterator[Text]:
+    """The files; where the same is to be said of several, it is said once above them."""
+    groups = alike(files, said.said_of_problem)
+    for told, members in groups[:limit]:
+        if len(members) == 1 or not told:
+            listing = first(members, limit)
+            for one in listing.shown:
+                subject = shorten(said.subject(one), _FILE)
+                yield from lines.item(mark, f"{subject}: {told}", width)
+        else:
+            yield from lines.item(mark, f"{words.count(len(members), 'file')}: {told}", width)
+            listing = first(members, limit)
+            for one in listing.shown:
+                subject = shorten(said.subject(one), _FILE)
+                yield from lines.paragraph(subject, width, indent=_UNDER)
+        yield from lines.more(listing.more)
+    yield from lines.more(beyond(groups, limit))
 
 
 def _pictures(
@@ -108,11 +128,26 @@ def _pictures(
     if not pictures:
         return
     yield from lines.heading(f"{words.count(len(pictures), 'picture')} {title}", width)
+    if fate not in said.OF_RUNS:
+        yield from _listed(pictures, limit, width, each=True)
+        return
+    groups = alike(pictures, said.said_of)
+    for told, members in groups[:limit]:
+        if len(members) > 1:
+            yield from lines.paragraph(told, width, indent=2, style="dim")
+        yield from _listed(members, limit, width, each=len(members) == 1)
+    yield from lines.more(beyond(groups, limit))
+
+
+def _listed(
+    pictures: Sequence[Picture], limit: int | None, width: int, *, each: bool
+) -> Iterator[Text]:
     listing = first(pictures, limit)
     for one in listing.shown:
         identity, name = f"pet {one.pet_id}", visible(one.pet)
-        yield lines.spread(said.group_mark(fate), identity, name, said.where(one), width)
-        yield from lines.paragraph(said.said_of(one), width, indent=6, style="dim")
+        yield lines.spread(said.group_mark(one.fate), identity, name, said.where(one), width)
+        if each:
+            yield from lines.paragraph(said.said_of(one), width, indent=_UNDER, style="dim")
     yield from lines.more(listing.more)
 
 
@@ -124,14 +159,6 @@ def _totals(report: Uploaded) -> Iterator[Text]:
     for name, value in totals:
         style = "bold" if name == "total" else "" if value else "dim"
         yield Text(f"  {name:<9}{words.number(value):>{column}}", style)
-
-
-def _files(files: Sequence[UploadedFile], limit: int | None, width: int) -> Iterator[Text]:
-    listing = first(files, limit)
-    for one in listing.shown:
-        text = f"{shorten(said.subject(one), _FILE)}: {said.said_of_problem(one)}"
-        yield from lines.item(words.OUTCOME_MARK[one.outcome], text, width)
-    yield from lines.more(listing.more)
 
 
 def _joined(told: Iterable[Text]) -> str:

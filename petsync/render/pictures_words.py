@@ -15,6 +15,7 @@ from petsync.render.words import Mark, count, moment, number
 __all__ = [
     "GROUPS",
     "LEFT_OUT",
+    "OF_RUNS",
     "PROBLEMS",
     "about",
     "group_mark",
@@ -43,6 +44,8 @@ GROUPS: Mapping[Fate, str] = {
     "twice": "there twice for the same pet: one of each is enough",
 }
 """What becomes of pictures, what a person has to look at first."""
+OF_RUNS: frozenset[Fate] = frozenset(("already", "confirm", "doubtful"))
+"""Pictures of which there is to say which run had to do with them."""
 PROBLEMS = "not uploaded"
 LEFT_OUT = "beside the pictures, and left out"
 
