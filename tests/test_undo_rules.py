@@ -220,6 +220,14 @@ def test_images_of_one_pet_go_together() -> None:
     assert rule_of(undone(SHOWN, second, now=replace(REX, photo_urls=two))) == "changed-since-run"
 
 
+def test_an_image_whose_address_was_not_read_is_told() -> None:
+    """The photo stays, and nobody is told that there was nothing to take back."""
+    unread = entry("upload", before=REX, after=None)
+    plan = undone(unread, now=replace(REX, photo_urls=("/1.png", "/2.png")))
+    assert rule_of(plan) == "not-recorded"
+    assert "could not read its address" in plan.conflicts[0].problem
+
+
 def test_a_service_that_chooses_ids_may_do_so_again() -> None:
     """A note says that pets which come back may get other ids, where the run has shown that."""
     renumbered = entry("add", number=1, pet_id=8, after=REX, assigned_id=99, cause="another-id")

@@ -105,6 +105,9 @@ class _Judge:
                 deed, "no-id-known", what, "Find it in the store, and delete it by a sheet"
             )
         known = deed.after if deed.kind == "add" else deed.before
+        if known is not None and deed.kind == "upload" and deed.is_forgotten:
+            what = "was given an image by the run, which could not read its address"
+            return _kept(deed, "not-recorded", what, "Take the address out by a sheet")
         if known is None:
             what = "was changed by the run, and the journal does not say from what"
             return _kept(deed, "not-recorded", what, "Change it back by a sheet")
