@@ -93,6 +93,17 @@ def test_what_needs_a_person_comes_first() -> None:
     ]
 
 
+def test_an_undo_has_no_sheet() -> None:
+    """No cure of an undo's report speaks of a sheet, or of a plan made from one."""
+    for outcome in OUTCOMES:
+        for cause in CAUSES:
+            cure = told(outcome, cause, "r-2", "r-1").cure
+            assert not re.search("sheet|row as|Plan again|plan again|new plan|UNDONE", cure), cause
+    assert told("conflict", "changed-since", "r-2", "r-1").cure == (
+        "`petsync undo r-1` again shows what is left."
+    )
+
+
 def test_a_lost_answer_says_what_is_known() -> None:
     """Of a request without an answer it is said whether the store has shown its end."""
     failed, unknown = (told(o, "no-answer", "x").meaning for o in ("failed", "unknown"))
