@@ -70,8 +70,8 @@ def _die() -> None:
 
 
 @contextmanager
-def _one_at_a_time(connection: sqlite3.Connection) -> Iterator[None]:
-    with _WRITES, database.writing(connection):
+def _one_at_a_time(*args: Any) -> Iterator[None]:
+    with _WRITES, database.writing(*args):
         yield
 
 

@@ -7,10 +7,11 @@ a pet into a table of their own, in the same transaction.
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,9 @@ def _read(body: bytes | None) -> dict[str, Any] | None:
 
 
 def _free_port() -> int:
-    with socket.socket() as end:
-        end.bind(("127.0.0.1", 0))
-        return int(end.getsockname()[1])
+    """A port that no connection of a client is given meanwhile: below those that systems assign."""
+    while True:
+        port = secrets.randbelow(20000) + 12000
+        with socket.socket() as end, suppress(OSError):
+            end.bind(("127.0.0.1", port))
+            return port
