@@ -50,10 +50,12 @@ class Runs:
         with closing(Journal.open(self.state, create=False)) as journal:
             used = journal.used_by(plan.fingerprint)
         if used is not None:
+            again = "make a new plan from the sheet: it holds what is still to be done"
+            if plan.undoes:
+                again = f"`petsync undo {plan.undoes}` again shows what is left"
             raise StalePlanError(
                 f"this plan was applied already, in run {used}",
-                hint=f"`petsync resume {used}` finishes that run, if it was stopped. Else make a "
-                "new plan from the sheet: it holds what is still to be done.",
+                hint=f"`petsync resume {used}` finishes that run, if it was stopped. Else {again}.",
             )
 
     async def apply(self, plan: Plan, options: ApplyOptions, on_progress: OnProgress) -> Report:
