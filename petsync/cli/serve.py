@@ -46,7 +46,9 @@ petsync serve --no-auth --faults limit=200,latency=0.05
     metavar="FILE",
     help="A JSON list of pets for a new store.  [the sample catalogue]",
 )
-@click.option("--faults", metavar="SPEC", help="Break answers, by seed, or keep a limit: see the examples.")
+@click.option(
+    "--faults", metavar="SPEC", help="Break answers, by seed, or keep a limit: see the examples."
+)
 @click.pass_obj
 def command(
     context: Context,
