@@ -19,7 +19,7 @@ from petsync.apply.options import ApplyOptions
 from petsync.apply.present import Present
 from petsync.apply.recorder import Recorder
 from petsync.apply.resume import CUT, FRESH, Earlier
-from petsync.apply.send import Sender, cause_of, result_of
+from petsync.apply.send import Sender, cause_of
 from petsync.apply.settle import (
     absent,
     came_since,
@@ -32,7 +32,7 @@ from petsync.apply.target import Target
 from petsync.diff.change import Add, Change
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
-from petsync.diff.report import Report, Result, without_request
+from petsync.diff.report import Report, Result, result_of, without_request
 from petsync.errors import ApiError, AuthError, LockedError, PetsyncError
 from petsync.model import Pet
 
@@ -102,14 +102,7 @@ class _Engine:
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
-        work = asyncio.ensure_future(self._work())
-        while not work.done():
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                if not work.cancelled():
-                    self._halt.interrupt()
-        work.result()
+        await self._halt.ended(self._work())
         return self._halt.why
 
     def results(self) -> Iterator[Result]:

@@ -42,6 +42,17 @@ class Halt:
         else:
             self.stop("interrupted")
 
+    async def ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Return when the work has ended. Whoever cancels this meanwhile interrupts it."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    self.interrupt()
+        task.result()
+
     def check(self) -> None:
         """Raise HaltedError where the run is to stop."""
         if self.why:

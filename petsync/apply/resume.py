@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from petsync.apply.settle import is_unassigned
+from petsync.diff.change import Change
 from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
-from petsync.diff.report import Result
+from petsync.diff.report import Result, result_of
 
-__all__ = ["CUT", "FRESH", "Earlier", "earlier", "has_more"]
+__all__ = ["CUT", "FRESH", "Earlier", "earlier", "has_more", "result_in"]
 
 CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
 _DONE = frozenset({"already-so", "already-gone"})
@@ -44,14 +45,15 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
     began: set[int] = set()
     lost: set[int] = set()
     for entry in entries:
+        change = plan.changes[entry.number]
         if _is_final(entry):
-            results[entry.number] = _result(entry)
+            results[entry.number] = result_in(entry, change)
             continue
         if entry.outcome != "skipped":
-            left[entry.number] = _result(entry)
+            left[entry.number] = result_in(entry, change)
         if entry.intended:
             began.add(entry.number)
-            if is_unassigned(plan.changes[entry.number]) and entry.outcome in (None, "unknown"):
+            if is_unassigned(change) and entry.outcome in (None, "unknown"):
                 lost.add(entry.number)
     return Earlier(
         results=results,
@@ -75,17 +77,9 @@ def _is_final(entry: Entry) -> bool:
     return entry.outcome in ("applied", "conflict") or entry.cause == "not-as-sent"
 
 
-def _result(entry: Entry) -> Result:
-    assert entry.kind != "upload"
-    return Result(
-        number=entry.number,
-        kind=entry.kind,
-        row=entry.row,
-        source=entry.source,
-        pet_id=entry.pet_id,
-        outcome=entry.outcome or "unknown",
-        message=entry.message if entry.outcome else CUT,
-        assigned_id=entry.assigned_id,
-        fields=entry.fields,
-        cause=entry.cause if entry.outcome else "cut-off",
-    )
+def result_in(entry: Entry, change: Change) -> Result:
+    """What a journal's entry says of a change; one without an outcome was cut off."""
+    if entry.outcome is None:
+        return result_of(entry.number, change, "unknown", "cut-off", CUT)
+    told = (entry.outcome, entry.cause, entry.message)
+    return result_of(entry.number, change, *told, entry.assigned_id)

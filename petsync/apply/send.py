@@ -10,7 +10,7 @@ from petsync.apply.present import Present, UnsentError, mismatch
 from petsync.apply.recorder import Recorder
 from petsync.apply.target import Again, Target
 from petsync.diff.change import Add, Change
-from petsync.diff.report import Cause, Outcome, Result
+from petsync.diff.report import Cause, Outcome, Result, result_of
 from petsync.errors import (
     ApiError,
     AuthError,
@@ -25,7 +25,7 @@ from petsync.errors import (
 )
 from petsync.model import Pet
 
-__all__ = ["Sender", "cause_of", "result_of"]
+__all__ = ["Sender", "cause_of"]
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
@@ -202,29 +202,6 @@ def _fits_form(change: Change, wanted: Pet) -> bool:
     if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
         return False
     return bool(wanted.status) or "status" not in change.fields
-
-
-def result_of(
-    number: int,
-    change: Change,
-    outcome: Outcome,
-    cause: Cause,
-    message: str,
-    assigned_id: int | None = None,
-) -> Result:
-    """The result of a change."""
-    return Result(
-        number=number,
-        kind=change.kind,
-        row=change.row,
-        source=change.source,
-        pet_id=change.pet_id,
-        outcome=outcome,
-        message=message,
-        assigned_id=assigned_id,
-        fields=change.fields,
-        cause=cause,
-    )
 
 
 def cause_of(error: ApiError) -> Cause:

@@ -10,11 +10,12 @@ import msgspec
 import pandas as pd
 
 from petsync._show import as_html, as_text
+from petsync.diff.change import Change
 from petsync.diff.plan import Plan
 from petsync.errors import InterruptedRunError
 from petsync.table.columns import Column
 
-__all__ = ["OUTCOMES", "Cause", "Outcome", "Report", "Result", "without_request"]
+__all__ = ["OUTCOMES", "Cause", "Outcome", "Report", "Result", "result_of", "without_request"]
 
 Outcome = Literal["applied", "skipped", "conflict", "failed", "unknown"]
 OUTCOMES: tuple[Outcome, ...] = ("applied", "skipped", "conflict", "failed", "unknown")
@@ -123,6 +124,29 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def result_of(
+    number: int,
+    change: Change,
+    outcome: Outcome,
+    cause: Cause,
+    message: str,
+    assigned_id: int | None = None,
+) -> Result:
+    """The result of a change."""
+    return Result(
+        number=number,
+        kind=change.kind,
+        row=change.row,
+        source=change.source,
+        pet_id=change.pet_id,
+        outcome=outcome,
+        message=message,
+        assigned_id=assigned_id,
+        fields=change.fields,
+        cause=cause,
+    )
 
 
 def without_request(plan: Plan) -> Iterator[Result]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from petsync.diff.change import Change
+from petsync.apply.resume import result_in
 from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
-from petsync.diff.report import Cause, Outcome, Report, Result, without_request
+from petsync.diff.report import Report, Result, result_of, without_request
 
 __all__ = ["recounted"]
 
@@ -31,35 +31,10 @@ def recounted(past: Past, plan: Plan, entries: Iterable[Entry]) -> Report:
 
 
 def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
-    why = f"not begun: {stopped.splitlines()[0]}" if stopped else "not begun"
+    why = "not begun, as the run was stopped" if stopped else "not begun"
     for number, change in enumerate(plan.changes):
         entry = entries.get(number)
         if entry is None:
-            yield _result(number, change, None, "skipped", "not-begun", why)
-        elif entry.outcome is None:
-            cut = "cut off before its outcome was known"
-            yield _result(number, change, entry, "unknown", "cut-off", cut)
+            yield result_of(number, change, "skipped", "not-begun", why)
         else:
-            yield _result(number, change, entry, entry.outcome, entry.cause, entry.message)
-
-
-def _result(
-    number: int,
-    change: Change,
-    entry: Entry | None,
-    outcome: Outcome,
-    cause: Cause,
-    message: str,
-) -> Result:
-    return Result(
-        number=number,
-        kind=change.kind,
-        row=change.row,
-        source=change.source,
-        pet_id=change.pet_id,
-        outcome=outcome,
-        message=message,
-        assigned_id=None if entry is None else entry.assigned_id,
-        fields=change.fields,
-        cause=cause,
-    )
+            yield result_in(entry, change)

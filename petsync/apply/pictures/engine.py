@@ -141,14 +141,7 @@ class _Engine:
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
-        work = asyncio.ensure_future(self._work())
-        while not work.done():
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                if not work.cancelled():
-                    self._halt.interrupt()
-        work.result()
+        await self._halt.ended(self._work())
         return self._halt.why
 
     def results(self) -> dict[int, UploadedFile]:
