@@ -47,18 +47,8 @@ def sample_report() -> Report:
 def _result(number: int, change: Change) -> Result:
     outcome, cause, message = _TROUBLE.get(number, ("applied", "", ""))
     is_new = change.kind == "add" and change.pet_id is None and outcome == "applied"
-    return Result(
-        number=number,
-        kind=change.kind,
-        row=change.row,
-        source=change.source,
-        pet_id=change.pet_id,
-        outcome=outcome,
-        cause=cause,
-        message=message,
-        assigned_id=_ADDED + number if is_new else None,
-        fields=change.fields,
-    )
+    assigned = _ADDED + number if is_new else None
+    return result_of(number, change, outcome, cause, message, assigned)
 
 
 def terminal() -> str:
