@@ -12,7 +12,7 @@ from picture import sample_plan
 from playwright.sync_api import sync_playwright
 
 from petsync.diff.change import Change
-from petsync.diff.report import Cause, Outcome, Report, Result, without_request
+from petsync.diff.report import Cause, Outcome, Report, Result, result_of, without_request
 from petsync.render.html import report_html
 from petsync.render.page import page
 from petsync.render.terminal import show_report, terminal_svg
