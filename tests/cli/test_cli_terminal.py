@@ -92,7 +92,7 @@ def test_terminal_no_means_no(shell: Shell, box: Sandbox, tmp_path: Path) -> Non
 
 
 def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -> None:
-    """Ctrl-C at the question sends nothing and exits with 7."""
+    """Ctrl-C at the question sends nothing and exits with 130: nothing had begun."""
     _sheet()
     with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
         _until(end, "[y/N]")
@@ -100,7 +100,7 @@ def test_interrupt_at_the_question(shell: Shell, box: Sandbox, tmp_path: Path) -
         time.sleep(0.3)
         running.send_signal(signal.SIGINT)
         assert "interrupted" in _until(end)
-        assert running.wait(30) == 7
+        assert running.wait(30) == 130
     assert set(box.requests) <= READING
 
 
