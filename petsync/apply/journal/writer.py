@@ -26,6 +26,10 @@ __all__ = ["Waiter", "Writer"]
 
 _MOMENT = 200
 """So many milliseconds SQLite itself waits for a lock."""
+_BUSY, _GATHER = 0.0005, 0.001
+"""Where intents come as fast as they are written, so many seconds more are waited for others: one
+wait for the disk does for all of them.
+"""
 _SOON = 0.05
 """A result reaches the disk within so many seconds, also where no intent follows it."""
 
@@ -99,12 +103,15 @@ class Writer:
     def _next(self) -> tuple[list[_Handed], bool]:
         """What waits to be written, and whether more may come; waits until the next heartbeat."""
         handed = self._kept
+        written = time.monotonic()
         try:
-            each, until = self._handed.get(timeout=BEAT), time.monotonic() + _SOON
+            each = self._handed.get(timeout=BEAT)
+            now = time.monotonic()
+            until, gather = now + _SOON, now + (_GATHER if now - written < _BUSY else 0.0)
             while each is not None:
                 handed.append(each)
                 if each[1] is not None:
-                    until = 0.0
+                    until = min(until, gather)
                 # While nobody waits, an intent may still come: one sync then does for both.
                 each = self._handed.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
