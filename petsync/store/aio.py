@@ -206,7 +206,7 @@ class AsyncStore(Pictured):
         }
         past, plan = self.to_resume(arguments.run_name(run_id))
         with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
-            return await self._runs.resume(past.run_id, given, step)
+            return await self._runs.resume(past, plan, given, step)
 
     def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError."""

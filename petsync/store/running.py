@@ -83,17 +83,15 @@ class Runs:
             return await self._sit(plan, target, sitting, started, options, FRESH, on_progress)
 
     async def resume(
-        self, run_id: str, given: Mapping[str, Any], on_progress: OnProgress
+        self, past: Past, plan: Plan, given: Mapping[str, Any], on_progress: OnProgress
     ) -> Report:
-        """The report of a run after one more sitting; if nothing was left, as it is. `run_id` may
-        be "" for the newest run that has anything left; options that are given (not None) hold in
-        place of what they were. Raises as AsyncStore.resume.
+        """The report of a run after one more sitting; if nothing was left, as it is. Run and plan
+        are those of `to_resume`; options that are given (not None) hold in place of what they were.
+        Raises as AsyncStore.resume.
         """
         with closing(await asyncio.to_thread(Journal.open, self.state, create=False)) as journal:
-            past = self.past(journal, run_id)
             if not has_more(past):
                 return await asyncio.to_thread(journal.report, past.run_id)
-            plan = await asyncio.to_thread(journal.plan, past.run_id)
             target = ServiceTarget(self.api)
             await check_sentinels(plan, target)
             sitting = await asyncio.to_thread(journal.resume, past.run_id)
@@ -103,7 +101,9 @@ class Runs:
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
     def to_resume(self, run_id: str) -> tuple[Past, Plan]:
-        """The run that `resume` would finish, and its plan."""
+        """The run that `resume` would finish, and its plan; `run_id` may be "" for the newest run
+        that has anything left.
+        """
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self.past(journal, run_id)
             return past, journal.plan(past.run_id)
