@@ -30,6 +30,11 @@ IN_NOTEBOOK = auto is not tqdm.asyncio.tqdm
 """Whether tqdm makes widgets of its bars here."""
 
 
+_SOON = 1e-9
+# tqdm's own lock is one of processes, for which some systems start another process.
+_LOCK = threading.RLock()
+
+
 class _Bar(_Auto):
     """A tqdm that says what a meter says."""
 
@@ -51,11 +56,12 @@ class _Bar(_Auto):
     def draw(self, meter: Meter) -> None:
         """Show how far it is."""
         self.meter, self.n = meter, min(meter.done, meter.total)
-        self.refresh()
+        # tqdm itself would keep its lock if the terminal fails, and no bar came after that.
+        with _LOCK:
+            self.refresh(nolock=True)
 
 
-# tqdm's own lock is one of processes, for which some systems start another process.
-_Bar.set_lock(threading.RLock())
+_Bar.set_lock(_LOCK)
 
 
 def _size(file: IO[str]) -> os.terminal_size:
@@ -81,7 +87,8 @@ class TerminalBar:
         # In the last cell some terminals begin another line.
         columns, lines = size.columns - 1, size.lines
         if self._bar is None:
-            self._bar = _Bar(meter, file=self._file, ncols=columns, nrows=lines)
+            # With a delay tqdm leaves the first drawing to `draw`.
+            self._bar = _Bar(meter, file=self._file, ncols=columns, nrows=lines, delay=_SOON)
         self._bar.ncols, self._bar.nrows = columns, lines
         self._bar.draw(meter)
 
