@@ -13,12 +13,34 @@ from concurrent.futures import Future
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-__all__ = ["LoopThread", "blocking"]
+__all__ = ["LoopThread", "Task", "blocking"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+
+
+class Task(Generic[R]):
+    """Work that a loop thread was given; `done` has its result or its error."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
+        self.done: Future[R] = Future()
+        self._loop = loop
+        self._task: asyncio.Task[R] | None = None
+        loop.call_soon_threadsafe(self._begin, work)
+
+    def cancel(self) -> None:
+        """Ask the work to end; its clean-up still decides what `done` gets. Returns at once."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _begin(self, work: Coroutine[Any, Any, R]) -> None:
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(lambda ended: _settle(self.done, ended))
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 class LoopThread:
@@ -36,25 +58,16 @@ class LoopThread:
         On KeyboardInterrupt the task is cancelled and its clean-up awaited; what it then returns
         or raises is what the caller gets. A second interrupt returns at once.
         """
-        loop = self._started()
-        done: Future[R] = Future()
-        tasks: list[asyncio.Task[R]] = []
-
-        def begin() -> None:
-            task = loop.create_task(work)
-            task.add_done_callback(lambda ended: _settle(done, ended))
-            tasks.append(task)
-
-        def cancel() -> None:
-            for task in tasks:
-                task.cancel()
-
+        task = self.start(work)
         try:
-            loop.call_soon_threadsafe(begin)
-            return done.result()
+            return task.done.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(cancel)
-            return _after_interrupt(done, lambda: loop.call_soon_threadsafe(cancel))
+            task.cancel()
+            return _after_interrupt(task)
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
+        """The coroutine, under way; returns at once."""
+        return Task(self._started(), work)
 
     def close(self) -> None:
         """End the loop and its thread; used again, it starts anew."""
@@ -95,12 +108,12 @@ async def _end_all() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def _after_interrupt(done: Future[R], again: Callable[[], object]) -> R:
+def _after_interrupt(task: Task[R]) -> R:
     try:
-        return done.result()
+        return task.done.result()
     except KeyboardInterrupt:
-        if not done.done():
-            again()
+        if not task.done.done():
+            task.cancel()
         raise
 
 
