@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from petsync import widgets
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
     from petsync.client.lookup import Lookups
@@ -134,6 +135,7 @@ __all__ = [
     "rehearse",
     "sample_data",
     "save_plan",
+    "widgets",
     "write_back",
     "write_results",
     "write_sheet",
@@ -146,7 +148,6 @@ _HOMES = {
     "petsync.apply.planfile": ("load_plan", "save_plan"),
     "petsync.diff.rehearsal": ("Rehearsal",),
     "petsync.diff.report": ("Report", "Result"),
-    "petsync.client": ("auth",),
     "petsync.client.lookup": ("Lookups",),
     "petsync.client.retry": ("RetryPolicy",),
     "petsync.diff.change": ("Add", "Change", "Clash", "Conflict", "Delete", "Update"),
@@ -196,7 +197,8 @@ _HOMES = {
     "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
     "petsync.table.sheet": ("Finding", "Sheet"),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"auth": "petsync.client.auth", "widgets": "petsync.widgets"}
+_HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in names}
 _LIGHT = frozenset({"errors", "model", "profile", "samples", "client"})
 
 
@@ -209,10 +211,8 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
         if home.split(".")[1] not in _LIGHT:
             # Plans, reports, sheets and snapshots show themselves through it.
             import_module("petsync.render")
-        if name == "auth":
-            value = import_module(f"{home}.{name}")
-        else:
-            value = getattr(import_module(home), name)
+        module = import_module(home)
+        value = module if name in _MODULES else getattr(module, name)
         globals()[name] = value
         return value
 

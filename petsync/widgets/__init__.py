@@ -4,3 +4,56 @@ of them as one page.
 Each gathers input, calls the Store, and shows what came of it; each has a plain function that does
 the same (docs/forms.md). Without a live kernel a form is HTML and text.
 """
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from petsync.widgets.app import app
+    from petsync.widgets.browse import browse
+    from petsync.widgets.login import login
+    from petsync.widgets.review import review
+    from petsync.widgets.sheet import open_sheet
+    from petsync.widgets.upload import upload_images
+
+__all__ = ["app", "browse", "login", "open_sheet", "review", "upload_images"]
+
+_HOME = {
+    "app": "petsync.widgets.app",
+    "browse": "petsync.widgets.browse",
+    "login": "petsync.widgets.login",
+    "open_sheet": "petsync.widgets.sheet",
+    "review": "petsync.widgets.review",
+    "upload_images": "petsync.widgets.upload",
+}
+
+
+class _Forms(ModuleType):
+    """The package. Some forms are called as the module that they are in: importing that would put
+    it in the form's place.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOME or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Forms
+
+
+if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
+
+    def __getattr__(name):
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

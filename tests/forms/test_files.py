@@ -1,0 +1,221 @@
+"""Files: what a browser sends arrives whole, in private, under a safe name, or not at all."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petsync.widgets.parts.files import Files, Received, accepts
+from petsync.widgets.parts.received import safe_name
+
+
+@pytest.fixture
+def files() -> Iterator[Files]:
+    """A place for several files."""
+    place = Files(multiple=True)
+    yield place
+    place.close()
+
+
+def _sent(files: Files, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the browser is told."""
+    told: list[dict[str, Any]] = []
+    monkeypatch.setattr(files, "send", told.append)
+    return told
+
+
+def _hear(files: Files, do: str, *pieces: bytes, file: str = "a", **said: Any) -> None:
+    files._heard(files, {"do": do, "file": file, **said}, [*pieces])
+
+
+def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is acknowledged with how much is there, and the whole is what was sent."""
+    told, came = _sent(files, monkeypatch), list[Received]()
+    files.on_file(came.append)
+    _hear(files, "begin", name="pets.xlsx", size=5)
+    _hear(files, "piece", b"abc", at=0)
+    assert files.arriving == 1
+    _hear(files, "piece", b"de", at=3)
+    _hear(files, "end")
+    assert told == [{"taken": "a", "at": n} for n in (0, 3, 5)] + [{"whole": "a"}]
+    assert came == [*files.received]
+    assert (came[0].name, came[0].size, came[0].path.read_bytes()) == ("pets.xlsx", 5, b"abcde")
+    assert files.arriving == 0
+
+
+def test_only_the_owner_reads_it(files: Files) -> None:
+    """The folder and the file are closed to everybody else."""
+    file = files.put("pets.csv", b"id\n")
+    assert file is not None
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (file.path, *file.path.parents[:2])]
+    assert modes == [0o600, 0o700, 0o700]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [[(0, b"ab"), (3, b"de")], [(0, b"abcdef")], [(0, b"abc")], [(0, b"abc"), (0, b"abc")]],
+    ids=["gap", "too long", "too short", "twice"],
+)
+def test_nothing_half_is_taken(
+    files: Files, monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, bytes]]
+) -> None:
+    """A file of which a piece is missing or too many is refused, and nothing of it stays."""
+    told = _sent(files, monkeypatch)
+    _hear(files, "begin", name="pets.csv", size=5)
+    folder = files._coming["a"].path.parent
+    for at, piece in sent:
+        _hear(files, "piece", piece, at=at)
+    _hear(files, "end")
+    assert told[-1]["refused"] == "a"
+    assert files.received == ()
+    assert not folder.exists()
+
+
+def test_cancelled_on_the_way(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is cancelled leaves nothing, and what still comes of it is not minded."""
+    told = _sent(files, monkeypatch)
+    _hear(files, "begin", name="pets.csv", size=5)
+    folder = files._coming["a"].path.parent
+    _hear(files, "cancel")
+    _hear(files, "piece", b"abc", at=0)
+    _hear(files, "end")
+    assert told[-1] == {"gone": "a"}
+    assert (files.received, files.arriving, folder.exists()) == ((), 0, False)
+
+
+def test_taken_back_after_it_came(files: Files) -> None:
+    """A file that its sender removes is gone here too, and the form is told."""
+    gone: list[Received] = []
+    files.on_forgotten(gone.append)
+    kept, file = files.put("kept.csv", b"id\n"), files.put("pets.csv", b"id\n")
+    assert file is not None
+    _hear(files, "cancel", file=next(k for k, f in files._whole.items() if f == file))
+    assert (gone, files.received, file.path.exists()) == ([file], (kept,), False)
+
+
+def test_one_file_takes_the_place_of_another() -> None:
+    """Where one file is wanted, a second one replaces the first."""
+    files = Files()
+    first, second = files.put("a.csv", b"1"), files.put("b.csv", b"2")
+    assert first is not None
+    assert (files.received, first.path.exists()) == ((second,), False)
+    files.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "why"),
+    [
+        ("pets.exe", 1, "another kind than .xlsx, .csv"),
+        ("pets.csv", 11, "larger than 10 bytes"),
+        ("pets.csv", -1, "larger"),
+    ],
+)
+def test_refused_before_it_comes(
+    monkeypatch: pytest.MonkeyPatch, name: str, size: int, why: str
+) -> None:
+    """What is of another kind or too large is refused, whatever the browser let through."""
+    files = Files(accept=".xlsx,.csv", most_bytes=10)
+    told = _sent(files, monkeypatch)
+    _hear(files, "begin", name=name, size=size)
+    assert why in told[-1]["why"]
+    assert not files._coming
+    files.close()
+
+
+def test_nothing_is_taken_while_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disabled place refuses, and says that it does."""
+    files = Files(disabled=True)
+    told = _sent(files, monkeypatch)
+    assert files.put("pets.csv", b"1") is None
+    assert told[0]["why"] == "Files are not taken at this moment."
+    files.close()
+
+
+def test_closing_leaves_nothing(files: Files) -> None:
+    """With the part goes all that it received, and what was still coming."""
+    file = files.put("pets.csv", b"id\n")
+    _hear(files, "begin", name="half.csv", size=5)
+    assert file is not None
+    folder = file.path.parents[1]
+    files.close()
+    assert not folder.exists()
+
+
+def test_full_disk_is_told(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file cannot be written its sender hears why."""
+    told = _sent(files, monkeypatch)
+    monkeypatch.setattr(files, "_folder", Path("/proc/none"))
+    assert files.put("pets.csv", b"1") is None
+    assert told[0]["why"].startswith("It could not be taken: ")
+    monkeypatch.setattr(files, "_folder", None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"file": 7, "do": "begin"},
+        {"file": "a", "do": "begin", "name": 1, "size": 1},
+        {"file": "a", "do": "begin", "name": "x", "size": "1"},
+        {"file": "a", "do": "piece", "at": 0},
+        {"file": "a", "do": "end"},
+        {"file": "a", "do": "cancel"},
+    ],
+)
+def test_strange_messages_do_nothing(files: Files, said: dict[str, Any]) -> None:
+    """A message that is not as the part's own script sends it changes nothing."""
+    files._heard(files, said, [])
+    assert (files.received, files._coming) == ((), {})
+
+
+@given(st.text(max_size=300))
+def test_no_name_is_a_path(name: str) -> None:
+    """Whatever a file is called, it is stored as one visible name in the folder it belongs in."""
+    safe = safe_name(name)
+    assert Path(safe).name == safe
+    assert safe not in {"", ".", ".."}
+    assert not safe.startswith(".")
+    assert safe.isprintable()
+    assert not set('/\\:*?"<>|') & set(safe)
+    assert len(safe.encode()) <= 140
+    assert safe_name(safe) == safe
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\pets\\März (2).xlsx", "März (2).xlsx"),
+        ("rex\u202egnp.exe", "rex_gnp.exe"),
+        (".bashrc", "bashrc"),
+        ("CON.csv", "file_CON.csv"),
+        ("\0", "_"),
+        ("", "file"),
+        ("a" * 300 + ".xlsx", "a" * 115 + ".xlsx"),
+    ],
+)
+def test_names_stay_readable(name: str, safe: str) -> None:
+    """What can stay of a name does, with its ending."""
+    assert safe_name(name) == safe
+
+
+@pytest.mark.parametrize(
+    ("accept", "name", "kind", "is_taken"),
+    [
+        ("", "a.exe", "", True),
+        (".xlsx,.csv", "A.CSV", "", True),
+        (".xlsx, .csv", "a.png", "image/png", False),
+        ("image/*", "a.png", "image/png", True),
+        ("image/*", "a.csv", "text/csv", False),
+        ("image/*", "a.png", "", True),
+    ],
+)
+def test_kinds_are_as_in_html(accept: str, name: str, kind: str, is_taken: bool) -> None:
+    """`accept` means what it means to a browser's file dialog."""
+    assert accepts(accept, name, kind) is is_taken
