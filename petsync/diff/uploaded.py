@@ -14,7 +14,7 @@ from petsync.diff.report import OUTCOMES, Cause, Outcome
 from petsync.errors import InterruptedRunError
 from petsync.wire.traffic import Traffic
 
-__all__ = ["Uploaded", "UploadedFile", "Uploading"]
+__all__ = ["FileProgress", "Uploaded", "UploadedFile", "Uploading"]
 
 
 class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,20 @@ class Uploading(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     problems: int = 0
     traffic: Traffic = Traffic()
+
+
+class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one picture of an upload is, by its `number` in `items`: `sent` of `total` bytes in
+    the present attempt. `attempt` counts from 1, and `why` says how the one before it ended.
+    `result` is there once it has one.
+    """
+
+    number: int
+    sent: int = 0
+    total: int = 0
+    attempt: int = 1
+    why: str = ""
+    result: UploadedFile | None = None
 
 
 class Uploaded(msgspec.Struct, frozen=True, kw_only=True):

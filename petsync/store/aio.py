@@ -14,7 +14,6 @@ import pandas as pd
 
 import petsync.apply.planfile
 import petsync.render  # noqa: F401 - plans, reports and sheets show themselves through it
-from petsync import sheets
 from petsync.apply.options import ApplyOptions
 from petsync.client import loader
 from petsync.client.api import AsyncApi
@@ -30,12 +29,14 @@ from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import PlanError, SettingsError, SheetError
+from petsync.errors import PlanError, SettingsError
 from petsync.settings import Settings
 from petsync.store.compared import Compared
+from petsync.store.edited import Edited
 from petsync.store.past import History, runs_frame
 from petsync.store.pictured import Pictured
 from petsync.store.pictures import Gallery
+from petsync.store.reading import Reader
 from petsync.store.running import OnProgress, Runs
 from petsync.store.undone import Undoing
 from petsync.table.columns import Column
@@ -46,7 +47,7 @@ __all__ = ["AsyncStore"]
 _NO_GUARD = Guard()
 
 
-class AsyncStore(Pictured):
+class AsyncStore(Pictured, Edited):
     """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -265,26 +266,20 @@ class AsyncStore(Pictured):
         *,
         tab: str | None = None,
         mapping: Mapping[str, str] | None = None,
+        corrections: Mapping[str, str] | None = None,
         known_statuses: Collection[str] = (),
     ) -> Sheet:
         """The sheet as it is read for this store: with its statuses, and the columns that
         petsync.toml maps, or `mapping`, which comes first.
+
+        `corrections` are texts by the address of a cell, as in `read_sheet`. A Sheet with some is
+        read again from its file, with those that it has already; SheetError is raised where that
+        has changed, and for the corrections of a DataFrame.
         """
-        if isinstance(sheet, Sheet):
-            return sheet
-        statuses = self._session.profile.statuses
-        known = known_statuses
-        if isinstance(sheet, pd.DataFrame):
-            return sheets.sheet_from_frame(sheet, statuses=statuses, known_statuses=known)
-        if not isinstance(sheet, str | Path):
-            raise SheetError(
-                f"a {type(sheet).__name__} is no sheet",
-                hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
-            )
-        columns = {**self.settings.columns, **(mapping or {})}
-        return sheets.read_sheet(
-            sheet, tab=tab, mapping=columns, statuses=statuses, known_statuses=known
+        reader = Reader(
+            statuses=self._session.profile.statuses, columns=self.settings.columns
         )
+        return reader.read(sheet, tab, mapping, corrections, known_statuses)
 
     async def close(self) -> None:
         """Close the connections."""

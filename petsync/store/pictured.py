@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from petsync.apply.options import ApplyOptions
+from petsync.apply.pictures.cancelling import Cancelling
 from petsync.apply.pictures.engine import UploadOptions
 from petsync.apply.pictures.pattern import USUAL
 from petsync.diff import arguments
 from petsync.diff.pictures import Looked, PictureOptions, Pictures
-from petsync.diff.uploaded import Uploaded, Uploading
+from petsync.diff.uploaded import FileProgress, Uploaded, Uploading
 from petsync.store.pictures import Gallery
 from petsync.table.sheet import Sheet
 
@@ -81,6 +82,35 @@ class Pictured:
             on_progress=on_progress,
         )
 
+    async def pictures_of(
+        self,
+        pet_id: int,
+        files: str | Path | Iterable[str | Path],
+        *,
+        metadata: str | None = None,
+        strip_exif: bool = False,
+        max_side: int | None = None,
+        max_bytes: int = PictureOptions().max_bytes,
+        max_pixels: int = PictureOptions().max_pixels,
+        again: bool = False,
+        on_progress: Callable[[Looked], None] | None = None,
+    ) -> Pictures:
+        """The images that `upload` would send to one pet: these files, in their order, whatever
+        they are called. Else as `pictures`.
+        """
+        (number,) = arguments.pet_ids(pet_id)
+        options = PictureOptions(
+            strip_exif=strip_exif,
+            max_side=max_side,
+            max_bytes=max_bytes,
+            max_pixels=max_pixels,
+            again=again,
+        )
+        paths = [files] if isinstance(files, str | Path) else files
+        return await self._gallery.of_files(
+            number, map(Path, paths), options, metadata=metadata, on_progress=on_progress
+        )
+
     async def upload(
         self,
         pictures: Pictures,
@@ -89,19 +119,37 @@ class Pictured:
         rate: float | None = None,
         settle: float | None = None,
         on_progress: Callable[[Uploading], None] | None = None,
+        on_file: Callable[[FileProgress], None] | None = None,
+        cancelling: Cancelling | None = None,
     ) -> Uploaded:
         """Upload the images and report on every file. A pet's images go one after the other, in
         their order, those of `concurrency` pets at a time. The run is journalled: what it uploaded
         is not uploaded again by another one.
 
         `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
-        still arrive, before it is sent again (the timeout). Raises LockedError before anything is
-        sent, and InterruptedRunError with the `report` so far where the run was stopped: the same
-        folder or sheet, looked at and uploaded again, does the rest.
+        still arrive, before it is sent again (the timeout). `on_progress` is told of all images
+        together, `on_file` of each; those that are named to `cancelling` are left out.
+
+        Raises LockedError before anything is sent, and InterruptedRunError with the `report` so far
+        where the run was stopped: the same folder or sheet, looked at and uploaded again, does
+        the rest.
         """
         arguments.checked_pictures(pictures)
         late = self._gallery.settings.timeout if settle is None else settle
         options = UploadOptions(concurrency=concurrency, settle=late)
         # The rate is judged as that of any run is.
         given = ApplyOptions(rate=rate).rate
-        return await self._gallery.upload(pictures, options, given, on_progress)
+        return await self._gallery.upload(
+            pictures, options, given, on_progress, on_file, cancelling
+        )
+
+    async def photo(self, url: str) -> bytes:
+        """The content of a photo that this service itself serves, below its base URL. Raises
+        InvalidInputError for any other address, without asking anybody, and ApiError where the
+        service does not give it.
+        """
+        return await self._gallery.photo(url)
+
+    def serves(self, url: str) -> bool:
+        """Whether a photo's address is this service's own, so that `photo` asks for it."""
+        return self._gallery.serves(url)

@@ -15,6 +15,7 @@ import msgspec
 
 from petsync.apply.journal import Journal, Sitting
 from petsync.apply.pictures import engine
+from petsync.apply.pictures.cancelling import Cancelling
 from petsync.apply.pictures.engine import UploadOptions
 from petsync.apply.pictures.folder import in_folder
 from petsync.apply.pictures.found import Candidate, Found
@@ -25,10 +26,11 @@ from petsync.apply.pictures.pattern import Patterns
 from petsync.apply.pictures.sending import NEXT
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import look_up
+from petsync.client.photo import photo, target_of
 from petsync.client.target import ServiceTarget
 from petsync.diff.pictures import Looked, Picture, PictureOptions, PictureProblem, Pictures
 from petsync.diff.snapshot import Snapshot, Unanswered
-from petsync.diff.uploaded import Uploaded, Uploading
+from petsync.diff.uploaded import FileProgress, Uploaded, Uploading
 from petsync.diff.uploads import Uploads
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError
 from petsync.model import Pet
@@ -94,12 +96,32 @@ class Gallery:
         found = await asyncio.to_thread(find, sheet, column)
         return await self._pictures(sheet.source, found, options, on_progress)
 
+    async def of_files(
+        self,
+        pet_id: int,
+        files: Iterable[Path],
+        options: PictureOptions,
+        *,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """These files as pictures of one pet, in their order. Raises as AsyncStore.pictures_of."""
+        found = Found(
+            candidates=[
+                Candidate(path=path, file=path.name, pet_id=pet_id, place=place, metadata=metadata)
+                for place, path in enumerate(files)
+            ]
+        )
+        return await self._pictures(f"files for pet {pet_id}", found, options, on_progress)
+
     async def upload(
         self,
         pictures: Pictures,
         options: UploadOptions,
         rate: float | None,
         on_progress: Callable[[Uploading], None] | None,
+        on_file: Callable[[FileProgress], None] | None = None,
+        cancelling: Cancelling | None = None,
     ) -> Uploaded:
         """The report of the upload. Raises as AsyncStore.upload."""
         session = self.api.session
@@ -132,6 +154,8 @@ class Gallery:
                     adds=session.profile.upload_adds_photo,
                     options=options,
                     on_progress=on_progress,
+                    on_file=on_file,
+                    cancelling=cancelling,
                 )
                 report = await _written(sitting, report)
             finally:
@@ -141,6 +165,14 @@ class Gallery:
         if report.stopped:
             raise _stopped(report)
         return report
+
+    async def photo(self, url: str) -> bytes:
+        """What the service serves at the address. Raises as AsyncStore.photo."""
+        return await photo(self.api.session, url)
+
+    def serves(self, url: str) -> bool:
+        """Whether the address is below the service's base URL."""
+        return target_of(self.api.session.base_url, url) is not None
 
     async def _pictures(
         self,

@@ -41,7 +41,10 @@ class Store:
     plan = blocking(AsyncStore.plan)
     why = blocking(AsyncStore.why)
     apply = blocking(AsyncStore.apply)
+    edit = blocking(AsyncStore.edit)
     pictures = blocking(AsyncStore.pictures)
+    pictures_of = blocking(AsyncStore.pictures_of)
+    photo = blocking(AsyncStore.photo)
     upload = blocking(AsyncStore.upload)
     resume = blocking(AsyncStore.resume)
     undo = blocking(AsyncStore.undo)
@@ -59,9 +62,16 @@ class Store:
         *,
         tab: str | None = None,
         mapping: Mapping[str, str] | None = None,
+        corrections: Mapping[str, str] | None = None,
     ) -> Sheet:
-        """The sheet as it is read for this store."""
-        return self.aio.read(sheet, tab=tab, mapping=mapping)
+        """The sheet as it is read for this store. `corrections` are texts by the address of a cell,
+        as findings have it: it is read as this text, and the file stays as it is.
+        """
+        return self.aio.read(sheet, tab=tab, mapping=mapping, corrections=corrections)
+
+    def serves(self, url: str) -> bool:
+        """Whether a photo's address is this service's own, so that `photo` asks for it."""
+        return self.aio.serves(url)
 
     def check(self, plan: Plan) -> None:
         """Raise PlanError where the plan is for another store, or was applied already."""

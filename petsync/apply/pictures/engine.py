@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from petsync.apply.halt import Halt, HaltedError
+from petsync.apply.pictures.cancelling import Cancelling
 from petsync.apply.pictures.sending import (
     AGAIN,
     HOLDING,
@@ -26,7 +27,14 @@ from petsync.apply.pictures.sending import (
 )
 from petsync.apply.target import Target
 from petsync.diff.pictures import Pictures
-from petsync.diff.uploaded import Uploaded, UploadedFile, Uploading, result_of, result_of_problem
+from petsync.diff.uploaded import (
+    FileProgress,
+    Uploaded,
+    UploadedFile,
+    Uploading,
+    result_of,
+    result_of_problem,
+)
 from petsync.diff.uploads import Uploads
 from petsync.errors import ApiError, PetsyncError, SettingsError
 
@@ -66,14 +74,20 @@ async def run(
     adds: bool,
     options: UploadOptions,
     on_progress: Callable[[Uploading], None] | None = None,
+    on_file: Callable[[FileProgress], None] | None = None,
+    cancelling: Cancelling | None = None,
 ) -> Uploaded:
     """Upload what is to be uploaded, and report on every file.
 
     `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for
-    each upload. What stops the whole run leaves the rest `skipped`; `stopped` says why.
+    each upload. What stops the whole run leaves the rest `skipped`; `stopped` says why. `on_file`
+    is told of each picture alone, and those that are `cancelling` are left out.
     """
     begun = time.monotonic()
-    engine = _Engine(pictures, target, recorder, earlier, adds, options, on_progress)
+    unwanted = cancelling or Cancelling()
+    engine = _Engine(
+        pictures, target, recorder, earlier, adds, options, unwanted, on_progress, on_file
+    )
     stopped = await engine.run()
     return _report(pictures, run_id, started, time.monotonic() - begun, engine.results(), stopped)
 
@@ -116,11 +130,14 @@ class _Engine:
         earlier: Uploads,
         adds: bool,
         options: UploadOptions,
+        cancelling: Cancelling,
         on_progress: Callable[[Uploading], None] | None,
+        on_file: Callable[[FileProgress], None] | None,
     ) -> None:
         self._items, self._bytes = pictures.items, pictures.total_bytes
         self._target, self._recorder = target, recorder
-        self._options, self._on_progress = options, on_progress
+        self._options, self._on_progress, self._on_file = options, on_progress, on_file
+        self._cancelling = cancelling
         self._results: dict[int, UploadedFile] = {}
         self._on_wire: set[int] = set()
         self._halt = Halt(options.grace, self._on_wire)
@@ -134,13 +151,17 @@ class _Engine:
             halt=self._halt,
             on_wire=self._on_wire,
             on_sent=self._on_sent,
+            on_again=self._on_again,
+            cancelling=cancelling,
         )
         self._sent: Counter[int] = Counter()
+        self._attempts: Counter[int] = Counter()
         self._problems = self._bytes_sent = 0
         self._told_at = 0.0
 
     async def run(self) -> str:
         """Work to the end or to a stop; why it stopped, "" if it did not."""
+        self._cancelling.listen(self._sender.cancelled)
         await self._halt.ended(self._work())
         return self._halt.why
 
@@ -190,6 +211,8 @@ class _Engine:
         result = self._results.get(number)
         if result is None or result.outcome not in ("failed", "unknown"):
             return None
+        if number in self._cancelling:
+            return None
         return result if result.cause in HOLDING else None
 
     def _hold(self, number: int, holder: UploadedFile) -> None:
@@ -199,6 +222,7 @@ class _Engine:
         self._end(number, result_of(picture, "skipped", "held-back", why, cure=cure))
 
     async def _one(self, number: int) -> None:
+        self._tell_of(number)
         try:
             self._end(number, await self._sender.send(number))
             await self._recorder.flush()
@@ -226,9 +250,15 @@ class _Engine:
         self._problems += result.outcome in ("failed", "unknown")
         if self._items[number].fate != "confirm":
             self._count(number, self._items[number].sent_size)
+        self._tell_of(number, result=result)
         self._tell()
 
+    def _on_again(self, number: int, why: str) -> None:
+        self._attempts[number] += 1
+        self._tell_of(number, why=why)
+
     def _on_sent(self, number: int, sent: int) -> None:
+        self._tell_of(number, sent)
         self._count(number, sent)
         now = time.monotonic()
         if now - self._told_at >= _EVERY:
@@ -239,6 +269,22 @@ class _Engine:
         """So many bytes of a picture have gone out; an attempt anew takes none back."""
         self._bytes_sent += max(sent - self._sent[number], 0)
         self._sent[number] = max(sent, self._sent[number])
+
+    def _tell_of(
+        self, number: int, sent: int = 0, *, why: str = "", result: UploadedFile | None = None
+    ) -> None:
+        if self._on_file is None:
+            return
+        self._on_file(
+            FileProgress(
+                number=number,
+                sent=sent,
+                total=self._items[number].sent_size,
+                attempt=self._attempts[number] + 1,
+                why=why,
+                result=result,
+            )
+        )
 
     def _tell(self) -> None:
         if self._on_progress is None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from petsync.apply.halt import Halt, HaltedError
+from petsync.apply.pictures.cancelling import Cancelling
 from petsync.apply.pictures.look import AT_A_TIME, ready
 from petsync.apply.pictures.opened import UnfitError
 from petsync.apply.send import cause_of
@@ -34,8 +35,10 @@ __all__ = [
     "left_alone",
 ]
 
+T = TypeVar("T")
 NEXT = "The same command again does what is left, and nothing twice."
 AGAIN = "The same command again does what is left, and finds out what became of this one."
+_CANCELLED = "cancelled before it was sent"
 _LOOK = "Look at the pet's photos in the store; --again uploads it once more."
 HOLDING: frozenset[Cause] = frozenset(
     ("no-answer", "bad-answer", "service-error", "too-many", "cut-off", "unexpected")
@@ -83,7 +86,8 @@ class PictureSender:
     HaltedError and what the recorder raises stop the run.
 
     `earlier` is what earlier runs did; `adds` whether the service adds an address to a pet for each
-    upload. `on_wire` are the pictures whose request may be on its way just now.
+    upload. `on_wire` are the pictures whose request may be on its way just now. `on_again` is told
+    of a picture's further attempt, and why; those that are `cancelling` are left out.
     """
 
     pictures: Pictures
@@ -95,29 +99,31 @@ class PictureSender:
     halt: Halt
     on_wire: set[int]
     on_sent: Callable[[int, int], None]
+    on_again: Callable[[int, str], None]
+    cancelling: Cancelling
     items: tuple[Picture, ...] = ()
     begun: float = field(default_factory=time.monotonic)
     _decoding: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+    _cut: dict[int, Callable[[], object]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.items = self.pictures.items
 
+    def cancelled(self, number: int) -> None:
+        """Cut what is under way for this picture."""
+        self._cut.get(number, lambda: None)()
+
     async def send(self, number: int) -> UploadedFile:
         """What became of the picture. Raises UnsentError where it is not sent."""
         picture = self.items[number]
-        before = await self.halt.soon(self._pet(picture))
-        doubt = self._doubt(picture)
-        if doubt is not None:
-            done = await self._arrived(number, doubt, before)
-            if done is not None:
-                return done
-            before = await self.halt.soon(self._pet(picture))
-        content = await self.halt.soon(self._content(picture))
+        done, before, content = await self._cuttable(number, self._made_ready(number, picture))
+        if done is not None:
+            return done
         entry = self._entry(number, before)
         # From here on it ends in peace: an intent that nothing follows would be a doubt for ever.
         self.on_wire.add(number)
         await self._intended(entry)
-        result = self._unsent(entry) if self.halt.why else None
+        result = self._unsent(entry) if self.halt.why or number in self.cancelling else None
         result = result or await self._uploaded(number, entry, content)
         self.on_wire.discard(number)
         return result
@@ -140,6 +146,44 @@ class PictureSender:
             before=before,
             digest=picture.sent_digest,
         )
+
+    async def _made_ready(
+        self, number: int, picture: Picture
+    ) -> tuple[UploadedFile | None, Pet, bytes]:
+        """The result of a picture that has one already, its pet, and what is to be sent."""
+        before = await self.halt.soon(self._pet(picture))
+        doubt = self._doubt(picture)
+        if doubt is not None:
+            done = await self._arrived(number, doubt, before)
+            if done is not None:
+                return done, before, b""
+            before = await self.halt.soon(self._pet(picture))
+        return None, before, await self.halt.soon(self._content(picture))
+
+    async def _cuttable(self, number: int, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the work. Raises UnsentError where the picture is cancelled meanwhile."""
+        if number in self.cancelling:
+            work.close()
+            raise self._unwanted(number)
+        task = asyncio.ensure_future(work)
+        self._cut[number] = task.cancel
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._is_cut(number):
+                raise self._unwanted(number) from None
+            raise
+        finally:
+            del self._cut[number]
+
+    def _is_cut(self, number: int) -> bool:
+        """Whether a person wants this picture left out, and nobody the whole run."""
+        task = asyncio.current_task()
+        outer = task is not None and task.cancelling() > 0
+        return number in self.cancelling and not outer and not self.halt.why
+
+    def _unwanted(self, number: int) -> UnsentError:
+        return UnsentError(result_of(self.items[number], "skipped", "not-begun", _CANCELLED))
 
     # Before it is sent -------------------------------------------------------------------------
 
@@ -217,16 +261,20 @@ class PictureSender:
         async def again(error: ApiError) -> None:
             self.halt.check()
             self.recorder.repeats(number, error.message)
+            self.on_again(number, error.message)
 
+        sending = self.target.upload(
+            picture.pet_id,
+            content,
+            filename=_name(picture),
+            metadata=picture.metadata,
+            again=again,
+            on_sent=lambda sent: self.on_sent(number, sent),
+        )
         try:
-            await self.target.upload(
-                picture.pet_id,
-                content,
-                filename=_name(picture),
-                metadata=picture.metadata,
-                again=again,
-                on_sent=lambda sent: self.on_sent(number, sent),
-            )
+            await self._cuttable(number, sending)
+        except UnsentError:
+            return await self._cut_off(entry)
         except HaltedError:
             return self._unsent(entry)
         except (AuthError, UnavailableError) as error:
@@ -266,10 +314,26 @@ class PictureSender:
             return self._told(entry, "unknown", cause_of(error), error.message, cure=_LOOK)
         return self._told(entry, "failed", cause_of(error), error.message, after=now, cure=AGAIN)
 
+    async def _cut_off(self, entry: Entry) -> UploadedFile:
+        """The result of a picture that was cancelled on its way: the pet says whether it came
+        through all the same.
+        """
+        try:
+            now = await self._read(entry)
+        except ApiError:
+            now = None
+        if now is not None and entry.before is not None and (urls := added_urls(entry.before, now)):
+            why = "it had come through before it could be cancelled"
+            return self._told(entry, "applied", "confirmed", why, after=now, urls=urls)
+        why = "cancelled on its way, and the pet does not show it"
+        return self._told(entry, "unknown", "cut-off", why, cure=AGAIN if self.adds else _LOOK)
+
     async def _read(self, entry: Entry) -> Pet | None:
         return None if entry.pet_id is None else await self.target.get(entry.pet_id)
 
     def _unsent(self, entry: Entry) -> UploadedFile:
+        if not self.halt.why:
+            return self._told(entry, "skipped", "not-begun", _CANCELLED)
         why = f"not uploaded: {self.halt.why.splitlines()[0]}"
         return self._told(entry, "skipped", "not-begun", why, cure=NEXT)
 

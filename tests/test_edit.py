@@ -1,0 +1,185 @@
+"""store.edit: one pet changed by hand, through the gates of every plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import petsync as ps
+from petsync.sandbox import Sandbox
+
+REX = ps.Pet(
+    id=7,
+    name="Rex",
+    status="available",
+    category=ps.Category(1, "Dogs"),
+    tags=(ps.Tag(1, "calm"),),
+    photo_urls=("https://shop.example/a.jpg",),
+)
+MIA = ps.Pet(id=8, name="Mia", status="sold", category=ps.Category(2, "Cats"))
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """A store with two pets."""
+    with Sandbox(auth=False, pets=[REX, MIA]) as box:
+        yield box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """The store, connected to."""
+    with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
+        yield store
+
+
+def applied(store: ps.Store, plan: ps.Plan) -> ps.Pet:
+    """Pet 7 after the plan."""
+    report = store.apply(plan, progress=False)
+    assert [result.outcome for result in report.results] == ["applied"]
+    return store.api.get_pet_by_id(7)
+
+
+def test_an_edit_is_a_plan_of_what_is_said(store: ps.Store) -> None:
+    """Only the given fields are in the plan, and nothing is sent before it is applied."""
+    plan = store.edit(7, name="Rexi", status="sold")
+    assert [(c.pet_id, c.kind, c.fields) for c in plan.changes] == [
+        (7, "update", ("name", "status"))
+    ]
+    assert plan.verdict.ok
+    assert store.api.get_pet_by_id(7) == REX
+    assert applied(store, plan) == msgspec.structs.replace(REX, name="Rexi", status="sold")
+
+
+def test_an_edit_takes_what_a_cell_takes(store: ps.Store) -> None:
+    """Lists may be text in a cell's grammar, and a known category brings its id."""
+    plan = store.edit(7, category="Cats", tags="calm; old", photo_urls="https://x/1\nhttps://x/2")
+    now = applied(store, plan)
+    assert now.category == ps.Category(2, "Cats")
+    assert [tag.name for tag in now.tags] == ["calm", "old"]
+    assert now.tags[0].id == 1
+    assert now.photo_urls == ("https://x/1", "https://x/2")
+
+
+def test_an_empty_value_empties_a_field(store: ps.Store) -> None:
+    """An empty text or list is said, where None says nothing."""
+    now = applied(store, store.edit(7, category="", tags=[], photo_urls=""))
+    assert (now.category, now.tags, now.photo_urls) == (None, (), ())
+    assert (now.name, now.status) == ("Rex", "available")
+
+
+def test_a_category_of_its_own_is_taken_whole(store: ps.Store) -> None:
+    """A Category brings name and id."""
+    plan = store.edit(7, category=ps.Category(9, "Birds"))
+    assert applied(store, plan).category == ps.Category(9, "Birds")
+
+
+def test_nothing_said_is_nothing_to_do(store: ps.Store) -> None:
+    """An edit that says what is so already is in agreement."""
+    assert store.edit(7).in_sync
+    assert store.edit(7, name="Rex", tags=["calm"]).in_sync
+
+
+def test_what_somebody_else_changed_meanwhile_stays(box: Sandbox, store: ps.Store) -> None:
+    """Against the pet as it was seen, lists are merged, and a field of both is a conflict."""
+    box.put(msgspec.structs.replace(REX, name="Max", tags=(*REX.tags, ps.Tag(5, "new"))))
+    plan = store.edit(7, name="Rexi", tags=["calm", "old"], seen=REX)
+    (conflict,) = plan.conflicts
+    assert [(c.column, c.base, c.sheet, c.store) for c in conflict.clashes] == [
+        ("name", "Rex", "Rexi", "Max")
+    ]
+    assert "since it was read" in conflict.problem
+    report = store.apply(plan, progress=False)
+    assert [result.outcome for result in report.results] == ["applied", "conflict"]
+    now = store.api.get_pet_by_id(7)
+    assert now.name == "Max"
+    assert {tag.name for tag in now.tags} == {"calm", "new", "old"}
+
+
+def test_an_old_snapshot_does_no_harm(box: Sandbox, store: ps.Store) -> None:
+    """With a snapshot that is given, the pet itself is read anew, and the store is not."""
+    snapshot = store.snapshot()
+    box.put(msgspec.structs.replace(REX, status="pending"))
+    asked = box.requests["findPetsByStatus"]
+    plan = store.edit(7, category="Cats", snapshot=snapshot)
+    assert box.requests["findPetsByStatus"] == asked
+    assert plan.changes[0].before == msgspec.structs.replace(REX, status="pending")
+    assert applied(store, plan).category == ps.Category(2, "Cats")
+
+
+def test_a_pet_that_no_query_lists_can_be_edited(tmp_path: Path) -> None:
+    """A status that is not asked for keeps no pet from being edited."""
+    strange = msgspec.structs.replace(REX, status="on holiday")
+    with (
+        Sandbox(auth=False, profile="live", pets=[strange, MIA]) as box,
+        ps.connect(box.url, profile="live", state=tmp_path, environ={}) as store,
+    ):
+        plan = store.edit(7, name="Rexi")
+        assert [change.fields for change in plan.changes] == [("name",)]
+        assert applied(store, plan) == msgspec.structs.replace(strange, name="Rexi")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"status": "avialable"}, "status: 'avialable'"),
+        ({"name": ""}, "name: A name cannot be emptied"),
+        ({"tags": '"open'}, "tags"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(
+    store: ps.Store, given: dict[str, Any], said: str
+) -> None:
+    """What blocks a row of a sheet is told at once, with its cure."""
+    with pytest.raises(ps.FindingsError, match=said) as caught:
+        store.edit(7, **given)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "given", [{"name": 5}, {"category": 5}, {"seen": MIA}, {"seen": "Rex"}, {"tags": [3]}]
+)
+def test_what_is_no_value_is_refused(store: ps.Store, given: dict[str, Any]) -> None:
+    """Arguments of the wrong type, or another pet in `seen`, raise ValueError's kin."""
+    with pytest.raises((ps.SettingsError, ps.SheetError)):
+        store.edit(7, **given)
+
+
+def test_an_unknown_pet_is_not_found(store: ps.Store) -> None:
+    """There is nothing to plan for a pet that is not there."""
+    with pytest.raises(ps.NotFoundError):
+        store.edit(99, name="Nobody")
+
+
+def test_the_guard_judges_an_edit(store: ps.Store) -> None:
+    """A sentinel stays as it is, by hand too."""
+    plan = store.edit(7, name="Rexi", guard=ps.Guard(sentinels=(7,)))
+    with pytest.raises(ps.GuardError):
+        store.apply(plan, progress=False)
+    assert store.api.get_pet_by_id(7) == REX
+
+
+def test_an_edit_says_nothing_of_sheets(store: ps.Store) -> None:
+    """The plan names the edit as its source, no cells, and no other pet."""
+    plan = store.edit(7, name="Rexi", seen=REX)
+    assert plan.source == "edit of pet 7"
+    assert set(plan.to_frame()["source"]) == {"edit"}
+    assert plan.notes == ()
+
+
+def test_an_edit_can_be_undone_and_made_elsewhere(store: ps.Store) -> None:
+    """The asynchronous twin makes the same plan, and a run of it can be taken back."""
+
+    async def elsewhere() -> ps.Plan:
+        async with ps.connect(store.url, environ={}).aio as aio:
+            return await aio.edit(7, name="Rexi")
+
+    one, other = store.edit(7, name="Rexi"), asyncio.run(elsewhere())
+    assert one.changes == other.changes
+    applied(store, one)
+    assert applied(store, store.undo()) == REX
