@@ -81,13 +81,16 @@ Change = Add | Update | Delete
 class Clash(msgspec.Struct, frozen=True, kw_only=True):
     """A field that sheet and store both changed since the export, apart; texts as a cell shows
     them. A category's name and id move together: `column` is then `category`, and the texts are
-    `Dogs (1)`.
+    `Dogs (1)`. `refused` says why the sheet's value cannot be sent, "" where it can; `note` what a
+    person should look at where it is.
     """
 
     column: Column
     base: str
     sheet: str
     store: str
+    refused: str = ""
+    note: str = ""
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +100,8 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     else the row says is an Update of its own. Without, nothing is sent for the row until a person
     decides, and `winner` is "". `rule` is the stable code of docs/plan.md. `row` is None, and
     `source` "", for a pet whose row was taken out of the sheet. `name` is the pet's, as the store
-    or else the row has it.
+    or else the row has it. With clashes, `before` is the pet as the store has it, `after` the pet
+    with all that the row says, and `says` are the columns that the row says of what it changes.
     """
 
     row: int | None
@@ -109,6 +113,9 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
     suggestion: str
     clashes: tuple[Clash, ...] = ()
     winner: Literal["", "store", "sheet"] = ""
+    before: Pet | None = None
+    after: Pet | None = None
+    says: tuple[Column, ...] = ()
 
     @property
     def subject(self) -> str:

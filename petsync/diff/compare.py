@@ -12,6 +12,7 @@ from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.resolve import notes_of
 from petsync.diff.sentinel import moved_since
 from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
@@ -71,6 +72,7 @@ def _compared(
     decided = decisions.changes()
     gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
+    conflicts = (*decisions.conflicts, *gone.conflicts)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
@@ -85,7 +87,7 @@ def _compared(
         options=options,
         guard=guard,
         changes=tuple(changes),
-        conflicts=(*decisions.conflicts, *gone.conflicts),
+        conflicts=conflicts,
         blocked=_blocked(sheet, decisions.sides),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
@@ -94,10 +96,18 @@ def _compared(
         ignored=decisions.sides.ignored,
         rows=len(sheet.frame) + len(sheet.blocked),
         pets=len(snapshot),
-        notes=(*_silent(sheet, base), *_warned(sheet), *decisions.notes(), *gone.notes),
+        notes=(
+            *_silent(sheet, base),
+            *_warned(sheet),
+            *decisions.notes(),
+            *gone.notes,
+            *notes_of(conflicts),
+            *_corrected(sheet),
+        ),
         coverage=snapshot.coverage,
         sentinels=watched,
         verdict=Verdict(tuple(moved_since(watched, base))),
+        corrections=sheet.corrections,
     )
     return plan.judged()
 
@@ -124,6 +134,16 @@ def _warned(sheet: Sheet) -> Iterator[str]:
     if rest:
         cells = "1 cell was" if rest == 1 else f"{rest:,} cells were"
         yield f"{cells} read with a warning; `petsync check` and sheet.findings list them."
+
+
+def _corrected(sheet: Sheet) -> Iterator[str]:
+    """Each cell that says something else here than in the file."""
+    for each in sheet.corrections:
+        after = f"as {each.after[:60]!r}" if each.after else "as a blank cell"
+        yield (
+            f"{each.address}: read {after}, as somebody corrected it; the file says "
+            f"{each.before[:60]!r}."
+        )
 
 
 def _order(change: Change) -> int:

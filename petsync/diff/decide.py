@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
+import msgspec
 import numpy as np
 
 from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
-from petsync.diff.contrast import both_sides
 from petsync.diff.fields import content, differing, normal, stated
 from petsync.diff.judge import Judge, Judgement
 from petsync.diff.match import Candidates, names_among
 from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
 from petsync.diff.remarks import Remarks, is_converted
+from petsync.diff.resolve import HINTS, both_changed
 from petsync.diff.rows import Row
 from petsync.diff.sides import Sides
 from petsync.diff.snapshot import Snapshot, Unanswered
@@ -198,11 +200,13 @@ class Decisions:
             return self._agrees()
         self._check(row, pet, judged, edits)
         if judged.clashes:
-            self._clash(row, pet, judged.clashes)
+            self._clash(row, pet, old, judged)
         if not judged.fields:
             return None
-        self._mind_category(row, judged.fields)
-        if old is not None and "name" in judged.fields and is_converted(old.name, row.said["name"]):
+        # What clashes has its remarks in its conflict.
+        plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
+        self._mind_category(row, plain)
+        if old is not None and "name" in plain and is_converted(old.name, row.said["name"]):
             self.remarks.converted[row.number] = (str(old.name), row.said["name"])
         return Update(
             row=row.number,
@@ -224,15 +228,12 @@ class Decisions:
             problem = "would have no status, and no query of the service could find it"
             raise _Held("no-status", problem, self._a_status(), pet.id)
 
-    def _clash(self, row: Row, pet: Pet, clashes: tuple[Clash, ...]) -> None:
-        both = "; ".join(map(both_sides, clashes))
-        problem = f"and the store both changed pet {pet.id} since the export: {both}"
-        hint = (
-            "The sheet's value is sent."
-            if self.judge.sheet_wins
-            else "The store's value stays. Write it into the sheet to agree, or let the sheet win "
-            "(--on-conflict sheet)."
-        )
+    def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
+        forced = judged
+        if not self.judge.sheet_wins:
+            forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
+        clashes = tuple(self._told(clash, row, forced.after) for clash in judged.clashes)
+        winner = self._options.on_conflict
         self.conflicts.append(
             Conflict(
                 row=row.number,
@@ -240,12 +241,28 @@ class Decisions:
                 pet_id=pet.id,
                 name=pet.name or "",
                 rule="both-changed",
-                problem=problem,
-                suggestion=hint,
+                problem=both_changed(pet.id, clashes),
+                suggestion=HINTS[winner],
                 clashes=clashes,
-                winner=self._options.on_conflict,
+                winner=winner,
+                before=pet,
+                after=forced.after,
+                says=tuple(column for column in forced.fields if column in row.said),
             )
         )
+
+    def _told(self, clash: Clash, row: Row, after: Pet) -> Clash:
+        """The clash with what is to be said of the sheet's value."""
+        refused, said = "", Remarks()
+        if clash.column == "status" and not normal(after.status):
+            refused = "the pet would have no status, and no query of the service could find it"
+        if clash.column == "category" and self._is_new(row.said.get("category")):
+            said.categories[row.said["category"]] = [row.number]
+        if clash.column == "name" and is_converted(clash.base, row.said["name"]):
+            said.converted[row.number] = (clash.base, row.said["name"])
+        known = self.vocabulary.categories if said.categories else ()
+        note = " ".join(said.notes(self._sheet.address, known))
+        return msgspec.structs.replace(clash, refused=refused, note=note)
 
     def _add(self, row: Row) -> Change | None:
         after = merged(Pet(id=row.pet_id), row.said, self.vocabulary)
@@ -281,9 +298,11 @@ class Decisions:
 
     def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
         name = row.said.get("category")
-        is_new = "category" in fields and name and self.vocabulary.category_named(name) is None
-        if is_new and normal(name):
+        if "category" in fields and self._is_new(name):
             self.remarks.categories.setdefault(str(name), []).append(row.number)
+
+    def _is_new(self, category: str | None) -> bool:
+        return bool(normal(category)) and self.vocabulary.category_named(str(category)) is None
 
     def _agrees(self) -> Change | None:
         self.unchanged += 1

@@ -13,6 +13,7 @@ import pandas as pd
 from petsync._show import Where, as_file, as_html, as_text, from_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
+from petsync.diff.resolve import Choices, resolved
 from petsync.diff.selection import conflicts_of, frame_of, is_told, selected, unknown_ids
 from petsync.diff.sentinel import lost_or_touched
 from petsync.diff.snapshot import Coverage
@@ -20,11 +21,12 @@ from petsync.diff.summary import Summary, summary_of
 from petsync.errors import GuardError, PlanError
 from petsync.model import Pet
 from petsync.table.columns import Column
+from petsync.table.correction import Correction
 from petsync.table.sheet import cell_address
 
 __all__ = ["Plan", "PlanOptions"]
 
-FORMAT = 4
+FORMAT = 5
 _PIECE = 500
 _OF_REFUSED = (
     "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
@@ -60,7 +62,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     letters or numbers of its columns; `columns` is the mapping of headers that the sheet was read
     by. `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's,
     as they were. `left_out`: how many changes `select` has taken out whole, but for those of rows
-    in conflict. `undoes`: the run that it takes back, "" if it is no undo.
+    in conflict. `undoes`: the run that it takes back, "" if it is no undo. `corrections`: the
+    cells that were read as somebody said, and not as the sheet's file says.
     """
 
     format: int = FORMAT
@@ -91,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     sentinels: tuple[Pet, ...] = ()
     left_out: int = 0
     verdict: Verdict = Verdict()
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def adds(self) -> tuple[Add, ...]:
@@ -191,10 +195,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         actions: Iterable[str] | str | None = None,
         fields: Iterable[str] | str | None = None,
         query: str | None = None,
+        numbers: Iterable[int] | None = None,
     ) -> Plan:
         """A plan of a part of the changes: of those pets, of those kinds (add, update, delete), of
-        those columns, and of those rows of `to_frame()` that a pandas query picks; all that are
-        given must hold.
+        those columns, of those rows of `to_frame()` that a pandas query picks, and of those places
+        in `changes`; all that are given must hold.
 
         By `fields`, and by a query on updates, an update keeps these fields alone; a category's
         name and id stay together. An add or a delete is whole or not there, and no change of a
@@ -203,7 +208,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint of its own. Raises PlanError for what cannot be selected by.
         """
         changes = selected(
-            self.changes, self.address, ids=ids, actions=actions, fields=fields, query=query
+            self.changes,
+            self.address,
+            ids=ids,
+            actions=actions,
+            fields=fields,
+            query=query,
+            numbers=numbers,
         )
         notes = [*self.notes, *unknown_ids(self.changes, ids)]
         if not self.verdict.ok:
@@ -220,6 +231,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
         return part.judged()
 
+    def resolve(self, choices: Choices) -> Plan:
+        """The plan in which clashes have the winner that a person gives them:
+        `{(7, "name"): "sheet"}` sends the sheet's name of pet 7, and "store" keeps the store's.
+
+        Conflicts stay listed. With every clash given to "sheet", it is the plan that
+        `on_conflict="sheet"` makes. The guard judges the new plan, which has a fingerprint of its
+        own. Raises PlanError for a clash that the plan has not, and for a value that cannot be
+        sent.
+        """
+        if not choices:
+            return self
+        made = resolved(self.changes, self.conflicts, self.notes, choices, self._cell)
+        new = msgspec.structs.replace(
+            self,
+            changes=made.changes,
+            conflicts=made.conflicts,
+            notes=made.notes,
+            options=msgspec.structs.replace(self.options, on_conflict=made.winner),
+        )
+        return new.judged()
+
+    def guarded(self, guard: Guard) -> Plan:
+        """The plan under another guard, judged by it. Its sentinels stay as they were."""
+        kept = msgspec.structs.replace(guard, sentinels=self.guard.sentinels)
+        return msgspec.structs.replace(self, guard=kept).judged()
+
     def to_frame(self) -> pd.DataFrame:
         """The changes: source, kind, id, name, column, before, after; a row a changed field."""
         return frame_of(self.changes, self.address)
@@ -230,6 +267,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if change.row is None or place is None:
             return change.source
         return cell_address(self.tab, place, change.row)
+
+    def _cell(self, row: int, column: Column) -> str:
+        return cell_address(self.tab, self.places.get(column, ""), row)
 
     def to_json(self) -> bytes:
         """The plan as a file holds it: one JSON object with its fingerprint."""

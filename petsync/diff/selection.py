@@ -40,6 +40,7 @@ def selected(
     actions: Iterable[str] | str | None,
     fields: Iterable[str] | str | None,
     query: str | None,
+    numbers: Iterable[int] | None,
 ) -> tuple[Change, ...]:
     """The changes for which all that is given holds; updates with the fields that it holds for.
 
@@ -49,12 +50,14 @@ def selected(
     kinds = frozenset(_known(actions, _KINDS, "actions"))
     columns = None if fields is None else frozenset(_known(fields, COLUMNS[1:], "fields"))
     picked = None if query is None else _picked(changes, address, query)
+    places = None if numbers is None else frozenset(numbers)
     parts = (
         _part(change, columns, None if picked is None else picked.get(n))
         for n, change in enumerate(changes)
         if (wanted is None or change.pet_id in wanted)
         and (actions is None or change.kind in kinds)
         and (picked is None or n in picked)
+        and (places is None or n in places)
     )
     return tuple(part for part in parts if part is not None)
 

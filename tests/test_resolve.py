@@ -1,0 +1,215 @@
+"""What a person's say in a plan's conflicts makes of it: `Plan.resolve`, and parts by number."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import NO_LIMITS, base_of, plan_of, sheet_saying
+from test_plan_laws import always, brief
+from triples import Triple, triple_of
+
+from petsync.diff.change import Clash
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.plan import Plan
+from petsync.errors import PlanError
+from petsync.model import Category, Pet
+
+REX = Pet(id=1, name="Rex", status="available", category=Category(1, "Dogs"))
+EXPORTED = {"id": 1, "name": "Rex", "status": "available", "category": "Dogs", "category_id": 1}
+
+
+CROWDS = st.builds(
+    triple_of, st.integers(12, 20), st.randoms(use_true_random=False), based=st.just(True)
+)
+"""Triples of so many pets that some clash."""
+
+
+def clashing(now: Pet, **said: Any) -> Plan:
+    """The plan for Rex as the store has him now, and as a sheet that was exported has him."""
+    sheet = sheet_saying({**EXPORTED, **said}, base=base_of([REX]))
+    return plan_of([now], sheet)
+
+
+def clashes(plan: Plan) -> dict[tuple[int, str], Clash]:
+    """All that a person may decide."""
+    return {(c.pet_id or 0, each.column): each for c in plan.conflicts for each in c.clashes}
+
+
+def to(side: Any, plan: Plan) -> dict[tuple[int, str], Any]:
+    """Every clash to one side."""
+    return dict.fromkeys(clashes(plan), side)
+
+
+@always
+def test_all_to_the_sheet_is_the_plan_in_which_the_sheet_wins(triple: Triple) -> None:
+    """Resolving every clash for the sheet, and planning so, are the same to the last note."""
+    plan = triple.plan(on_conflict="store")
+    if any(clash.refused for clash in clashes(plan).values()):
+        with pytest.raises(PlanError, match="would have no status"):
+            plan.resolve(to("sheet", plan))
+        return
+    expected = triple.plan(on_conflict="sheet")
+    assert plan.resolve(to("sheet", plan)) == (expected if clashes(plan) else plan)
+
+
+@always
+def test_all_to_the_store_is_the_plan_in_which_the_store_wins(triple: Triple) -> None:
+    """What the sheet has won can be given back."""
+    sheet, store = triple.plan(on_conflict="sheet"), triple.plan(on_conflict="store")
+    if any(clash.refused for clash in clashes(store).values()) or not clashes(sheet):
+        assert {*clashes(sheet)} <= {*clashes(store)}
+        return
+    assert sheet.resolve(to("store", sheet)) == store
+
+
+@brief
+@given(CROWDS, st.randoms(use_true_random=False), st.data())
+def test_each_choice_counts_and_the_order_does_not(
+    triple: Triple, chance: Random, data: st.DataObject
+) -> None:
+    """Choices made one by one, in any order and with changes of mind, are those made at once; and
+    each field that was decided has its winner's value while all else stays.
+    """
+    plan = triple.plan(on_conflict="store")
+    keys = [key for key, clash in clashes(plan).items() if not clash.refused]
+    assume(keys)
+    picked = data.draw(st.lists(st.sampled_from(keys), min_size=1, unique=True))
+    choices: dict[tuple[int, str], Any] = {key: chance.choice(["store", "sheet"]) for key in picked}
+    at_once = plan.resolve(choices)
+    one_by_one = plan.resolve(to("store", plan))
+    wavering = chance.sample(keys, len(keys))
+    for key in wavering:
+        one_by_one = one_by_one.resolve({key: "sheet"})
+    for key in chance.sample(keys, len(keys)):
+        one_by_one = one_by_one.resolve({key: choices.get(key, "store")})
+    assert one_by_one == at_once
+    winners = {(c.pet_id, e.column): c.winner for c in at_once.conflicts for e in c.clashes}
+    assert winners == {**to("store", plan), **choices}
+    before = {update.row: update for update in plan.updates}
+    for conflict in plan.conflicts:
+        made = next((u for u in at_once.updates if u.row == conflict.row), None)
+        for clash in conflict.clashes:
+            won = choices.get((conflict.pet_id or 0, clash.column)) == "sheet"
+            now = conflict.before if made is None else made.after
+            side = conflict.after if won else conflict.before
+            assert getattr(now, clash.column) == getattr(side, clash.column)
+    untouched = {row for row in before if row not in {c.row for c in plan.conflicts}}
+    assert [u for u in at_once.updates if u.row in untouched] == [
+        u for u in plan.updates if u.row in untouched
+    ]
+
+
+def test_nothing_chosen_is_the_very_plan() -> None:
+    """Without a choice nothing is made anew."""
+    plan = clashing(replace(REX, name="Max"), name="Bello")
+    assert plan.resolve({}) is plan
+
+
+def test_one_field_of_two_is_sent() -> None:
+    """Of a row with two clashes one goes to the sheet, the other stays the store's, and both stay
+    listed, each with its words.
+    """
+    now = replace(REX, name="Max", status="sold")
+    plan = clashing(now, name="Bello", status="pending")
+    made = plan.resolve({(1, "name"): "sheet"})
+    (update,) = made.updates
+    assert (update.fields, update.after) == (("name",), replace(now, name="Bello"))
+    assert update.source == "Pets!B2"
+    sheet, store = made.conflicts
+    assert [c.column for c in sheet.clashes] == ["name"]
+    assert [c.column for c in store.clashes] == ["status"]
+    assert (sheet.is_open, store.is_open) == (False, True)
+    assert sheet.suggestion == "The sheet's value is sent."
+    assert "status" not in sheet.problem
+    assert made.fingerprint != plan.fingerprint
+
+
+def test_other_edits_of_the_row_stay() -> None:
+    """An update that the row makes besides is kept, whoever wins."""
+    plan = clashing(replace(REX, name="Max"), name="Bello", status="sold")
+    for side, fields in (("sheet", ("name", "status")), ("store", ("status",))):
+        (update,) = plan.resolve({(1, "name"): side}).updates
+        assert update.fields == fields
+
+
+def test_a_category_is_named_by_either_column() -> None:
+    """A category's name and id are one field, which both names mean."""
+    plan = clashing(replace(REX, category=Category(2, "Cats")), category="Fish", category_id=None)
+    made = plan.resolve({(1, "category_id"): "sheet"})
+    assert made == plan.resolve({(1, "category"): "sheet"})
+    assert made.updates[0].after.category == Category(None, "Fish")
+    assert any("no category 'Fish' yet" in note for note in made.notes)
+    assert made.resolve({(1, "category"): "store"}) == plan
+
+
+def test_a_part_that_was_left_out_stays_out() -> None:
+    """Resolving a clash in a part of a plan brings nothing back that was not selected."""
+    plan = clashing(replace(REX, name="Max"), name="Bello", status="sold")
+    part = plan.select(actions="add")
+    (update,) = part.resolve({(1, "name"): "sheet"}).updates
+    assert update.fields == ("name",)
+
+
+def test_the_guard_judges_anew() -> None:
+    """A choice that makes a plan too large is refused by its guard."""
+    guard = Guard(max_update=Limit(0, is_share=False))
+    sheet = sheet_saying({**EXPORTED, "name": "Bello"}, base=base_of([REX]))
+    plan = plan_of([replace(REX, name="Max")], sheet, guard=guard)
+    assert plan.verdict.ok
+    assert not plan.resolve({(1, "name"): "sheet"}).verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({(2, "name"): "sheet"}, "pet 2 has no conflict of 'name'"),
+        ({(1, "status"): "sheet"}, "pet 1 has no conflict of 'status'"),
+        ({(1, "name"): "mine"}, "'mine' cannot win"),
+    ],
+)
+def test_what_cannot_be_resolved_is_refused(choices: Any, said: str) -> None:
+    """A clash that is not there, and a winner that is none, are named, and nothing is made."""
+    plan = clashing(replace(REX, name="Max"), name="Bello")
+    with pytest.raises(PlanError, match=said):
+        plan.resolve(choices)
+
+
+def test_a_status_is_not_taken_from_a_pet() -> None:
+    """A pet without a status could not be found any more, so that the sheet cannot win there."""
+    plan = clashing(replace(REX, status="sold"), status="")
+    with pytest.raises(PlanError, match="would have no status"):
+        plan.resolve({(1, "status"): "sheet"})
+    assert plan.resolve({(1, "status"): "store"}) == plan
+
+
+def test_a_resolved_plan_is_saved_and_read() -> None:
+    """Choices outlive a file, and can be made of a plan that came out of one."""
+    plan = clashing(replace(REX, name="Max"), name="Bello")
+    made = plan.resolve({(1, "name"): "sheet"})
+    assert Plan.from_json(made.to_json()) == made
+    assert Plan.from_json(plan.to_json()).resolve({(1, "name"): "sheet"}) == made
+
+
+def test_another_guard_judges_the_same_plan() -> None:
+    """Under a guard that lets more through a plan is otherwise the same, and sentinels stay."""
+    guard = Guard(max_update=Limit(0, is_share=False), sentinels=(2,))
+    plan = plan_of([REX, Pet(id=2, name="S")], sheet_saying({"id": 1, "name": "B"}), guard=guard)
+    wider = plan.guarded(NO_LIMITS)
+    assert (plan.verdict.ok, wider.verdict.ok) == (False, True)
+    assert wider.guard.sentinels == (2,)
+    assert wider.changes == plan.changes
+
+
+@always
+def test_parts_by_number_make_up_the_whole(triple: Triple) -> None:
+    """Each change is in one part of two, adds without an id too, and the rest is counted."""
+    plan = triple.plan()
+    even, odd = (plan.select(numbers=range(n, len(plan.changes), 2)) for n in (0, 1))
+    assert {*even.changes} | {*odd.changes} == {*plan.changes}
+    assert len(even.changes) + len(odd.changes) == len(plan.changes)
+    assert plan.select(numbers=range(len(plan.changes))).changes == plan.changes
