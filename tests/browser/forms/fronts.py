@@ -1,0 +1,170 @@
+"""Where a form is used: JupyterLab and Voilà in one browser, with all that their pages ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from jupyters import Server, name_of, write_notebook
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
+
+Theme = Literal["light", "dark"]
+_LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
+# JupyterLab says these of itself, whatever is shown in it.
+_HARMLESS = ("terminals plugin", "ResizeObserver", "Unrecognized feature", "Plugin '")
+
+
+class Watch:
+    """What pages ask, and say when something is wrong; dialogs are counted as said."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.unrest: list[str] = []
+
+    def over(self, context: BrowserContext) -> BrowserContext:
+        """The context, watched."""
+        context.on("request", lambda request: self._ask(request.url))
+        context.on("page", self._page)
+        return context
+
+    def _page(self, page: Page) -> None:
+        page.set_default_timeout(60_000)
+        page.on("websocket", lambda socket: self._ask(socket.url))
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.unrest.append(f"error {error}"))
+        page.on("dialog", self._dialog)
+
+    def _dialog(self, dialog: object) -> None:
+        if getattr(dialog, "type", "") != "beforeunload":
+            self.unrest.append(f"dialog {getattr(dialog, 'message', '')}")
+        dialog.accept()  # type: ignore[attr-defined]
+
+    def _console(self, message: ConsoleMessage) -> None:
+        text = message.text
+        if message.type == "error" and not any(known in text for known in _HARMLESS):
+            self.unrest.append(f"console {text}")
+
+    def _ask(self, url: str) -> None:
+        if not _LOOPBACK.match(url):
+            self.asked.append(url)
+
+
+@dataclass(slots=True)
+class View:
+    """A notebook that was run: its page, and the part of the page that is its own."""
+
+    page: Page
+    root: Locator
+    front: str
+
+    @property
+    def forms(self) -> Locator:
+        """The forms on it."""
+        return self.root.locator(".petsync-form")
+
+
+class Lab:
+    """JupyterLab, loaded once; each notebook is a tab of it."""
+
+    name = "lab"
+
+    def __init__(self, server: Server, page: Page) -> None:
+        self._server, self.page = server, page
+        page.goto(f"{server.url}/lab?token={server.token}")
+        page.wait_for_function("() => window.jupyterapp?.shell")
+        page.evaluate("() => window.jupyterapp.restored.then(() => true)")
+        self._theme: Theme = "light"
+
+    def open(
+        self, name: str, cells: Sequence[str], kernel: str = "7.4", theme: Theme = "light"
+    ) -> View:
+        """The notebook of these cells, run in a tab to itself."""
+        self.theme(theme)
+        write_notebook(self._server.folder / f"{name}.ipynb", name_of(kernel), cells)
+        self.page.evaluate(_OPEN, f"{name}.ipynb")
+        return View(self.page, self.page.locator(_PANEL), self.name)
+
+    def theme(self, theme: Theme) -> None:
+        """Change the colours of everything."""
+        if theme != self._theme:
+            self._theme = theme
+            self.page.evaluate(_THEME, f"JupyterLab {theme.title()}")
+
+    def close(self, view: View) -> None:
+        """End the notebook's kernel, and take its tab away."""
+        self.page.evaluate(_CLOSE)
+
+
+class Voila:
+    """Voilà; each notebook is a page of its own."""
+
+    name = "voila"
+
+    def __init__(self, server: Server, context: BrowserContext) -> None:
+        self._server, self._context = server, context
+
+    def open(
+        self, name: str, cells: Sequence[str], kernel: str = "7.4", theme: Theme = "light"
+    ) -> View:
+        """The notebook of these cells as a page."""
+        write_notebook(self._server.folder / f"{name}.ipynb", name_of(kernel), cells)
+        page = self._context.new_page()
+        address = f"{self._server.url}/voila/render/{name}.ipynb"
+        page.goto(f"{address}?token={self._server.token}&theme={theme}")
+        return View(page, page.locator("body"), self.name)
+
+    def close(self, view: View) -> None:
+        """Leave the page, which ends its kernel."""
+        view.page.close()
+
+
+Front = Lab | Voila
+
+
+def serious(view: View, within: str = ".petsync-form") -> list[str]:
+    """What axe finds in the forms that is serious or critical, in words."""
+    options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+    found = Axe().run(view.page, context={"include": [[within]]}, options=options)
+    return [
+        f"{wrong['impact']} {wrong['id']}: {wrong['help']}: {node['html'][:200]} "
+        f"{node.get('failureSummary', '')[:300]}"
+        for wrong in found.response["violations"]
+        if wrong["impact"] in ("serious", "critical")
+        for node in wrong["nodes"]
+    ]
+
+
+def picture(view: View, file: Path) -> None:
+    """A picture of the notebook's first form."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    view.forms.first.screenshot(path=file, animations="disabled")
+
+
+_PANEL = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+_OPEN = """async (path) => {
+  const { commands } = window.jupyterapp;
+  const widget = await commands.execute("docmanager:open", { path, factory: "Notebook" });
+  await widget.context.ready;
+  await widget.sessionContext.ready;
+  await commands.execute("notebook:run-all-cells");
+  return true;
+}"""
+_CLOSE = """async () => {
+  const { commands, shell } = window.jupyterapp;
+  const widget = shell.currentWidget;
+  await widget.sessionContext.shutdown();
+  await widget.context.save();
+  widget.close();
+  return true;
+}"""
+_THEME = """async (theme) => {
+  await window.jupyterapp.commands.execute("apputils:change-theme", { theme });
+  const light = theme.includes("Light");
+  while (document.body.dataset.jpThemeLight !== String(light))
+    await new Promise((go) => setTimeout(go, 20));
+  return true;
+}"""

@@ -1,0 +1,224 @@
+"""Jupyter servers for the browser's tests: JupyterLab and Voilà on loopback, with a token, with a
+kernel for each version of ipykernel that petsync's forms are held to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+IPYKERNELS = ("6.31", "7.3", "7.4")
+_PATIENCE = 120.0
+_FRESH = ("JUPYTER", "JPY_", "PETSYNC_", "VOILA_", "PYTEST_", "IPYTHON", "DBUS_")
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server: where it is, what lets one in, and its notebooks."""
+
+    url: str
+    token: str
+    folder: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def stop(self) -> None:
+        """End the server, which ends its kernels."""
+        for ending, patience in ((signal.SIGTERM, 20), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            with suppress(ProcessLookupError):
+                self.process.send_signal(ending)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+                return
+
+
+@dataclass(slots=True)
+class House:
+    """What the servers share: a folder for all that they keep, and the kernels."""
+
+    folder: Path
+    outside: str
+    environment: dict[str, str] = field(init=False)
+    servers: list[Server] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        own = {key: text for key, text in os.environ.items() if not key.startswith(_FRESH)}
+        kept = {
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "IPYTHONDIR": "ipython",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        }
+        places = {key: str(self.folder / name) for key, name in kept.items()}
+        # Whatever anything asks of a network goes to a listener that writes it down.
+        proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.outside)
+        self.environment = {
+            **{key: text for key, text in own.items() if not key.lower().endswith("_proxy")},
+            **places,
+            **proxies,
+            "NO_PROXY": "127.0.0.1,localhost",
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
+            "JUPYTER_PLATFORM_DIRS": "1",
+        }
+
+    def close(self) -> None:
+        """End all servers."""
+        while self.servers:
+            self.servers.pop().stop()
+
+    def add_kernel(self, wanted: str) -> str:
+        """The name of a kernel that runs this version of ipykernel; all else is shared."""
+        name = f"ipykernel-{wanted}"
+        place = self.folder / "data" / "kernels" / name
+        place.mkdir(parents=True)
+        environment = {"PYTHONPATH": str(self._ipykernel(wanted))} if _is_other(wanted) else {}
+        spec = {
+            "argv": [
+                sys.executable,
+                "-Xfrozen_modules=off",
+                "-m",
+                "ipykernel_launcher",
+                "-f",
+                "{connection_file}",
+            ],
+            "display_name": name,
+            "language": "python",
+            "env": environment,
+        }
+        (place / "kernel.json").write_text(json.dumps(spec))
+        return name
+
+    def _ipykernel(self, wanted: str) -> Path:
+        target = self.folder / name_of(wanted)
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
+        subprocess.run(
+            [*command, str(target), f"ipykernel=={wanted}.*"], check=True, capture_output=True
+        )
+        return target
+
+    def lab(self, folder: Path) -> Server:
+        """A JupyterLab of the notebooks in a folder, which lets tests run its commands."""
+        options = [
+            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            "--LabApp.extension_manager=readonly",
+            f"--ServerApp.root_dir={folder}",
+            "--ServerApp.port_retries=0",
+            "--ServerApp.terminals_enabled=False",
+        ]
+        # No question about news over the notebooks.
+        kept = self.folder / "settings" / "@jupyterlab" / "apputils-extension"
+        kept.mkdir(parents=True)
+        (kept / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+        token = secrets.token_urlsafe(16)
+        command = ["jupyterlab", f"--IdentityProvider.token={token}", *_root(), *options]
+        return self.serve(command, folder, token, "/api/status")
+
+    def voila(self, folder: Path) -> Server:
+        """A Voilà of the notebooks in a folder, in either theme."""
+        options = [
+            "--VoilaConfiguration.allow_theme_override=YES",
+            "--show_tracebacks=True",
+            "--Voila.ip=127.0.0.1",
+        ]
+        token = secrets.token_urlsafe(16)
+        command = ["voila", str(folder), f"--token={token}", *options]
+        return self.serve(command, folder, token, "/")
+
+    def serve(
+        self, command: Sequence[str], folder: Path, token: str, answers: str, **more: str
+    ) -> Server:
+        """A server that answers."""
+        port = _free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        log = self.folder / f"{command[0]}-{port}.log"
+        whole = [sys.executable, "-m", *command, f"--port={port}", "--no-browser"]
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                whole,
+                env={**self.environment, **more},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        server = Server(f"http://127.0.0.1:{port}", token, folder, log, process)
+        self.servers.append(server)
+        _wait_until_it_answers(server, f"{server.url}{answers}?token={token}")
+        return server
+
+
+def name_of(wanted: str) -> str:
+    """How the kernel of this version is called."""
+    return f"ipykernel-{wanted}"
+
+
+def write_notebook(file: Path, kernel: str, cells: Sequence[str]) -> Path:
+    """A notebook of these code cells, not run yet."""
+    code = [
+        {
+            "cell_type": "code",
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": text,
+            "outputs": [],
+            "execution_count": None,
+        }
+        for number, text in enumerate(cells)
+    ]
+    kernelspec = {"name": kernel, "display_name": kernel, "language": "python"}
+    metadata = {"kernelspec": kernelspec, "language_info": {"name": "python"}}
+    notebook = {"cells": code, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(notebook), encoding="utf-8")
+    return file
+
+
+def asked_of(url: str, token: str) -> bytes:
+    """What the server answers there."""
+    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as answer:
+        return bytes(answer.read())
+
+
+def settings_of(given: Mapping[str, object]) -> str:
+    """Code that says a cell's names, for notebooks of tests."""
+    return "\n".join(f"{name} = {value!r}" for name, value in given.items())
+
+
+def _is_other(wanted: str) -> bool:
+    return not version("ipykernel").startswith(f"{wanted}.")
+
+
+def _root() -> list[str]:
+    return ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _wait_until_it_answers(server: Server, url: str) -> None:
+    until = time.monotonic() + _PATIENCE
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while time.monotonic() < until and server.process.poll() is None:
+        with suppress(OSError), opener.open(url, timeout=10):
+            return
+        time.sleep(0.1)
+    server.stop()
+    raise AssertionError(f"{server.url} did not answer:\n{server.log.read_text('utf-8')[-3000:]}")

@@ -1,0 +1,46 @@
+"""Outside: what is asked of any network but loopback, written down and refused."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from typing import Self
+
+
+class _Refusal(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        line = self.rfile.readline(4096).decode("latin-1").strip()
+        self.server.asked.append(line)  # type: ignore[attr-defined]
+        self.wfile.write(
+            b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+
+class Outside:
+    """A proxy that lets nothing through. Browsers ask it for whatever is not on loopback: pages,
+    pictures, sockets, names to be looked up, and what they look for of their own accord.
+    """
+
+    def __init__(self) -> None:
+        self._server = _Server(("127.0.0.1", 0), _Refusal)
+        self.asked: list[str] = []
+        self._server.asked = self.asked  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """The address to give as a proxy."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"

@@ -1,0 +1,56 @@
+"""The parts of forms work in both front ends on every ipykernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fronts import View
+from jupyters import IPYKERNELS
+from playwright.sync_api import expect
+
+_PARTS = """
+import ipykernel
+import ipywidgets
+from petsync.widgets.form import Form
+from petsync.widgets.parts.table import Table
+
+class Small(Form):
+    title = "Small"
+
+    def html(self):
+        return "<p>small</p>"
+
+    text = html
+
+    def _body(self):
+        self.table = Table(
+            caption="Pets",
+            columns=[{"key": "name", "title": "Name"}],
+            rows=[{"key": "1", "label": "Bella", "cells": {"name": "<b>Bella</b>"}}],
+            total=1,
+            tickable=True,
+        )
+        self.table.observe(self.work.guarded(lambda _: self.later()), "ticked")
+        return self.table
+
+    def later(self):
+        async def work():
+            return ipykernel.__version__
+
+        self.work.start(work(), lambda version: self.tell(f"Ticked on ipykernel {version}"))
+
+Small()
+"""
+
+
+@pytest.mark.parametrize("front", ["lab", "voila"])
+@pytest.mark.parametrize("kernel", IPYKERNELS)
+def test_a_form_answers(open_in: Callable[..., View], front: str, kernel: str) -> None:
+    """A tick in the browser reaches the form, and what the form finds out in the background comes
+    back, on this version of ipykernel.
+    """
+    view = open_in(front, _PARTS, kernel=kernel)
+    view.forms.get_by_role("checkbox", name="Select Bella").check()
+    expect(view.forms).to_contain_text(f"Ticked on ipykernel {kernel}.")
+    expect(view.forms.get_by_role("rowheader")).to_have_text("<b>Bella</b>")

@@ -1,0 +1,26 @@
+"""The forms in JupyterLab and Voilà (tests/browser/forms), in a process of its own: Playwright's
+event loop and those of other tests do not go together.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "browser" / "forms"
+
+
+def test_forms_in_a_browser() -> None:
+    """Every test in tests/browser/forms passes in Chromium."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-o", "addopts="]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(
+        [*command, "--maxfail=5", "--durations=10", FOLDER],
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
