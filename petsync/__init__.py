@@ -57,10 +57,12 @@ if TYPE_CHECKING:
         annotate_sheet,
         read_sheet,
         write_back,
+        write_corrected,
         write_results,
         write_sheet,
     )
     from petsync.store import AsyncStore, Store, connect, demo
+    from petsync.table.correction import Correction, Suggestion
     from petsync.table.frame import frame_from_pets, pets_from_frame
     from petsync.table.sheet import Finding, Sheet
 
@@ -78,6 +80,7 @@ __all__ = [
     "Clash",
     "Conflict",
     "ConflictError",
+    "Correction",
     "Coverage",
     "Delete",
     "DuplicateError",
@@ -115,6 +118,7 @@ __all__ = [
     "Snapshot",
     "StalePlanError",
     "Store",
+    "Suggestion",
     "Summary",
     "Tag",
     "TransportError",
@@ -137,6 +141,7 @@ __all__ = [
     "save_plan",
     "widgets",
     "write_back",
+    "write_corrected",
     "write_results",
     "write_sheet",
 ]
@@ -190,10 +195,12 @@ _HOMES = {
         "annotate_sheet",
         "read_sheet",
         "write_back",
+        "write_corrected",
         "write_results",
         "write_sheet",
     ),
     "petsync.store": ("AsyncStore", "Store", "connect", "demo"),
+    "petsync.table.correction": ("Correction", "Suggestion"),
     "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
     "petsync.table.sheet": ("Finding", "Sheet"),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from petsync.render.places import Place, listed, place_of
 from petsync.render.visible import shorten, visible
 from petsync.render.words import count, number
-from petsync.table.findings import Findings
+from petsync.table.findings import FIELDS, Findings
 from petsync.table.sheet import Finding
 
 __all__ = ["Group", "Same", "gathered", "problems", "totals"]
@@ -65,10 +65,9 @@ class Group:
 
 def problems(findings: Findings) -> Iterable[Finding]:
     """A table's rows as findings."""
-    names = Finding.__slots__
-    columns = (findings[name].tolist() for name in names)
+    columns = (findings[name].tolist() for name in FIELDS)
     for values in zip(*columns, strict=True):
-        yield Finding(**dict(zip(names, values, strict=True)))
+        yield Finding(**dict(zip(FIELDS, values, strict=True)))
 
 
 def gathered(findings: Iterable[Finding]) -> list[Group]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from petsync.diff.snapshot import Snapshot
+from petsync.render.corrected import corrections_fact
 from petsync.render.visible import visible
 from petsync.render.words import count, moment, number
 from petsync.table.sheet import Finding, Sheet
@@ -29,6 +30,7 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
     if sheet.tabs:
         more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
         yield "not read", visible(f"{_named(sheet.tabs[:_TABS])}{more}")
+    yield from corrections_fact(sheet)
     # The frame has the column `action` even where the file has not.
     known = (str(name) for name in sheet.frame.columns if str(name) in sheet.columns)
     yield "columns", ", ".join(map(visible, known))

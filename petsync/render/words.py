@@ -13,6 +13,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.report import OUTCOMES, Outcome, Report
 from petsync.diff.summary import Summary
 from petsync.model import Pet
+from petsync.render.corrected import corrections_fact
 from petsync.render.visible import visible
 
 __all__ = [
@@ -217,6 +218,7 @@ def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """What was compared, and when."""
     yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
     yield origin(plan)
+    yield from corrections_fact(plan)
     if plan.undoes:
         yield "compared", "with what that run left: what was changed since stays"
     elif plan.base:
@@ -277,6 +279,7 @@ def report_facts(report: Report) -> Iterator[tuple[str, str]]:
     yield "store", visible(report.plan.store)
     name, said = origin(report.plan)
     yield name, said if report.plan.undoes else visible(report.plan.source)
+    yield from corrections_fact(report.plan)
     yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
 
 

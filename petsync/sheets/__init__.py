@@ -3,6 +3,7 @@
 from petsync.sheets.annotate import Annotated, annotate_sheet
 from petsync.sheets.backup import must_take_results, write_back
 from petsync.sheets.frame import sheet_from_frame
+from petsync.sheets.mended import write_corrected
 from petsync.sheets.read import read_sheet
 from petsync.sheets.results import write_results
 from petsync.sheets.write import write_sheet
@@ -14,6 +15,7 @@ __all__ = [
     "read_sheet",
     "sheet_from_frame",
     "write_back",
+    "write_corrected",
     "write_results",
     "write_sheet",
 ]

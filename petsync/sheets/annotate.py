@@ -8,6 +8,7 @@ from pathlib import Path
 from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.sheets.copies import apart, as_path, as_sheet, unchanged
+from petsync.sheets.mended import corrected_source
 from petsync.table.sheet import Sheet
 
 __all__ = ["Annotated", "annotate_sheet"]
@@ -34,11 +35,15 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
     byte is changed, and people keep their comments. What petsync marked earlier is replaced. Of a
     CSV file the copy is a workbook with its cells as text, each line in the row of its number.
 
+    Cells that the sheet has corrected are so in the copy.
+
     Raises SheetError where the file has changed since it was read, or cannot be written.
     """
     sheet, path = as_sheet(sheet), as_path(path)
     source = unchanged(sheet, "Check it again.")
     apart(path, source)
+    if sheet.corrections:
+        source = corrected_source(source, sheet)
     if path.suffix.casefold() not in _WORKBOOKS:
         raise SheetError(
             f"{path}: colours and comments need a workbook",

@@ -15,7 +15,7 @@ from petsync.sheets.locks import must_be_closed
 from petsync.sheets.results import put, told
 from petsync.table.sheet import Sheet
 
-__all__ = ["must_take_results", "write_back"]
+__all__ = ["kept", "must_take_results", "write_back"]
 
 _INSTEAD = "What became of each row is in the report; write_results puts it into a copy."
 
@@ -56,7 +56,7 @@ def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = N
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
     data, lines = told(source, sheet, results)
-    backup = _kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
+    backup = kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
     unchanged(sheet, _INSTEAD)
@@ -64,8 +64,10 @@ def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = N
     return backup
 
 
-def _kept(file: Path, data: bytes, moment: dt.datetime) -> Path:
-    """A backup of the file and of its sidecar, both whole on the disk."""
+def kept(file: Path, data: bytes, moment: dt.datetime) -> Path:
+    """The path of a backup of the file and of its sidecar, both whole on the disk, beside it under
+    its name and the moment; no earlier one is replaced.
+    """
     sidecar = beside(file)
     for again in count(1):
         number = f"-{again}" if again > 1 else ""

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from petsync.sheets.judge.octets import beginning_with, octets
 from petsync.table.cells import BLANKS
+from petsync.table.correction import Correction
 
 __all__ = ["Bools", "Cells", "Fault", "Grid", "Kind", "letter"]
 
@@ -119,6 +120,7 @@ class Grid:
     taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
     `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
+    `corrections` are the cells that say something else here than in the file.
     """
 
     tab: str
@@ -133,6 +135,7 @@ class Grid:
     hidden_columns: Sequence[str] = ()
     filtered: Sequence[str] = ()
     tabs: Sequence[str] = ()
+    corrections: Sequence[Correction] = ()
 
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""
@@ -159,6 +162,7 @@ class Grid:
             hidden_columns=self.hidden_columns,
             filtered=self.filtered,
             tabs=self.tabs,
+            corrections=self.corrections,
         )
 
 

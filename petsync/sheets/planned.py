@@ -26,6 +26,7 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> Sheet | None:
             mapping=plan.columns,
             statuses=statuses,
             known_statuses=_statuses(plan),
+            corrections={each.address: each.after for each in plan.corrections},
         )
     except (OSError, ValueError, SheetError):
         return None

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.sheets.base import find
+from petsync.sheets.corrections import corrected
 from petsync.sheets.delimited import csv
 from petsync.sheets.grid import Bools, Grid
 from petsync.sheets.headers import ACTION, Headers, Mapper
@@ -50,19 +51,23 @@ def read_sheet(
     statuses: Sequence[str] = STATUSES,
     known_statuses: Collection[str] = (),
     clear: str = CLEAR,
+    corrections: Mapping[str, str] | None = None,
 ) -> Sheet:
     """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
     `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
     gives our column for each header of the file's own. A status is one of `statuses`, or one of
     `known_statuses` as it is spelt there. A cell with the text `clear` empties its field.
+    `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
+    `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
+    judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
 
     The rows' problems, all of them, are the sheet's findings; SheetError is raised where the
     file as a whole cannot be read, and names the way out.
     """
     with no_collection():
         source = load(Path(path))
-        grid = read_grid(source, tab, mapping)
+        grid = read_grid(source, tab, mapping, corrections)
         base, refused = find(source)
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
@@ -85,17 +90,24 @@ def judged(
     return reading.sheet(origin)
 
 
-def read_grid(source: Source, tab: str | None, mapping: Mapping[str, str] | None) -> Grid:
-    """The file's grid, before anything in it is judged."""
+def read_grid(
+    source: Source,
+    tab: str | None,
+    mapping: Mapping[str, str] | None,
+    corrections: Mapping[str, str] | None = None,
+) -> Grid:
+    """The file's grid with the corrections in it, before anything is judged."""
     mapper = Mapper.of(str(source.path), mapping)
+    given = corrections or {}
     if source.kind == "text":
-        return csv.read(source, mapper)
+        return corrected(csv.read(source, mapper), mapper, given)
     # calamine is loaded when a workbook is read.
     from petsync.sheets.export import exact
     from petsync.sheets.ooxml import xlsx
     from petsync.sheets.ooxml.archive import Package
 
-    return exact.restored(xlsx.read(source, mapper, tab), Package(source), mapper)
+    grid = corrected(xlsx.read(source, mapper, tab), mapper, given)
+    return exact.restored(grid, Package(source), mapper)
 
 
 def _rows(frame: pd.DataFrame, keep: np.ndarray[Any, Any]) -> pd.DataFrame:
@@ -153,7 +165,7 @@ class _Reading:
             tab=self.grid.tab,
             frame=_rows(self._frame(), keep).set_axis(index),
             others=_rows(self._others(), keep).set_axis(index),
-            problems=self.notes.findings(),
+            problems=self.notes.findings(self.clear),
             blocked=tuple(self.grid.rows[blocked].tolist()),
             blocked_ids=frozenset(ids),
             blocked_pets=dict(zip(self.grid.rows[blocked & named].tolist(), ids, strict=True)),
@@ -165,6 +177,7 @@ class _Reading:
             header_row=self.grid.header_row,
             tabs=tuple(self.grid.tabs),
             digest=origin.digest,
+            corrections=tuple(self.grid.corrections),
         )
 
     def _open(self, name: str, judge: Any) -> None:

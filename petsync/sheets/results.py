@@ -70,6 +70,9 @@ def told(
     edits = _edits(sheet, _by_row(results, sheet) if isinstance(results, Report) else results)
     lines = None if base is None else [notice(base), *base.to_lines()]
     edits = _renamed(edits, sheet.columns)
+    for each in sheet.corrections:
+        # What the row gets of the run comes first: an id, or another action.
+        edits.setdefault(each.row, {}).setdefault(each.column, each.after)
     new = _new_columns(sheet.columns, edits)
     if source.kind == "text":
         # What only CSV needs is loaded for CSV.

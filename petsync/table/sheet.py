@@ -12,6 +12,7 @@ import pandas as pd
 
 from petsync._show import as_html, as_text
 from petsync.table.base import Base
+from petsync.table.correction import Correction, Suggestion
 from petsync.table.findings import Findings
 
 __all__ = ["Finding", "Sheet", "cell_address"]
@@ -40,6 +41,8 @@ class Finding:
     """One problem: where (`Pets!C12`, or `line 12, column 3`), what, and the suggestion.
 
     An `error` blocks its row from the plan; a `warning` does not. `rule` is a stable code.
+    `meant` is the text that the cell may be meant to hold, None where that cannot be told; it
+    `is_sure` where the cell is read as that already.
     """
 
     address: str
@@ -50,6 +53,8 @@ class Finding:
     value: str
     problem: str
     suggestion: str = ""
+    meant: str | None = None
+    is_sure: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,6 +78,7 @@ class Sheet:
     bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
+    `corrections`: the cells that were read as somebody said, and not as the file says.
     """
 
     source: str
@@ -91,6 +97,26 @@ class Sheet:
     digest: str = ""
     base: Base | None = None
     base_refused: str = ""
+    corrections: tuple[Correction, ...] = ()
+
+    @property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """What can be corrected, a cell each, in the file's order; a cell that has a guess is no
+        sure one.
+        """
+        chosen: dict[str, Finding] = {}
+        for problem in self.problems:
+            if problem.meant is not None and problem.row != self.header_row:
+                there = chosen.setdefault(problem.address, problem)
+                if there.is_sure and not problem.is_sure:
+                    chosen[problem.address] = problem
+        return tuple(map(_suggestion, chosen.values()))
+
+    def suggested(self, *, guesses: bool = False) -> dict[str, str]:
+        """The suggested corrections by address, as `read_sheet` takes them: those that are sure,
+        and with `guesses` those that a person has to confirm.
+        """
+        return {each.address: each.after for each in self.suggestions if each.is_sure or guesses}
 
     @property
     def findings(self) -> Findings:
@@ -114,3 +140,15 @@ class Sheet:
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def _suggestion(finding: Finding) -> Suggestion:
+    return Suggestion(
+        address=finding.address,
+        row=finding.row,
+        column=finding.column,
+        before=finding.value,
+        after=finding.meant or "",
+        rule=finding.rule,
+        is_sure=finding.is_sure,
+    )

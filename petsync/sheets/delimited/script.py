@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as stdlib
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,12 +17,15 @@ __all__ = ["extended"]
 
 Edits = Mapping[int, Mapping[str, str]]
 _END = "\r\n"
+_IDS = ("id", "category_id")
+_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def extended(source: Source, sheet: Sheet, edits: Edits, new: Sequence[str]) -> bytes:
     """The file with `edits` (texts by line and column name) and the columns `new` behind its own.
 
-    Delimiter, quotes and line ends are kept, and so is each record that says nothing new.
+    Delimiter, quotes and line ends are kept, and so is each record that says nothing new. Lines are
+    those of the file as it is: a text of several lines moves the ones below it.
     """
     dialect = dialect_of(source, sheet)
     records = list(lines(source, dialect))
@@ -77,7 +81,8 @@ class _Pen:
         changed = [*cells[: self.width], *added]
         for name, text in edit.items():
             if name in self.places:
-                changed[self.places[name]] = text if name == "id" else csv.guarded(text)
+                is_id = name in _IDS and _NUMBER.fullmatch(text)
+                changed[self.places[name]] = text if is_id else csv.guarded(text)
         if changed[: self.width] == cells:
             return self._behind(line.body, changed[self.width :])
         return self.hand.record(changed)

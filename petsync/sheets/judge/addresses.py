@@ -14,6 +14,11 @@ _WEB = ("http", "https")
 _SITE = re.compile(r"(?:www\.|(?:[a-z0-9-]+\.)+[a-z]{2,}/)\S+", re.IGNORECASE)
 _LOCAL = re.compile(r"[a-z]:[\\/]|\\\\|file:", re.IGNORECASE)
 
+_OF_COMPUTER = (
+    "This is a file on somebody's computer: upload the photo and write its address, which begins "
+    "with https://."
+)
+
 
 def strange(urls: Iterable[str]) -> list[str]:
     """Those of the addresses that a store can hardly show: files of a computer, words, typing
@@ -22,17 +27,20 @@ def strange(urls: Iterable[str]) -> list[str]:
     return [url for url in urls if not url.casefold().startswith(_LIKE) and _is_strange(url)]
 
 
-def meant(url: str) -> str:
-    """A suggestion for a strange address, "" if there is none beyond the rule's own."""
+def meant(url: str) -> tuple[str, str]:
+    """A suggestion for a strange address, "" if there is none beyond the rule's own; and the
+    address that may be meant, "" if there is none.
+    """
     if _LOCAL.match(url):
-        return (
-            "This is a file on somebody's computer: upload the photo and write its address, which "
-            "begins with https://."
-        )
+        return _OF_COMPUTER, ""
     scheme = _SCHEME.fullmatch(url)
     if scheme:
-        return f"It may be {_near(scheme[1]) or 'https'}://{scheme[2]}."
-    return f"It may be https://{url}." if _SITE.fullmatch(url) else ""
+        return _told(f"{_near(scheme[1]) or 'https'}://{scheme[2]}")
+    return _told(f"https://{url}") if _SITE.fullmatch(url) else ("", "")
+
+
+def _told(address: str) -> tuple[str, str]:
+    return f"It may be {address}.", address
 
 
 def _is_strange(url: str) -> bool:

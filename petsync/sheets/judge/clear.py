@@ -19,7 +19,7 @@ from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.judge.octets import beginning_with, octets
 from petsync.table.cells import BLANKS, trim
 
-__all__ = ["beside_others", "escaped", "escaped_list", "find"]
+__all__ = ["beside_others", "escaped", "escaped_list", "find", "has"]
 
 T = TypeVar("T")
 
@@ -74,6 +74,11 @@ def find(cells: Cells, marker: str) -> tuple[Bools, Cells]:
     changed[list(bare)] = True
     texts = pa.array(list(bare.values()), pa.large_string())
     return found, Cells(pc.replace_with_mask(cells.text, pa.array(changed), texts), cells.kinds)
+
+
+def has(text: str, marker: str) -> bool:
+    """Whether a cell with this text empties its field, or would were it not for other items."""
+    return bool(_core(marker)) and (_core(text) == _core(marker) or _has(text, marker))
 
 
 def _alike(text: Any, core: str) -> Iterator[tuple[int, str]]:

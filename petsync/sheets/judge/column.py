@@ -51,10 +51,19 @@ class Column:
     clear: Bools
     notes: Notes
 
-    def note(self, at: int, rule: str, problem: str = "", suggestion: str = "") -> None:
+    def note(
+        self,
+        at: int,
+        rule: str,
+        problem: str = "",
+        suggestion: str = "",
+        *,
+        meant: str | None = None,
+        is_sure: bool = False,
+    ) -> None:
         """Note a problem of the cell at one position."""
         value = self.cells.text[at].as_py()
-        self.notes.add(at, self.name, Note(rule, value, problem, suggestion))
+        self.notes.add(at, self.name, Note(rule, value, problem, suggestion, meant, is_sure))
 
 
 class Verdict(NamedTuple):
@@ -122,26 +131,26 @@ def note_damage(column: Column) -> None:
     rows = np.flatnonzero(~np.asarray(pc.string_is_ascii(text)))
     suspect = pc.match_substring_regex(_taken(text, rows), _SUSPECT)
     for at in rows[positions(suspect)].tolist():
-        for rule, problem, suggestion in _damage(text[at].as_py()):
-            column.note(at, rule, problem, suggestion)
+        for rule, suggestion, meant in _damage(text[at].as_py()):
+            column.note(at, rule, "", suggestion, meant=meant)
 
 
 def _taken(text: Any, rows: np.ndarray[Any, Any]) -> Any:
     return text if len(rows) == len(text) else text.take(pa.array(rows))
 
 
-def _damage(text: str) -> Iterable[tuple[str, str, str]]:
+def _damage(text: str) -> Iterable[tuple[str, str, str | None]]:
     before = repaired(text)
     if before or "\ufffd" in text:
         meant = f"It may be '{before}'; type it again." if before else ""
-        yield "damaged-characters", "", meant
+        yield "damaged-characters", meant, before or None
     if not unicodedata.is_normalized("NFC", text):
-        yield "decomposed-characters", "", ""
+        yield "decomposed-characters", "", None
 
 
 def _note_special(column: Column, at: int, kind: Kind) -> None:
     told = said(kind, column.cells.text[at].as_py(), column.name)
-    column.note(at, told.rule, told.problem, told.suggestion)
+    column.note(at, told.rule, told.problem, told.suggestion, meant=told.meant)
     column.says[at] = told.is_value
 
 

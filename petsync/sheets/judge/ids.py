@@ -57,7 +57,7 @@ def _imprecise(column: Column, exact: Any) -> Bools:
         return nothing
     large: Bools = (column.cells.kinds == Kind.NUMBER) & (np.abs(exact) >= _IMPRECISE)
     for at in positions(large & column.says):
-        _note(column, at, "id-imprecise", "", "")
+        _note(column, at, numerals.Reading(None, "id-imprecise"))
     return large
 
 
@@ -65,29 +65,32 @@ def _judge(column: Column, at: int) -> int | None:
     text = trim(column.cells.text[at].as_py())
     kind = Kind.TEXT if column.cells.kinds is None else Kind(column.cells.kinds[at])
     if kind in _RULES:
-        _note(column, at, *_said(kind, text))
+        _note(column, at, _said(kind, text))
         return None
-    number, rule, problem, suggestion = numerals.read(text, is_number=kind is Kind.NUMBER)
-    if rule:
-        _note(column, at, rule, problem, suggestion)
-    return number
+    reading = numerals.read(text, is_number=kind is Kind.NUMBER)
+    if reading.rule:
+        _note(column, at, reading)
+    return reading.number
 
 
-def _said(kind: Kind, text: str) -> tuple[str, str, str]:
+def _said(kind: Kind, text: str) -> numerals.Reading:
     problem, suggestion = broken.explained(text) if kind is Kind.ERROR else ("", "")
     number = dates.serial(text) if kind is Kind.DATE else None
-    if number is not None:
-        problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
-        suggestion = f"If {number} is meant, format the column as text and type it again."
-    return _RULES[kind], problem, suggestion
+    if number is None:
+        return numerals.Reading(None, _RULES[kind], problem, suggestion)
+    problem = f"The cell holds the date {text}, which is the number {number} in the workbook."
+    suggestion = f"If {number} is meant, format the column as text and type it again."
+    return numerals.Reading(None, _RULES[kind], problem, suggestion, str(number))
 
 
-def _note(column: Column, at: int, rule: str, problem: str, suggestion: str) -> None:
+def _note(column: Column, at: int, reading: numerals.Reading) -> None:
     """Note it in the words of the column: a category's id is not a pet's."""
+    number, rule, problem, suggestion, meant = reading
     if column.name == "category_id":
         problem = (problem or RULES[rule].meaning).replace("The id", "The category's id", 1)
         suggestion = suggestion or _OTHERWISE.get(rule, "")
-    column.note(at, rule, problem, suggestion)
+    # A cell of a workbook that is a number is read as one, whatever it shows.
+    column.note(at, rule, problem, suggestion, meant=meant, is_sure=number is not None)
 
 
 def _note_spaces(column: Column, trimmed: Any) -> None:
@@ -95,4 +98,4 @@ def _note_spaces(column: Column, trimmed: Any) -> None:
     if pc.any(spaced).as_py():
         for at in positions(np.asarray(spaced) & column.says):
             if NBSP in column.cells.text[at].as_py():
-                column.note(at, "no-break-space")
+                column.note(at, "no-break-space", meant=trimmed[at].as_py(), is_sure=True)

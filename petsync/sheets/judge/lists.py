@@ -17,7 +17,14 @@ from petsync.sheets.judge.column import NBSP, Column, Verdict, judge_each, note_
 from petsync.sheets.judge.notes import Note
 from petsync.sheets.judge.octets import octets
 from petsync.sheets.judge.placeholders import is_placeholder
-from petsync.table.cells import CellError, parse_photo_urls, parse_tags, trim
+from petsync.table.cells import (
+    CellError,
+    format_photo_urls,
+    format_tags,
+    parse_photo_urls,
+    parse_tags,
+    trim,
+)
 from petsync.table.shared import shared_tag
 
 __all__ = ["judge_photos", "judge_tags", "photos", "tags"]
@@ -156,13 +163,16 @@ def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
 
 def judge_tags(text: str) -> Verdict:
     """What one cell's text means as tags."""
-    found, notes = _parse(text, parse_tags, "tags-unreadable", "tag-repeated")
+    found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
+    meant = None if found is None else format_tags(found)
     if NBSP in text and text.count(NBSP) > sum((tag.name or "").count(NBSP) for tag in found or ()):
-        notes.append(Note("no-break-space", text))
+        notes.append(Note("no-break-space", text, "", "", meant, True))
     if '"' not in text and any(not trim(part) for part in text.split(";")):
-        notes.append(Note("tags-separators", text))
+        notes.append(Note("tags-separators", text, "", "", meant, True))
     if unknown := _placeholders(found or ()):
-        notes.append(Note("placeholder-text", text, f'"{unknown[0]}" is taken as a tag.'))
+        others = format_tags(tag for tag in found or () if tag.name not in unknown)
+        problem = f'"{unknown[0]}" is taken as a tag.'
+        notes.append(Note("placeholder-text", text, problem, "", others))
     return Verdict(found, notes)
 
 
@@ -173,14 +183,23 @@ def _placeholders(tags_: Iterable[Tag]) -> list[str]:
 
 def judge_photos(text: str) -> Verdict:
     """What one cell's text means as addresses of photos."""
-    found, notes = _parse(text, parse_photo_urls, "photos-unreadable", "photo-repeated")
+    found, notes = _parse(
+        text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
+    )
     for url in addresses.strange(found or ())[:1]:
-        notes.append(Note("photo-not-an-address", text, suggestion=addresses.meant(url)))
+        hint, other = addresses.meant(url)
+        put = [other if each == url else each for each in found or ()] if other else []
+        meant = format_photo_urls(put) if put else None
+        notes.append(Note("photo-not-an-address", text, "", hint, meant))
     return Verdict(found, notes)
 
 
 def _parse(
-    text: str, parse: Callable[[str], Sequence[T]], unreadable: str, repeated: str
+    text: str,
+    parse: Callable[[str], Sequence[T]],
+    form: Callable[[Iterable[T]], str],
+    unreadable: str,
+    repeated: str,
 ) -> tuple[list[T] | None, list[Note]]:
     try:
         items = parse(text)
@@ -190,4 +209,5 @@ def _parse(
     if len(once) == len(items):
         return once, []
     twice = sorted({str(item) for item in items if list(items).count(item) > 1})
-    return once, [Note(repeated, text, f"Twice in this cell: {', '.join(twice)}.")]
+    problem = f"Twice in this cell: {', '.join(twice)}."
+    return once, [Note(repeated, text, problem, "", form(once), True)]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from petsync.sheets.grid import Bools, Grid
+from petsync.sheets.judge import clear
 from petsync.sheets.rules import RULES
 from petsync.table.sheet import Finding, cell_address
 
@@ -17,12 +18,18 @@ _SHOWN = 200
 
 
 class Note(NamedTuple):
-    """One problem of one cell; without a suggestion, the rule's cure is suggested."""
+    """One problem of one cell; without a suggestion, the rule's cure is suggested.
+
+    `meant` is the text that the cell may be meant to hold, None where that cannot be told; it
+    `is_sure` where the cell is read as that already.
+    """
 
     rule: str
     value: str
     problem: str = ""
     suggestion: str = ""
+    meant: str | None = None
+    is_sure: bool = False
 
 
 class Notes:
@@ -58,12 +65,14 @@ class Notes:
         """Drop what was noted of the rows at these positions, except of the cells of `but`."""
         self._notes = [each for each in self._notes if each[0] not in rows or each[1] == but]
 
-    def findings(self) -> tuple[Finding, ...]:
-        """All of them, in the order of the file."""
+    def findings(self, marker: str) -> tuple[Finding, ...]:
+        """All of them, in the order of the file. Nothing that the `marker` is in is suggested: it
+        would empty the field.
+        """
         ordered = sorted(self._notes, key=lambda each: (each[0], self._columns.get(each[1], -1)))
-        return tuple(self._finding(*each) for each in ordered)
+        return tuple(self._finding(*each, marker) for each in ordered)
 
-    def _finding(self, at: int, column: str, note: Note) -> Finding:
+    def _finding(self, at: int, column: str, note: Note, marker: str) -> Finding:
         rule = RULES[note.rule]
         row = int(self._grid.rows[at]) if at >= 0 else self._grid.header_row
         position = self._columns.get(column)
@@ -77,6 +86,8 @@ class Notes:
             value=note.value[:_SHOWN],
             problem=note.problem or rule.meaning,
             suggestion=note.suggestion or rule.cure,
+            meant=None if note.meant is None or clear.has(note.meant, marker) else note.meant,
+            is_sure=note.is_sure,
         )
 
     def _place(self, column: str) -> str:

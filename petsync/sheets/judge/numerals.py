@@ -26,13 +26,14 @@ _LONGEST = 60
 
 class Reading(NamedTuple):
     """The number that is meant (None: none that is certain), the rule that the text breaks ("":
-    none), and what to say beyond that rule.
+    none), what to say beyond that rule, and the number that may be meant, as a text.
     """
 
     number: int | None
     rule: str = ""
     problem: str = ""
     suggestion: str = ""
+    meant: str | None = None
 
 
 def read(text: str, *, is_number: bool = False) -> Reading:
@@ -59,7 +60,8 @@ def _respelled(number: int, rule: str) -> Reading:
         "id-decimal": "The id went through a program that made it a decimal",
         "id-respelled": "The id has leading zeros or a plus sign, which do not count",
     }[rule]
-    return Reading(number, rule, f"{why}; it is read as {number}.", f"Write {number}.")
+    problem = f"{why}; it is read as {number}."
+    return Reading(number, rule, problem, f"Write {number}.", str(number))
 
 
 def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
@@ -73,7 +75,9 @@ def _refused(text: str, rule: str, *, is_number: bool) -> Reading:
         return Reading(None, rule)
     if rule == "id-not-a-number" and _COMMA.fullmatch(text) and not _GROUPS.fullmatch(text):
         return Reading(None, "id-fraction")
-    return Reading(None, rule, "", "" if is_number or len(text) > _LONGEST else _meant(text))
+    if is_number or len(text) > _LONGEST:
+        return Reading(None, rule)
+    return Reading(None, rule, "", *_meant(text))
 
 
 def _about(text: str) -> str:
@@ -89,19 +93,22 @@ def _about(text: str) -> str:
     )
 
 
-def _meant(text: str) -> str:
-    """What a text may be that is no number: a suggestion, or ""."""
+def _meant(text: str) -> tuple[str, str | None]:
+    """What a text may be that is no number: a suggestion or "", and that number or None."""
     if _GROUPS.fullmatch(text):
-        return f"It may be {re.sub('[^0-9]', '', text)}; write the number without separators."
+        digits = re.sub("[^0-9]", "", text)
+        return f"It may be {digits}; write the number without separators.", digits
     if _SEVERAL.fullmatch(text):
-        return "Several numbers stand here; give each pet a row of its own."
+        return "Several numbers stand here; give each pet a row of its own.", None
     if text.isdecimal():
-        return f"Write {int(text)}, with the digits 0 to 9."
+        return f"Write {int(text)}, with the digits 0 to 9.", str(int(text))
     plain = "".join(char for char in text if char.isprintable())
     labelled = _LABELLED.fullmatch(trim(plain))
     if labelled:
-        return f"It may be {int(labelled[1])}; write the number alone."
+        digits = str(int(labelled[1]))
+        return f"It may be {digits}; write the number alone.", digits
     alike = text.translate(_ALIKE)
     if alike.isdecimal() and any(char.isdecimal() for char in text):
-        return f"It may be {alike}: there is a letter in it that looks like a digit."
-    return ""
+        hint = f"It may be {alike}: there is a letter in it that looks like a digit."
+        return hint, str(int(alike))
+    return "", None

@@ -35,9 +35,10 @@ def note_separators(tags: Cells | None, photos: Cells | None, marker: str, notes
     for at, text, parts in _tags(tags.text) if tags is not None else ():
         meant = "; ".join(parts)
         hint = f'Write "{_short(meant)}" if these are {len(parts)} tags; else put it in quotes.'
-        notes.add(at, "tags", Note("tags-commas", text, suggestion=hint))
+        notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text in _photos(photos.text) if photos is not None else ():
-        notes.add(at, "photo_urls", Note("photos-separators", text))
+        meant = "\n".join(_trimmed(_ADDRESSES.split(text)))
+        notes.add(at, "photo_urls", Note("photos-separators", text, "", "", meant))
 
 
 def _tags(text: Any) -> Iterator[tuple[int, str, list[str]]]:

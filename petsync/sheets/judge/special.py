@@ -23,6 +23,7 @@ class Said(NamedTuple):
     problem: str = ""
     suggestion: str = ""
     is_value: bool = False
+    meant: str | None = None
 
 
 def said(kind: Kind, text: str, column: str) -> Said:
@@ -37,7 +38,7 @@ def said(kind: Kind, text: str, column: str) -> Said:
     if kind is Kind.DAMAGED:
         return Said("nul-character")
     if kind is Kind.FORMULA:
-        return Said("formula-text", "", _unquoted(text), is_value=True)
+        return _formula(text)
     return _number(text) if kind is Kind.NUMBER else Said("formula-without-value")
 
 
@@ -49,9 +50,12 @@ def _number(text: str) -> Said:
         "cell shows some."
     )
     meant = f"If it is not {text} that is meant, format the cell as text and type it again."
-    return Said("number-instead-of-text", problem, meant, is_value=True)
+    return Said("number-instead-of-text", problem, meant, is_value=True, meant=text)
 
 
-def _unquoted(text: str) -> str:
+def _formula(text: str) -> Said:
     inner = _QUOTED.fullmatch(text)
-    return f"Write {inner[1]} without the equals sign and the quotes." if inner else ""
+    if inner is None:
+        return Said("formula-text", is_value=True)
+    hint = f"Write {inner[1]} without the equals sign and the quotes."
+    return Said("formula-text", "", hint, is_value=True, meant=inner[1])

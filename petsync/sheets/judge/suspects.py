@@ -32,12 +32,21 @@ def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
                 problem = (
                     f"There is a character that cannot be seen: {invisible.named(characters)}."
                 )
-                _note(cells, at, name, notes, "invisible-characters", problem)
+                seen = cells.text[at].as_py().translate(dict.fromkeys(map(ord, characters)))
+                _note(cells, at, name, notes, "invisible-characters", problem, seen)
 
 
 def _is_text(cells: Cells, at: int) -> bool:
     return cells.kinds is None or cells.kinds[at] in (Kind.TEXT, Kind.FORMULA)
 
 
-def _note(cells: Cells, at: int, name: str, notes: Notes, rule: str, problem: str = "") -> None:
-    notes.add(at, name, Note(rule, cells.text[at].as_py(), problem))
+def _note(
+    cells: Cells,
+    at: int,
+    name: str,
+    notes: Notes,
+    rule: str,
+    problem: str = "",
+    meant: str | None = None,
+) -> None:
+    notes.add(at, name, Note(rule, cells.text[at].as_py(), problem, "", meant))

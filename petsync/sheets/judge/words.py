@@ -59,7 +59,7 @@ def words(column: Column) -> Any:
 def categories(column: Column) -> Any:
     """The categories' names as typed."""
     for at in positions(are_placeholders(column.cells.trimmed()) & column.says):
-        column.note(at, "placeholder-text")
+        column.note(at, "placeholder-text", meant="")
     return words(column)
 
 
@@ -81,13 +81,13 @@ def statuses(column: Column, usual: Sequence[str], known: Collection[str]) -> An
         if text in known:
             return Verdict(text)
         typed, normal = trim(text), normal_status(text)
-        spaces = [Note("no-break-space", text)] if NBSP in text.replace(typed, "") else []
-        if typed in known or typed in usual:
-            return Verdict(typed, spaces or _respelled(text, typed))
-        meant = next((each for each in offered if normal_status(each) == normal), None)
-        if meant is not None:
-            return Verdict(meant, [*spaces, *_respelled(typed if spaces else text, meant)])
-        return Verdict(None, [*spaces, _unknown(text, normal, offered)])
+        same = (each for each in offered if normal_status(each) == normal)
+        meant = typed if typed in known or typed in usual else next(same, None)
+        has_spaces = NBSP in text.replace(typed, "")
+        spaces = [Note("no-break-space", text, "", "", meant, True)] if has_spaces else []
+        if meant is None:
+            return Verdict(None, [*spaces, _unknown(text, normal, offered)])
+        return Verdict(meant, [*spaces, *_respelled(typed if spaces else text, meant)])
 
     said = judge_texts(column, judge)
     said[column.clear] = ""
@@ -106,7 +106,7 @@ def actions(column: Column) -> Any:
         near = difflib.get_close_matches(action, ACTIONS, n=1)
         meant = _MEANT.get(action) or "".join(near)
         hint = f"Write {meant} if that is meant." if meant else ""
-        return Verdict("merge", [Note("unknown-action", text, suggestion=hint)])
+        return Verdict("merge", [Note("unknown-action", text, "", hint, meant or None)])
 
     return judge_texts(column, judge, otherwise="merge")
 
@@ -115,7 +115,7 @@ def _respelled(text: str, status: str) -> list[Note]:
     if text == status:
         return []
     problem = f"The status has capital letters or spaces around it; it is read as {status}."
-    return [Note("status-spelling", text, problem, f"Write {status}.")]
+    return [Note("status-spelling", text, problem, f"Write {status}.", status, True)]
 
 
 def _unknown(text: str, normal: str, offered: Sequence[str]) -> Note:
@@ -125,4 +125,4 @@ def _unknown(text: str, normal: str, offered: Sequence[str]) -> Note:
     if not near:
         return Note("unknown-status", text, suggestion=f"{listed} {_IF_IT_IS_ONE}")
     meant = f"Write {folded[near]} if that is meant{f': {why}' if why else ''}."
-    return Note("unknown-status", text, suggestion=f"{meant} {listed}")
+    return Note("unknown-status", text, "", f"{meant} {listed}", folded[near])

@@ -178,6 +178,12 @@ class Parts:
             self._drop(signed, _ROOT)
         return bool(signed)
 
+    def drop_calculation_order(self) -> None:
+        """Leave out the list of the cells that have formulas."""
+        listed = self.related(self.package.workbook, "calcChain")
+        if listed:
+            self._drop([listed], _relations(self.package.workbook))
+
     def bytes(self) -> bytes:
         """The copy."""
         copy = io.BytesIO()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
 from petsync.sheets.base import TAB
+from petsync.sheets.grid import letter
 from petsync.sheets.headers import OURS
 from petsync.sheets.ooxml.markup import MarkupError, Walk, column_number
 from petsync.sheets.ooxml.outline import Splices, whole, xml_text
@@ -40,16 +41,18 @@ def patched(
     *,
     lines: Sequence[str] | None = None,
     suffix: str = "",
+    over_formulas: bool = False,
 ) -> bytes:
     """The workbook with `edits` (texts by row and column name) in the sheet's tab.
 
     The columns `new` are added behind the last one that has a value, with a header. A formula
-    is never replaced. `lines` are those of a new base. `suffix` is that of the file it becomes, if
+    is replaced only `over_formulas`, and SheetError raised where others hang on it. `lines` are
+    those of a new base. `suffix` is that of the file it becomes, if
     that is another one: without `.xlsm` no macros are kept.
     """
     parts = Parts(source)
     try:
-        _patch(parts, sheet, edits, new)
+        _patch(parts, sheet, edits, new, over_formulas=over_formulas)
         if lines is not None:
             _hide(parts, lines)
     except MarkupError as error:
@@ -63,15 +66,23 @@ def patched(
     return parts.bytes()
 
 
-def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None:
+def _patch(
+    parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str], *, over_formulas: bool
+) -> None:
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
     survey = Survey()
     Walk(survey.take).run(data)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
     free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
-    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)))
+    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)), over_formulas)
     worksheet = Worksheet(data, desk.change, {*edits, sheet.header_row})
+    if over_formulas and desk.shared:
+        raise SheetError(
+            f"{sheet.source}: the formula in {desk.shared[0]} is shared with other cells, and "
+            "cannot be replaced here",
+            hint="Type the value over it in Excel or LibreOffice.",
+        )
     if free:
         worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
         reference = worksheet.extend_filter(free.values())
@@ -79,6 +90,9 @@ def _patch(parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str]) -> None
             _name_filter(parts, part, reference)
     parts.put(part, worksheet.bytes())
     parts.put(styles, desk.styles.bytes())
+    if over_formulas:
+        # It lists the cells with formulas; programs make it anew.
+        parts.drop_calculation_order()
 
 
 def _hide(parts: Parts, lines: Sequence[str]) -> None:
@@ -100,6 +114,8 @@ class _Desk:
     places: Mapping[str, int]
     free: Mapping[str, int]
     styles: Styles
+    over_formulas: bool
+    shared: list[str] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, New]:
         """The new cells of a row."""
@@ -117,7 +133,11 @@ class _Desk:
         }
 
     def _is_open(self, row: Row, column: int, text: str) -> bool:
-        return not row.has_formula(column) if column in row.cells else bool(text)
+        if column not in row.cells:
+            return bool(text)
+        if row.has_dependents(column):
+            self.shared.append(f"{letter(column)}{row.number}")
+        return self.over_formulas or not row.has_formula(column)
 
     def _style(self, row: Row, name: str, text: str) -> int:
         role = name.removeprefix(OURS)

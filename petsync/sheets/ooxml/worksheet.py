@@ -58,6 +58,13 @@ class Row:
         cell = self.cells.get(column)
         return cell is not None and cell.one("f") is not None
 
+    def has_dependents(self, column: int) -> bool:
+        """Whether the cell has a formula that is that of other cells too."""
+        cell = self.cells.get(column)
+        formula = None if cell is None else cell.one("f")
+        # Only the first cell of those that share one says of which cells it is.
+        return formula is not None and bool(formula.get("ref"))
+
 
 @dataclass(slots=True)
 class Worksheet:

@@ -1,0 +1,455 @@
+"""Corrections: a cell is read as somebody says, everybody is told, and the file stays as it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sheetmaking import csv_of, found, sheet_of, workbook_of
+
+import petsync as ps
+from petsync.apply.planfile import load_plan, save_plan
+from petsync.errors import SheetError
+from petsync.sheets import annotate_sheet, read_sheet, write_back, write_corrected, write_results
+from petsync.sheets.planned import sheet_of as sheet_of_plan
+from petsync.table.sheet import Sheet
+
+HEADER = ["id", "name", "status", "category", "tags", "photo_urls", "action"]
+MESSY = [
+    HEADER,
+    ["7.0", "Rex", "Sold ", "Dogs", "calm;;shy;", "https://a.example/1.jpg", ""],
+    ["8", "Zoe", "availabel", "n/a", "calm; calm", "", "remove"],
+    ["\u00a09", "Mia", "pending", "Cats", "\u00a0calm;\u00a0shy", "", ""],
+    ["1,234", "Tom", "avai\u200blable", "Cats", "calm | shy", "htps://a.example/2.jpg", "delet"],
+]
+
+
+@pytest.fixture
+def store() -> Iterator[ps.Store]:
+    """The embedded store with its 1,240 pets."""
+    with ps.demo() as demo:
+        yield demo
+
+
+@pytest.mark.parametrize("address", ["Pets!C3", "C3", "$C$3", " Pets!c3 "])
+def test_a_cell_of_a_workbook_is_read_as_it_is_corrected(tmp_path: Path, address: str) -> None:
+    """The row is judged anew with the text, and the sheet keeps what was corrected."""
+    sheet_of(tmp_path, MESSY[:3])
+    before = (tmp_path / "pets.xlsx").read_bytes()
+    sheet = read_sheet(tmp_path / "pets.xlsx", corrections={address: "available"})
+    assert ("Pets!C3", "unknown-status") not in found(sheet)
+    (made,) = sheet.corrections
+    assert made == ps.Correction(
+        address="Pets!C3", row=3, column="status", before="availabel", after="available"
+    )
+    assert (tmp_path / "pets.xlsx").read_bytes() == before
+
+
+def test_a_cell_of_a_csv_is_read_as_it_is_corrected(tmp_path: Path) -> None:
+    """Lines and columns are as findings name them; a blank text makes the cell say nothing."""
+    text = "id,name,status\n1,Rex,solld\n2,Mia,avail\n"
+    sheet = csv_of(
+        tmp_path,
+        text,
+        corrections={"line 2, column 3": "sold", "Line 3, Column 3": ""},
+    )
+    assert not sheet.problems
+    assert sheet.frame["status"].tolist()[0] == "sold"
+    assert sheet.frame["status"].isna().tolist() == [False, True]
+    assert [each.address for each in sheet.corrections] == ["line 2, column 3", "line 3, column 3"]
+
+
+def test_a_worksheets_name_with_quotes_is_an_address(tmp_path: Path) -> None:
+    """`'It''s ours'!C2` is the address that its finding has."""
+    book = workbook_of([["id", "name", "status"], [1, "Rex", "solld"]])
+    book.active.title = "It's ours"
+    book.save(tmp_path / "pets.xlsx")
+    address = read_sheet(tmp_path / "pets.xlsx").problems[-1].address
+    sheet = read_sheet(tmp_path / "pets.xlsx", corrections={address: "sold"})
+    assert sheet.frame["status"].tolist() == ["sold"]
+
+
+def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
+    """A number, a date or an error that is corrected is a text from then on, even the same one."""
+    rows = [["id", "name", "status"], ["1", 7, "sold"], ["2", dt.date(2026, 5, 1), "sold"]]
+    sheet = sheet_of(tmp_path, rows)
+    assert [rule for _, rule in found(sheet)] == ["number-instead-of-text", "date-instead-of-text"]
+    mended = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "7", "B3": "May 1"})
+    assert not mended.problems
+    assert mended.frame["name"].tolist() == ["7", "May 1"]
+    assert [each.before for each in mended.corrections] == ["7", "2026-05-01"]
+
+
+def test_what_stands_there_already_is_no_correction(tmp_path: Path) -> None:
+    """A sheet that is corrected to what it says has no correction to tell of."""
+    sheet = csv_of(tmp_path, "id,name\n1,Rex\n", corrections={"line 2, column 2": "Rex"})
+    assert sheet.corrections == ()
+
+
+def test_a_text_like_a_formula_or_an_error_is_a_text(tmp_path: Path) -> None:
+    """What a person types as a correction is never a formula or a program's error."""
+    for text in ("=1+1", "#N/A", "+x", "'=x"):
+        sheet = csv_of(tmp_path, "id,name\n1,Rex\n", corrections={"line 2, column 2": text})
+        assert sheet.frame["name"].tolist() == [text]
+        assert not [each for each in sheet.problems if each.severity == "error"]
+        write_corrected(sheet, tmp_path / "copy.csv")
+        assert read_sheet(tmp_path / "copy.csv").frame["name"].tolist() == [text]
+
+
+@pytest.mark.parametrize(
+    ("corrections", "said"),
+    [
+        ({"Z9": "x"}, "Z9: there is no such cell"),
+        ({"C99": "x"}, "C99: there is no such cell"),
+        ({"B1": "x"}, "B1: this is the header"),
+        ({"Notes!B2": "x"}, "the worksheet that is read is 'Pets'"),
+        ({"line 2, column 2": "x"}, "is no address"),
+        ({7: "x"}, "7 is no address"),
+        ({"B2": 7}, "7 is no text"),
+        ({"B2": "\ud800"}, "half a character"),
+        ({"B2": "x" * 40_000}, "no more than 32,767"),
+        ({"B2": "x", "Pets!B2": "y"}, "corrected twice"),
+    ],
+)
+def test_what_cannot_be_corrected_is_refused(
+    tmp_path: Path, corrections: dict[Any, Any], said: str
+) -> None:
+    """An address that does not exist is refused with the cells that there are, before anything."""
+    sheet_of(tmp_path, MESSY)
+    with pytest.raises(SheetError, match="a correction cannot be made") as refused:
+        read_sheet(tmp_path / "pets.xlsx", corrections=corrections)
+    assert said in refused.value.message
+    assert "Its rows are 2 to 5, its columns A, B, C" in refused.value.hint
+
+
+def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:
+    """A person sees every mistake in one sentence."""
+    sheet_of(tmp_path, MESSY)
+    with pytest.raises(SheetError) as refused:
+        read_sheet(tmp_path / "pets.xlsx", corrections={f"Z{n}": "x" for n in range(20, 30)})
+    assert "Z20" in refused.value.message
+    assert "and 5 more" in refused.value.message
+
+
+def test_a_row_that_cannot_be_taken_apart_is_not_corrected(tmp_path: Path) -> None:
+    """Its cells may be in wrong columns, so an address in it means nothing."""
+    text = "id,name\n1,Rex,x\n2,Mia\n"
+    with pytest.raises(SheetError, match="cannot be taken apart"):
+        csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
+
+
+def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:
+    """Sure is what only changes the spelling; what changes what the sheet says is a guess."""
+    sheet = sheet_of(tmp_path, MESSY)
+    assert {(each.address, each.after): each.is_sure for each in sheet.suggestions} == {
+        ("Pets!A2", "7"): True,
+        ("Pets!C2", "sold"): True,
+        ("Pets!E2", "calm; shy"): True,
+        ("Pets!C3", "available"): False,
+        ("Pets!D3", ""): False,
+        ("Pets!E3", "calm"): True,
+        ("Pets!G3", "delete"): False,
+        ("Pets!A4", "9"): True,
+        ("Pets!E4", "calm; shy"): True,
+        ("Pets!A5", "1234"): False,
+        ("Pets!C5", "available"): False,
+        ("Pets!E5", "calm; shy"): False,
+        ("Pets!F5", "https://a.example/2.jpg"): False,
+        ("Pets!G5", "delete"): False,
+    }
+    assert set(sheet.suggested()) < set(sheet.suggested(guesses=True))
+
+
+def test_with_all_suggestions_nothing_is_left_to_say(tmp_path: Path) -> None:
+    """Each suggestion mends what it was made for."""
+    sheet = sheet_of(tmp_path, MESSY)
+    mended = read_sheet(tmp_path / "pets.xlsx", corrections=sheet.suggested(guesses=True))
+    assert not mended.problems
+    assert not mended.suggestions
+
+
+def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
+    """A tag that is called like the marker would empty the field, were it suggested bare."""
+    sheet = csv_of(tmp_path, 'id,tags\n1,"""[clear]""; ""[clear]"""\n2,"a; ""[CLEAR]"";;"\n')
+    assert all("clear" not in each.after.casefold() for each in sheet.suggestions)
+
+
+TEXTS = st.text(
+    st.sampled_from("ab1 7.,;|'\"=+-@\t\n\r\u00a0é\u200b[clear]#N/A\0"), max_size=12
+) | st.sampled_from(["[clear]", "'[clear]", "", "Sold", "=1", "#N/A", "'#N/A", "'=x", "1.0"])
+STATUSES = st.sampled_from(["sold", " Sold", "PENDING\u00a0", "availabel", "", "[clear]"])
+TAGS = st.lists(
+    st.sampled_from(["calm", "shy", " calm", "", "\u00a0shy", '"a;b"', "7:x", "n/a"]), max_size=4
+).map(";".join)
+IDS = ["{}", "{}.0", "+{}", "00{}", "\u00a0{}", " {} "]
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[list[str]]:
+    """Rows of a messy sheet, in which no id stands twice."""
+    count = draw(st.integers(1, 5))
+    return [["id", "name", "status", "tags"]] + [
+        [
+            draw(st.sampled_from(IDS)).format(number),
+            draw(st.sampled_from(["Rex", "Mia ", "Zoe\u0301"])),
+            draw(STATUSES),
+            draw(TAGS),
+        ]
+        for number in range(1, count + 1)
+    ]
+
+
+def _said(sheet: Sheet) -> list[Any]:
+    frame = sheet.frame.astype(object).where(sheet.frame.notna(), None)
+    return [list(frame.columns), frame.to_numpy().tolist(), frame.index.tolist(), sheet.blocked]
+
+
+LAWS = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def _csv(tmp_path: Path, rows: list[list[str]]) -> Path:
+    from petsync.sheets.write import csv_bytes
+
+    path = tmp_path / "law.csv"
+    path.write_bytes(csv_bytes(rows))
+    return path
+
+
+@LAWS
+@given(tables(), st.sampled_from(["csv", "xlsx"]))
+def test_sure_corrections_change_nothing_that_the_sheet_says(
+    tmp_path: Path, rows: list[list[str]], kind: str
+) -> None:
+    """Law: read with all sure corrections, the sheet says the same, and nothing sure is left."""
+    path = tmp_path / "law.xlsx"
+    if kind == "csv":
+        path = _csv(tmp_path, rows)
+    else:
+        workbook_of(rows).save(path)
+    sheet = read_sheet(path)
+    mended = read_sheet(path, corrections=sheet.suggested())
+    assert _said(mended) == _said(sheet)
+    assert not mended.suggested()
+    assert mended.errors == sheet.errors
+
+
+@LAWS
+@given(
+    st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4),
+    st.dictionaries(st.tuples(st.integers(0, 3), st.integers(1, 3)), TEXTS, max_size=4),
+    st.sampled_from(["csv", "xlsx"]),
+)
+def test_a_corrected_copy_reads_as_the_corrected_sheet(
+    tmp_path: Path,
+    cells: list[tuple[str, str, str]],
+    chosen: dict[tuple[int, int], str],
+    kind: str,
+) -> None:
+    """Law: the copy says what the sheet says with its corrections, finding by finding."""
+    rows = [["id", "name", "status", "tags"]]
+    rows += [[str(n), *row] for n, row in enumerate(cells, 1)]
+    if kind == "csv":
+        path = _csv(tmp_path, rows)
+    else:
+        path = tmp_path / "law.xlsx"
+        workbook_of([[_plain(text) for text in row] for row in rows]).save(path)
+    before = read_sheet(path)
+    lines = before.frame.index.tolist() + list(before.blocked)
+    corrections = {
+        before.address(sorted(lines)[row], ["id", "name", "status", "tags"][column]): text
+        for (row, column), text in chosen.items()
+        if row < len(lines)
+    }
+    sheet = read_sheet(path, corrections=corrections)
+    copy = path.with_name(f"copy.{kind}")
+    copy.unlink(missing_ok=True)
+    original = path.read_bytes()
+    write_corrected(sheet, copy)
+    again = read_sheet(copy)
+    assert path.read_bytes() == original
+    assert again.corrections == ()
+    assert _values(again) == _values(sheet)
+    assert [(p.rule, p.value, p.column) for p in again.problems] == [
+        (p.rule, p.value, p.column) for p in sheet.problems
+    ]
+
+
+def _plain(text: str) -> str:
+    return openpyxl.cell.cell.ILLEGAL_CHARACTERS_RE.sub("", text).removeprefix("=")
+
+
+def _values(sheet: Sheet) -> list[Any]:
+    frame = sheet.frame.astype(object).where(sheet.frame.notna(), None)
+    return frame.to_numpy().tolist()
+
+
+@LAWS
+@given(st.dictionaries(st.sampled_from(["B2", "C3", "E5", "A4"]), TEXTS, max_size=4))
+def test_corrections_in_two_steps_are_those_in_one(
+    tmp_path: Path, corrections: dict[str, str]
+) -> None:
+    """Law: a sheet that is corrected again is the sheet with all corrections at once."""
+    path = tmp_path / "pets.xlsx"
+    if not path.exists():
+        workbook_of(MESSY).save(path)
+    with ps.connect("http://127.0.0.1:9/v2") as store:
+        first = dict(list(corrections.items())[:2])
+        rest = dict(list(corrections.items())[2:])
+        stepwise = store.read(store.read(path, corrections=first), corrections=rest)
+        at_once = store.read(path, corrections=corrections)
+    assert stepwise.corrections == at_once.corrections
+    assert stepwise.problems == at_once.problems
+    assert _said(stepwise) == _said(at_once)
+
+
+def test_a_file_that_changed_is_not_corrected_further(store: ps.Store, tmp_path: Path) -> None:
+    """Corrections of what a person saw do not go into what is there now."""
+    sheet = csv_of(tmp_path, "id,name,status\n1,Rex,solld\n")
+    (tmp_path / "pets.csv").write_bytes(b"id,name,status\n1,Tom,solld\n")
+    with pytest.raises(SheetError, match="changed since it was read"):
+        store.read(sheet, corrections={"line 2, column 3": "sold"})
+
+
+def test_a_data_frame_is_corrected_in_itself(store: ps.Store) -> None:
+    """There is no file of it, so an address means nothing."""
+    with pytest.raises(SheetError, match="DataFrame"):
+        store.read(store.find_by_status("sold"), corrections={"B2": "x"})
+
+
+def test_plan_and_report_tell_of_every_correction(store: ps.Store, tmp_path: Path) -> None:
+    """Whoever looks at sheet, plan or report sees beforehand which cells were corrected."""
+    path = tmp_path / "pets.xlsx"
+    workbook_of([["id", "name", "status"], ["1002", "Rex", "solld"]]).save(path)
+    sheet = store.read(path, corrections={"C2": "sold"})
+    plan = store.plan(sheet)
+    report = store.apply(plan)
+    for shown in (sheet, plan, report):
+        assert "1 cell, not in the file: Pets!C2" in str(shown)
+        assert "not in the file: Pets!C2" in shown._repr_html_()
+    assert "Pets!C2: read as 'sold', as somebody corrected it; the file says 'solld'." in plan.notes
+    assert plan.corrections == sheet.corrections
+    saved = load_plan(save_plan(plan, tmp_path / "plan.json"))
+    assert saved.corrections == sheet.corrections
+    again = sheet_of_plan(saved, statuses=("available", "pending", "sold"))
+    assert again is not None
+    assert again.corrections == sheet.corrections
+
+
+def test_results_are_written_with_what_was_applied(store: ps.Store, tmp_path: Path) -> None:
+    """A results copy and a write-back have the corrected text: what was applied stands there."""
+    path = tmp_path / "pets.xlsx"
+    workbook_of([["id", "name", "status"], ["1002", "Rex", "solld"]]).save(path)
+    sheet = store.read(path, corrections={"C2": "sold"})
+    report = store.apply(store.plan(sheet))
+    write_results(sheet, report, tmp_path / "results.xlsx")
+    assert read_sheet(tmp_path / "results.xlsx").frame["status"].tolist() == ["sold"]
+    assert read_sheet(path).errors == 1
+    backup = write_back(sheet, report)
+    assert read_sheet(path).frame["status"].tolist() == ["sold"]
+    assert read_sheet(backup).errors == 1
+
+
+class TestCopy:
+    """write_corrected."""
+
+    def test_all_else_stays(self, tmp_path: Path) -> None:
+        """Other worksheets, formats and cells of a workbook are as they were."""
+        source = ps.sample_data() / "catalogue_edited.xlsx"
+        sheet = read_sheet(source)
+        mended = read_sheet(source, corrections=sheet.suggested(guesses=True))
+        assert write_corrected(mended, tmp_path / "mended.xlsx") is None
+        again = read_sheet(tmp_path / "mended.xlsx")
+        assert again.problems == mended.problems
+        assert again.frame.astype(str).equals(mended.frame.astype(str))
+        assert again.tabs == sheet.tabs
+        before, after = (
+            {
+                cell.coordinate: cell.value
+                for row in openpyxl.load_workbook(each)["Pets"].iter_rows()
+                for cell in row
+            }
+            for each in (source, tmp_path / "mended.xlsx")
+        )
+        changed = {at for at, value in before.items() if after[at] != value}
+        assert changed <= {each.address.removeprefix("Pets!") for each in mended.corrections}
+
+    def test_never_the_original(self, tmp_path: Path) -> None:
+        """The sheet itself is refused, by whatever name, and nothing is written."""
+        sheet = csv_of(
+            tmp_path, "id,name,status\n1,Rex,solld\n", corrections={"line 2, column 3": "sold"}
+        )
+        (tmp_path / "link.csv").symlink_to(tmp_path / "pets.csv")
+        for name in ("pets.csv", "link.csv"):
+            with pytest.raises(SheetError, match="the sheet itself"):
+                write_corrected(sheet, tmp_path / name)
+        assert (tmp_path / "pets.csv").read_text() == "id,name,status\n1,Rex,solld\n"
+
+    def test_what_is_there_is_kept(self, tmp_path: Path) -> None:
+        """A file of that name is kept as a backup, and no backup replaces another one."""
+        sheet = csv_of(
+            tmp_path, "id,name,status\n1,Rex,solld\n", corrections={"line 2, column 3": "sold"}
+        )
+        moment = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
+        copy = tmp_path / "copy.csv"
+        copy.write_text("mine")
+        first = write_corrected(sheet, copy, moment=moment)
+        second = write_corrected(sheet, copy, moment=moment)
+        assert first is not None
+        assert first.name == "copy.backup-20261121-103000.csv"
+        assert first.read_text() == "mine"
+        assert second is not None
+        assert second.name == "copy.backup-20261121-103000-2.csv"
+        assert copy.read_text() == "id,name,status\n1,Rex,sold\n"
+
+    def test_a_base_goes_with_it(self, store: ps.Store, tmp_path: Path) -> None:
+        """A corrected copy of an export is compared with what was exported, as the sheet is."""
+        for name in ("pets.csv", "pets.xlsx"):
+            ps.write_sheet(store.snapshot(), tmp_path / name)
+            sheet = read_sheet(tmp_path / name)
+            address = sheet.address(int(sheet.frame.index[0]), "name")
+            mended = read_sheet(tmp_path / name, corrections={address: "Rex II"})
+            write_corrected(mended, tmp_path / f"copy-{name}")
+            plan = store.plan(tmp_path / f"copy-{name}")
+            assert plan.base
+            assert [change.fields for change in plan.changes] == [("name",)]
+
+    def test_a_formula_that_others_share_is_not_replaced(self, tmp_path: Path) -> None:
+        """The cells that hang on it would be lost; the way out is said."""
+        book = workbook_of([["id", "name", "status"], ["1", None, "sold"], ["2", None, "sold"]])
+        formula = openpyxl.worksheet.formula.ArrayFormula("B2:B3", "=A2:A3")
+        book.active["B2"] = formula
+        book.save(tmp_path / "pets.xlsx")
+        sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "Rex", "B3": "Mia"})
+        with pytest.raises(SheetError, match="shared with other cells") as refused:
+            write_corrected(sheet, tmp_path / "copy.xlsx")
+        assert "Type the value over it" in refused.value.hint
+        assert not (tmp_path / "copy.xlsx").exists()
+
+    def test_a_formula_gives_way_to_a_value(self, tmp_path: Path) -> None:
+        """A formula of its own is replaced by the text, which programs open."""
+        book = workbook_of([["id", "name", "status"], ["1", "=PROPER(A2)", "sold"]])
+        book.save(tmp_path / "pets.xlsx")
+        sheet = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "Rex"})
+        write_corrected(sheet, tmp_path / "copy.xlsx")
+        assert openpyxl.load_workbook(tmp_path / "copy.xlsx")["Pets"]["B2"].value == "Rex"
+
+    def test_a_marked_copy_has_the_corrections(self, tmp_path: Path) -> None:
+        """Of a corrected sheet the marked copy has the text that was judged, and no mark there."""
+        rows = [["id", "name", "status"], ["1", "Rex", "solld"], ["2", "Mia", "unheard"]]
+        sheet = sheet_of(tmp_path, rows, corrections={"C2": "sold"})
+        done = annotate_sheet(sheet, tmp_path / "marked.xlsx")
+        marked = openpyxl.load_workbook(tmp_path / "marked.xlsx")["Pets"]
+        assert done.cells == 1
+        assert marked["C2"].value == "sold"
+        assert marked["C2"].comment is None
+        assert marked["C3"].comment is not None
