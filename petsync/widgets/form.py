@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets
 
 from petsync.errors import PetsyncError
+from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.notice import Notice
 from petsync.widgets.work import Work
 
@@ -28,8 +29,11 @@ class Form(ABC):
 
     title = ""
     """The heading, also what a screen reader calls the form."""
+    level = 3
+    """The heading's level in the page."""
 
     def __init__(self) -> None:
+        self.heading = Heading(text=self.title, level=self.level)
         self.notice = Notice()
         self.work = Work(self.fail)
         self._widget: ipywidgets.Widget | None = None
@@ -50,8 +54,7 @@ class Form(ABC):
     def widget(self) -> ipywidgets.Widget:
         """The form's widgets."""
         if self._widget is None:
-            heading = ipywidgets.HTML(f"<h3>{self.title}</h3>")
-            box = ipywidgets.VBox([heading, self._body(), self.notice])
+            box = ipywidgets.VBox([self.heading, self._body(), self.notice])
             box.add_class("petsync-form")
             self._widget = box
         return self._widget
@@ -74,9 +77,10 @@ class Form(ABC):
     def close(self) -> None:
         """Stop what is under way, and take the widgets away."""
         self.work.stop()
-        if self._widget is not None:
-            _close(self._widget)
-            self._widget = None
+        for part in (self._widget, self.heading, self.notice):
+            if part is not None:
+                _close(part)
+        self._widget = None
 
     def __str__(self) -> str:
         return self.text()

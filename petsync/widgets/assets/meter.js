@@ -1,1 +1,23 @@
-export default { render({ model, el }) {} };
+// Progress: the browser's own element, which every screen reader and forced colours know.
+export default {
+  render({ model, el }) {
+    const id = freshId();
+    const label = make("span", { id, class: "ps-label" });
+    const bar = make("progress", { "aria-labelledby": id });
+    const text = make("span", { class: "ps-aside" });
+    el.classList.add("petsync-part", "ps-meter");
+    el.append(label, bar, text);
+    follow(model, ["label", "text", "done", "total", "shown"], soon(() => {
+      label.textContent = short(model.get("label")) || "Progress";
+      text.textContent = short(model.get("text"), 300);
+      const [done, total] = [model.get("done"), model.get("total")];
+      if (total > 0) {
+        bar.max = total;
+        bar.value = Math.min(Math.max(done, 0), total);
+      } else {
+        bar.removeAttribute("value");
+      }
+      el.classList.toggle("ps-none", !model.get("shown"));
+    }));
+  },
+};

@@ -1,1 +1,25 @@
-export default { render({ model, el }) {} };
+// A line that is read aloud. Both places are there from the beginning: a screen reader tells what
+// changes in a place that it knows.
+const SYMBOLS = { "": "i", done: "✓", problem: "!" };
+
+export default {
+  render({ model, el }) {
+    const polite = make("div", { role: "status" });
+    const urgent = make("div", { role: "alert" });
+    el.classList.add("petsync-part", "ps-notice");
+    el.append(polite, urgent);
+    follow(model, ["text", "hint", "tone"], soon(() => {
+      const [text, hint, tone] = ["text", "hint", "tone"].map((name) => model.get(name));
+      const said = text
+        ? [make("div", { class: `ps-said ps-tone-${tone || "plain"}` },
+            make("span", { class: "ps-symbol", "aria-hidden": "true" }, SYMBOLS[tone] ?? "i"),
+            make("div", {},
+              make("p", {}, tone === "problem" ? hidden("Problem: ") : null, shown(text)),
+              hint ? make("p", { class: "ps-hint" }, shown(hint)) : null))]
+        : [];
+      polite.replaceChildren(...(tone === "problem" ? [] : said));
+      urgent.replaceChildren(...(tone === "problem" ? said : []));
+      el.classList.toggle("ps-none", !text);
+    }));
+  },
+};

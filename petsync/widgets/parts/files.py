@@ -38,20 +38,26 @@ class Files(Part, script="files.js"):
     multiple = t.Bool(False).tag(sync=True)
     most_bytes = t.Int(0).tag(sync=True)
     disabled = t.Bool(False).tag(sync=True)
-    listed = t.Bool(True).tag(sync=True)
+    listed = t.Bool(True)
+    present = t.List(t.Dict()).tag(sync=True)
     received = t.Tuple(())
     arriving = t.Int(0)
 
     def __init__(self, **given: Any) -> None:
+        self._whole: dict[str, Received] = {}
         super().__init__(**given)
         self._on_file: list[Callable[[Received], object]] = []
         self._on_forgotten: list[Callable[[Received], object]] = []
         self._folder: Path | None = None
         self._lock = threading.RLock()
         self._coming: dict[str, Arriving] = {}
-        self._whole: dict[str, Received] = {}
         self._count = 0
         self.on_msg(self._heard)
+
+    @t.observe("received", "listed")
+    def _list(self, _: object) -> None:
+        known = self._whole.items() if self.listed else ()
+        self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in known]
 
     def on_file(self, act: Callable[[Received], object]) -> None:
         """Call the function with each file that came whole (`form.work.guarded` around it)."""

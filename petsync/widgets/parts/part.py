@@ -21,5 +21,5 @@ class Part(anywidget.AnyWidget):
     def __init_subclass__(cls, *, script: str = "", **given: Any) -> None:
         # traitlets makes another class of it for each widget, which names no script.
         if script:
-            cls._esm, cls._css = asset(script), asset("parts.css")
+            cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
         super().__init_subclass__(**given)

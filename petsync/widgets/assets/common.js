@@ -1,0 +1,79 @@
+// What every part is made with. Text from outside becomes text nodes and never HTML.
+
+/** An element; attributes come from this code alone, children are nodes or text. */
+const make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, String(value));
+  }
+  node.append(...children.filter((child) => child != null));
+  return node;
+};
+
+const freshId = () => `petsync-${Math.random().toString(36).slice(2, 12)}`;
+
+const NAMES = { "\0": "NUL", "\t": "tab", "\r": "CR", "\x1b": "ESC", "\u00a0": "NBSP" };
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?![ \u3000])\p{Zs}/gu;
+const JOINING = /[\u0600-\u{10ffff}]/u;
+
+/** The text with what steers, turns or hides named in brackets, as petsync's other output has it. */
+const visible = (text) =>
+  text.replace(UNSEEN, (char, at) => {
+    if (char === "\n") return char;
+    const joins = char === "\u200c" || char === "\u200d";
+    if (joins && at > 0 && JOINING.test(text[at - 1]) && JOINING.test(text[at + 1] ?? "")) return char;
+    const code = char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+    return `[${NAMES[char] ?? `U+${code}`}]`;
+  });
+
+const LONG = 300;
+const MANY_LINES = 8;
+
+/** Visible text for where it cannot fold: an attribute, a button. */
+const short = (value, most = 120) => {
+  const text = visible(String(value ?? "")).replaceAll("\n", " ");
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+};
+
+/** Text as an element whose direction touches nothing around it; folded away where it is long. */
+const shown = (value) => {
+  const text = visible(String(value ?? ""));
+  if (text.length <= LONG && text.split("\n", MANY_LINES + 1).length <= MANY_LINES)
+    return make("bdi", {}, text);
+  const head = make("summary", {}, make("bdi", {}, short(text, 80)),
+    ` (${text.length.toLocaleString("en-US")} characters)`);
+  return make("details", { class: "ps-long" }, head, make("bdi", {}, text));
+};
+
+const hidden = (text) => make("span", { class: "ps-hidden" }, text);
+
+const number = (value) => value.toLocaleString("en-US");
+
+/** The function, called once after all that changes now. */
+const soon = (draw) => {
+  let due = false;
+  return () => {
+    if (due) return;
+    due = true;
+    queueMicrotask(() => {
+      due = false;
+      draw();
+    });
+  };
+};
+
+const follow = (model, names, draw) => {
+  for (const name of names) model.on(`change:${name}`, draw);
+  draw();
+};
+
+/** Draw anew without taking the focus away: it goes to what has the same `data-at`, else to `other`. */
+const keepingFocus = (root, other, draw) => {
+  const focused = root.contains(document.activeElement) ? document.activeElement : null;
+  draw();
+  if (focused === null || (focused.isConnected && !focused.disabled)) return;
+  const at = focused.dataset.at;
+  const same = at === undefined ? null : root.querySelector(`[data-at="${CSS.escape(at)}"]`);
+  (same && !same.disabled ? same : other).focus({ preventScroll: true });
+};
