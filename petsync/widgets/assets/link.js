@@ -1,0 +1,50 @@
+// A link to another tab, and its address to copy. The address comes as a message.
+const isWeb = (url) => {
+  try {
+    return ["http:", "https:"].includes(new URL(url).protocol);
+  } catch {
+    return false;
+  }
+};
+
+export default {
+  render({ model, el }) {
+    const id = freshId();
+    const link = make("a", { class: "ps-link-open", target: "_blank", rel: "noopener noreferrer" });
+    const field = make("input", { id, class: "ps-field-input", type: "text", readonly: true });
+    const copy = make("button", { class: "ps-button", type: "button" }, "Copy");
+    const said = make("span", { class: "ps-field-hint", role: "status" });
+    const label = make("label", { class: "ps-field-label", for: id }, "Or copy its address");
+    el.classList.add("ps-link");
+    el.append(link, make("div", { class: "ps-field" }, label, field, copy, said));
+    const lead = (url) => {
+      const good = isWeb(url);
+      el.hidden = !good;
+      said.textContent = "";
+      field.value = good ? url : "";
+      if (good) link.setAttribute("href", url);
+      else link.removeAttribute("href");
+      return good;
+    };
+    field.addEventListener("focus", () => field.select());
+    copy.addEventListener("click", async () => {
+      field.select();
+      try {
+        await navigator.clipboard.writeText(field.value);
+        said.textContent = "Copied.";
+      } catch {
+        said.textContent = document.execCommand("copy") ? "Copied." : "Press Ctrl+C to copy it.";
+      }
+    });
+    const heard = (content) => {
+      if (typeof content.url === "string" && lead(content.url) && content.focus) link.focus();
+    };
+    model.on("msg:custom", heard);
+    follow(model, ["label"], () => {
+      link.textContent = short(model.get("label"));
+    });
+    lead("");
+    model.send({ ready: true });
+    return () => model.off("msg:custom", heard);
+  },
+};

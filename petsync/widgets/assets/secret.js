@@ -1,0 +1,45 @@
+// A field whose text goes to the kernel as a message: it is in no widget's state.
+export default {
+  render({ model, el }) {
+    const id = freshId();
+    const label = make("label", { class: "ps-field-label", for: id });
+    const hint = make("span", { class: "ps-field-hint", id: `${id}-hint` });
+    const input = make("input", {
+      id,
+      class: "ps-field-input",
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+    });
+    let sent = "";
+    const send = (more) => {
+      if (input.value === sent && !more) return;
+      sent = input.value;
+      model.send({ text: sent, ...more });
+    };
+    el.classList.add("ps-field");
+    el.append(label, input, hint);
+    input.addEventListener("input", () => send());
+    input.addEventListener("change", () => send());
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing) return;
+      event.preventDefault();
+      send({ enter: true });
+    });
+    const heard = (content) => {
+      if (content.clear) input.value = sent = "";
+    };
+    model.on("msg:custom", heard);
+    follow(model, ["label", "hint", "masked", "disabled"], () => {
+      const said = model.get("hint");
+      label.textContent = short(model.get("label"));
+      hint.textContent = short(said, 300);
+      hint.hidden = !said;
+      if (said) input.setAttribute("aria-describedby", hint.id);
+      else input.removeAttribute("aria-describedby");
+      input.type = model.get("masked") ? "password" : "text";
+      input.disabled = model.get("disabled");
+    });
+    return () => model.off("msg:custom", heard);
+  },
+};

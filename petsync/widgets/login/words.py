@@ -1,0 +1,48 @@
+"""What the sign-in form says of an account, above all of what one may not do."""
+
+from __future__ import annotations
+
+from petsync.wire.account import WRITE, Account
+
+__all__ = ["Said", "lack", "welcome"]
+
+Said = tuple[str, str]
+"""What is, and what to do about it ("" if nothing is)."""
+
+
+def lack(account: Account) -> Said | None:
+    """What a person who is signed in should know before trying to change anything; None if
+    nothing stands in the way.
+    """
+    if not account.signed_in:
+        return None
+    if account.kind == "api key":
+        return (
+            "With an API key alone you can look up single pets, and nothing else.",
+            "Sign in another way to see the whole catalogue, or to change it.",
+        )
+    if account.can_write is False:
+        return (
+            f"You can look, but not change anything: {WRITE} is missing.",
+            f"Sign in again and ask for it, or ask who runs the service to let you have {WRITE}.",
+        )
+    if account.can_read is False:
+        return (
+            "You cannot read the catalogue: read:pets is missing.",
+            "Nothing can be compared without it. Sign in again and ask for it.",
+        )
+    return None
+
+
+def welcome(account: Account) -> Said:
+    """What is said right after signing in."""
+    lacking = lack(account)
+    if lacking is not None:
+        return lacking
+    who = f" as {account.user}" if account.user else ""
+    if account.can_write is None:
+        return (
+            f"You are signed in{who}.",
+            "The service does not tell what you may do; a change that it refuses is reported.",
+        )
+    return f"You are signed in{who}, and may read and change pets.", ""

@@ -1,0 +1,448 @@
+"""The sign-in form, driven by its traits, on a running sandbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import ipywidgets
+import pytest
+import vault
+from consenting import agree, sent_back
+
+import petsync as ps
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+from petsync.widgets.login import LoginForm, login
+from petsync.widgets.login.ways import WAYS
+from petsync.widgets.parts.secret import SecretField
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    """A store that asks for a token."""
+    with Sandbox(pets=[Pet(id=1, name="Rex", status="available", photo_urls=("x",))]) as one:
+        yield one
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """A store that nobody has signed in to."""
+    with ps.connect(box.url, state=tmp_path / "state", environ={}) as one:
+        yield one
+
+
+@pytest.fixture
+def form(store: ps.Store) -> Iterator[LoginForm]:
+    """The form, open, once the service has said who one is."""
+    one = login(store)
+    assert one.widget is not None
+    assert one.work.wait(30)
+    yield one
+    one.close()
+    assert one.work.wait(30)
+
+
+def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:
+    """Return when it is so."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+def every(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """The widget and all that are in it."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from every(child)
+
+
+def states(form: LoginForm) -> str:
+    """The state of every widget of the form, as a notebook may save it."""
+    return repr([each.get_state() for each in every(form.widget)])
+
+
+def begun(form: LoginForm, way: str) -> str:
+    """The address that the form leads to."""
+    form.way.value = way
+    form.go.click()
+    until(lambda: form.link.url)
+    return form.link.url
+
+
+def test_it_says_that_nobody_is_signed_in(form: LoginForm) -> None:
+    """At first the form shows that nobody is, and how to begin."""
+    assert form.account is not None
+    assert not form.account.signed_in
+    assert form.sign_out.layout.display == "none"
+    assert form.go.description == "Begin"
+
+
+def test_token(form: LoginForm, box: Sandbox) -> None:
+    """With an access token one is signed in; whoever waits for that is told, once."""
+    told: list[ps.Account] = []
+    form.on_signed_in(told.append)
+    form.way.value = "token"
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert (form.account.signed_in, form.account.kind) == (True, "token")
+    assert told == [form.account]
+    assert form.notice.tone == "done"
+    assert form.sign_out.layout.display != "none"
+    assert len(form.store.find_by_status()) == 1
+
+
+@pytest.mark.parametrize("token", ["wrong", "two words", "", "ümlaut"])
+def test_bad_token(form: LoginForm, token: str) -> None:
+    """A token that is no good is told with a way out, the field is empty, and nobody is in."""
+    form.way.value = "token"
+    form.token.value = token
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.token.value == ""
+    assert form.notice.tone == "problem"
+    assert form.notice.hint
+    assert not token or token not in form.notice.text + form.notice.hint
+    assert not form.go.disabled
+    assert form.account is not None
+    assert not form.account.signed_in
+
+
+def test_failed_sign_in_leaves_the_present_one(form: LoginForm, box: Sandbox) -> None:
+    """Who is signed in stays so when another sign-in fails."""
+    form.way.value = "token"
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(30)
+    form.other.click()
+    form.token.value = "wrong"
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.notice.tone == "problem"
+    assert form.account is not None
+    assert form.account.signed_in
+    assert len(form.store.find_by_status()) == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "field"), [("token", "token"), ("client", "client_secret"), ("key", "api_key")]
+)
+def test_secrets_are_in_no_widget(form: LoginForm, way: str, field: str) -> None:
+    """What is typed into a secret field is in no widget's state, before it is read and after, and
+    the browser is told to empty the field, also where reading it fails.
+    """
+    secret = "s3cret with a space"
+    entry: SecretField = getattr(form, field)
+    form.way.value = way
+    form.client_id.value = "somebody"
+    sent: list[object] = []
+    entry.send = lambda content, *_: sent.append(content)  # type: ignore[method-assign]
+    entry._heard(entry, {"text": secret}, [])
+    assert entry.value == secret
+    assert secret not in states(form) + repr(entry) + repr(vars(entry))
+    form.go.click()
+    assert entry.value == ""
+    assert sent == [{"clear": True}]
+    assert form.work.wait(30)
+    assert form.notice.tone == "problem"
+    assert secret not in states(form)
+
+
+def test_enter_in_the_field_signs_in(form: LoginForm, box: Sandbox) -> None:
+    """The keyboard alone will do: Enter in the field is what the button is."""
+    form.way.value = "token"
+    form.token._heard(form.token, {"text": box.token(), "enter": True}, [])
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.signed_in
+
+
+def test_choosing_another_way_forgets_what_was_typed(form: LoginForm) -> None:
+    """A secret does not wait in a field that nobody sees any more."""
+    form.way.value = "token"
+    form.token.value = "abc"
+    form.way.value = "client"
+    assert form.token.value == ""
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_only_the_fields_of_a_way_are_shown(form: LoginForm, way: object) -> None:
+    """Each way shows its fields, its words and its button, and nothing of the others."""
+    assert way in WAYS
+    form.way.value = way.name  # type: ignore[attr-defined]
+    seen = list(every(form.widget))
+    for name in ("client_id", "client_secret", "token", "api_key", "can_write"):
+        assert (getattr(form, name) in seen) == (name in way.fields)  # type: ignore[attr-defined]
+    assert form.go.description == way.button  # type: ignore[attr-defined]
+    labelled = (ipywidgets.Text, ipywidgets.Dropdown, ipywidgets.Checkbox, ipywidgets.Button)
+    assert all(each.description for each in seen if isinstance(each, labelled))
+    assert all(each.label for each in seen if isinstance(each, SecretField))
+
+
+def test_client_credentials(form: LoginForm, box: Sandbox) -> None:
+    """A client's id and secret sign in, for the scopes that are ticked, and renew themselves."""
+    form.way.value = "client"
+    form.client_id.value = box.client_id
+    form.client_secret.value = box.client_secret
+    form.can_write.value = False
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.kind == "client credentials"
+    assert form.account.scopes == {"read:pets"}
+    assert form.account.renews
+
+
+def test_browser_comes_back_by_itself(form: LoginForm) -> None:
+    """Code with PKCE: who agrees in the browser is signed in, and sees a page that says so."""
+    url = begun(form, "browser")
+    asked = parse_qs(urlsplit(url).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    assert "state" in asked
+    assert form.go.layout.display != "none"
+    assert "signed in" in agree(url)
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert (form.account.kind, form.account.renews) == ("code", True)
+    assert form.account.can_write
+    assert form.link.url == ""
+
+
+def test_the_link_is_in_no_widget(form: LoginForm) -> None:
+    """The address with its state is shown, and saved nowhere: it comes as a message, also to a
+    page that is loaded again.
+    """
+    url = begun(form, "browser")
+    state = parse_qs(urlsplit(url).query)["state"][0]
+    assert state not in states(form)
+    sent: list[object] = []
+    form.link.send = lambda content, *_: sent.append(content)
+    form.link._heard(form.link, {"ready": True}, [])
+    assert sent == [{"url": url}]
+
+
+def test_declined(form: LoginForm) -> None:
+    """Who declines in the browser is told so, and can begin again."""
+    agree(begun(form, "browser"), "deny")
+    assert form.work.wait(30)
+    assert form.notice.tone == "problem"
+    assert form.link.url == ""
+    assert not form.go.disabled
+    assert begun(form, "browser")
+
+
+def test_pasted_address(form: LoginForm) -> None:
+    """Where the notebook runs elsewhere the address on which the browser ends is pasted; nobody
+    listens, and the field is empty as soon as it was read.
+    """
+    told: list[ps.Account] = []
+    form.on_signed_in(told.append)
+    form.address.value = sent_back(begun(form, "elsewhere"))
+    form.paste.click()
+    assert form.address.value == ""
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.kind == "code"
+    assert told == [form.account]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "hello", "http://127.0.0.1:1/petsync?code=abc&state=of-another", "URL"]
+)
+def test_wrong_address_leaves_it_open(form: LoginForm, wrong: str) -> None:
+    """What does not belong to this sign-in is told, with a way out; the right address still works
+    after it. So is the address that was to be opened.
+    """
+    url = begun(form, "elsewhere")
+    form.address.value = url if wrong == "URL" else wrong
+    form.paste.click()
+    until(lambda: form.notice.tone == "problem")
+    assert form.notice.hint
+    assert form.address.value == ""
+    form.address.value = sent_back(url)
+    form.paste.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.signed_in
+
+
+def test_cancel(form: LoginForm) -> None:
+    """Cancel leaves everything as it was: nobody waits any more, and the ways are there again."""
+    url = begun(form, "browser")
+    assert form.stop.layout.display != "none"
+    form.stop.click()
+    assert form.work.wait(30)
+    assert form.link.url == ""
+    assert form.stop.layout.display == "none"
+    assert form.account is not None
+    assert not form.account.signed_in
+    assert url
+
+
+def test_implicit(form: LoginForm, tmp_path: Path) -> None:
+    """Where a service offers only a token, the address that holds it is pasted."""
+    with (
+        Sandbox(profile="live") as old,
+        ps.connect(old.url, profile="live", state=tmp_path / "old", environ={}) as store,
+    ):
+        old_form = login(store)
+        assert old_form.widget is not None
+        old_form.address.value = sent_back(begun(old_form, "implicit"))
+        old_form.paste.click()
+        assert old_form.work.wait(30)
+        assert old_form.account is not None
+        assert old_form.account.kind == "implicit"
+        assert old_form.account.signed_in
+        old_form.close()
+
+
+def test_missing_scope_is_said_loudly(form: LoginForm, box: Sandbox) -> None:
+    """Who may not write hears so at once, and sees it above everything else, with the way out."""
+    form.way.value = "token"
+    form.token.value = box.token("read:pets")
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.notice.tone == "problem"
+    assert "write:pets" in form.notice.text
+    shown = form.html()
+    assert shown.index("write:pets is missing") < shown.index(box.url)
+    assert 'role="note"' in shown
+    assert "write:pets is missing" in form.text()
+
+
+def test_reading_alone_is_no_problem_if_it_was_wished(form: LoginForm, box: Sandbox) -> None:
+    """Who asks to read alone is told what that means, without alarm."""
+    form.way.value = "client"
+    form.client_id.value = box.client_id
+    form.client_secret.value = box.client_secret
+    form.can_write.value = False
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.notice.tone == "done"
+    assert "write:pets" in form.notice.text
+
+
+def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
+    """With an API key alone one hears that it opens single pets only."""
+    form.way.value = "key"
+    form.api_key.value = box.api_key
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.api_key
+    assert "nothing else" in form.notice.text
+
+
+def test_sign_out(form: LoginForm, box: Sandbox) -> None:
+    """Signing out ends it: the store is asked without a token from here on."""
+    left: list[ps.Account] = []
+    form.on_signed_out(left.append)
+    form.way.value = "token"
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(30)
+    form.sign_out.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert not form.account.signed_in
+    assert left == [form.account]
+    with pytest.raises(ps.AuthError):
+        form.store.api.get_pet_by_id(1)
+
+
+def test_keyring_is_used_if_ticked(
+    form: LoginForm, box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ticked, the sign-in is kept in the keyring, and the next one who opens the form there is
+    signed in already; unticked, nothing is kept.
+    """
+    vault.use(monkeypatch, tmp_path)
+    form.way.value = "client"
+    form.client_id.value, form.client_secret.value = box.client_id, box.client_secret
+    form.go.click()
+    assert form.work.wait(30)
+    assert vault.entries() == {}
+    form.other.click()
+    form.keep.value = True
+    form.client_secret.value = box.client_secret
+    form.go.click()
+    assert form.work.wait(30)
+    assert form.account is not None
+    assert form.account.kept == "keyring"
+    assert vault.entries()
+    with ps.connect(box.url, state=tmp_path / "state", environ={}) as again:
+        told: list[ps.Account] = []
+        other = login(again)
+        other.on_signed_in(told.append)
+        assert other.widget is not None
+        assert other.work.wait(30)
+        assert told == [other.account]
+        other.close()
+
+
+def test_twins(store: ps.Store, box: Sandbox) -> None:
+    """Without a live kernel the form is text and HTML that say who one is; no widget is made."""
+    store.sign_in(ps.auth.bearer(box.token()))
+    form = login(store)
+    assert "<h3>Sign in</h3>" in form.html()
+    assert max(map(len, form.text().splitlines())) <= 80
+    for text in (form.html(), form.text()):
+        assert box.url in text
+        assert "write:pets" in text
+    assert form._widget is None
+    form.close()
+
+
+def test_service_that_is_away(tmp_path: Path) -> None:
+    """Where the service does not answer the form says so, and is there all the same."""
+    with ps.connect(
+        "http://127.0.0.1:9/v2", state=tmp_path, environ={}, retry=ps.RetryPolicy(attempts=1)
+    ) as store:
+        form = login(store)
+        assert form.widget is not None
+        form.way.value = "token"
+        form.token.value = "abc"
+        form.go.click()
+        assert form.work.wait(30)
+        assert form.notice.tone == "problem"
+        assert form.token.value == ""
+        assert "127.0.0.1:9" in form.text() + form.notice.text
+        form.close()
+
+
+def test_closing_ends_what_was_begun(store: ps.Store) -> None:
+    """A form that is closed waits for no browser, and has no secret left."""
+    form = login(store)
+    assert form.widget is not None
+    assert form.work.wait(30)
+    url = begun(form, "browser")
+    form.api_key.value = "abc"
+    form.close()
+    assert form.work.wait(30)
+    back = sent_back(url)
+    with pytest.raises(OSError, match="refused"):
+        agree_at(back)
+    assert form.api_key.value == ""
+
+
+def agree_at(url: str) -> None:
+    """Open the address as a browser does."""
+    from urllib.request import urlopen
+
+    urlopen(url, timeout=30).read()
+
+
+def test_taking_gives_a_masked_text() -> None:
+    """What a secret field gives is masked wherever it is shown."""
+    field = SecretField(label="Token")
+    field.value = "abc"
+    taken = field.take()
+    assert isinstance(taken, Secret)
+    assert (repr(taken), taken.reveal(), field.value) == ("***", "abc", "")
+    field.close()
