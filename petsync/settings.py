@@ -15,7 +15,7 @@ from typing import Any
 
 from petsync.errors import SettingsError
 
-__all__ = ["MAPPED", "Secret", "Settings", "column_named", "read_toml", "resolve"]
+__all__ = ["AUTH", "MAPPED", "Secret", "Settings", "column_named", "read_toml", "resolve"]
 
 _TOML = "petsync.toml"
 _KEYS: Mapping[str, tuple[type, ...]] = {
@@ -26,7 +26,19 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "timeout": (int, float),
     "service": (dict,),
     "columns": (dict,),
+    "auth": (dict,),
 }
+AUTH = (
+    "issuer",
+    "authorize_url",
+    "token_url",
+    "revoke_url",
+    "introspect_url",
+    "redirect_url",
+    "client_id",
+)
+"""What petsync.toml can say under `[auth]` of how one signs in; docs/sign-in.md explains it."""
+_SECRET = ("token", "api_key", "client_secret")
 
 
 MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
@@ -48,6 +60,9 @@ class Secret:
     def __repr__(self) -> str:
         return "***"
 
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._text == self._text
 
@@ -62,7 +77,7 @@ class Secret:
 class Settings:
     """What petsync runs with. `service` overrides fields of the profile; `columns` maps headers of
     sheets to petsync's columns; `allow_http` names hosts that may get a token over plain http;
-    `timeout` is in seconds.
+    `timeout` is in seconds. `auth` says where and as which program one signs in (AUTH).
     """
 
     url: str | None = None
@@ -70,10 +85,13 @@ class Settings:
     state: Path = Path(".petsync")
     token: Secret | None = None
     api_key: Secret | None = None
+    client_id: str = ""
+    client_secret: Secret | None = None
     allow_http: tuple[str, ...] = ()
     timeout: float = 30.0
     service: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    auth: Mapping[str, str] = field(default_factory=dict)
 
 
 def resolve(
@@ -85,19 +103,19 @@ def resolve(
     given = {name: value for name, value in arguments.items() if value is not None}
     named = {
         name: value
-        for name in ("url", "profile", "state")
+        for name in ("url", "profile", "state", "client_id")
         if (value := environ.get(f"PETSYNC_{name.upper()}"))
     }
     secrets = {
         name: Secret(value.strip())
-        for name in ("token", "api_key")
+        for name in _SECRET
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
     merged = {**toml, **named, **secrets, **given}
     for key, value in merged.items():
         if wanted := _lack(key, value):
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
-    for name in ("token", "api_key"):
+    for name in _SECRET:
         if isinstance(merged.get(name), str):
             merged[name] = Secret(merged[name].strip())
     merged["state"] = Path(merged.get("state", ".petsync"))
@@ -123,11 +141,7 @@ def read_toml(folder: Path) -> Mapping[str, Any]:
 
 
 def _check(path: Path, key: str, value: object) -> None:
-    if key in ("token", "api_key"):
-        raise SettingsError(
-            f"{path}: {key} does not belong in a file that is shared",
-            hint=f"Set PETSYNC_{key.upper()}, and take the key back: it may have been seen.",
-        )
+    _refuse_secret(path, key)
     expected = _KEYS.get(key)
     if expected is None:
         raise SettingsError(f"{path}: unknown key {key!r}", hint=f"Known: {', '.join(_KEYS)}.")
@@ -136,9 +150,17 @@ def _check(path: Path, key: str, value: object) -> None:
         raise SettingsError(f"{path}: {key} is {value!r}, not of type {wanted}")
     if wanted := _lack(key, value):
         raise SettingsError(f"{path}: {key} is {value!r}, and must be {wanted}")
-    if isinstance(value, dict) and key == "columns":
-        for header, column in value.items():
-            _check_column(path, header, column)
+    if isinstance(value, dict) and key in _TABLES:
+        for name, entry in value.items():
+            _TABLES[key](path, name, entry)
+
+
+def _refuse_secret(path: Path, key: str) -> None:
+    if key in _SECRET:
+        raise SettingsError(
+            f"{path}: {key} does not belong in a file that is shared",
+            hint=f"Set PETSYNC_{key.upper()}, and take the key back: it may have been seen.",
+        )
 
 
 def _lack(key: str, value: Any) -> str:
@@ -166,3 +188,14 @@ def _check_column(path: Path, header: str, column: object) -> None:
             f"{path}: [columns] {header} is {column!r}, which is no column of petsync",
             hint=f"These are: {', '.join(MAPPED)}.",
         )
+
+
+def _check_auth(path: Path, name: str, value: object) -> None:
+    _refuse_secret(path, name)
+    if name not in AUTH:
+        raise SettingsError(f"{path}: [auth] {name} is unknown", hint=f"Known: {', '.join(AUTH)}.")
+    if not isinstance(value, str) or not value:
+        raise SettingsError(f"{path}: [auth] {name} is {value!r}, and must be text")
+
+
+_TABLES = {"columns": _check_column, "auth": _check_auth}

@@ -1,127 +1,162 @@
-"""Credentials, masked everywhere: `bearer(token)`, `api_key(key)`, `from_file(path)`, `none()`."""
+"""Credentials, masked everywhere: `bearer(token)`, `client_credentials(id, secret)`,
+`implicit(address)`, `api_key(key)`, `from_file(path)`, `none()`.
+
+No plain secret is left in a variable where an error is raised: a verbose traceback shows those.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from petsync.client.credentials import Credentials, Renew
+from petsync.client.grant import Grant
 from petsync.errors import SettingsError
 from petsync.settings import Secret
+from petsync.wire.account import READ, WRITE
 
-__all__ = ["Credentials", "Renew", "api_key", "bearer", "checked_token", "from_file", "none"]
+__all__ = [
+    "Credentials",
+    "Renew",
+    "api_key",
+    "bearer",
+    "checked_token",
+    "client_credentials",
+    "from_file",
+    "implicit",
+    "none",
+]
 
-Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
-"""Gives a new token; it is called from a thread of its own if it is no async function."""
-
-_REMEMBERED = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a request is authorised with; either part may be missing. Shows itself as `***`.
-
-    `renew` gives a new token for one that a 401 refused; `past` are those that were renewed.
-    """
-
-    token: Secret | None = None
-    key: Secret | None = None
-    renew: Renew | None = field(default=None, repr=False, compare=False)
-    past: tuple[Secret, ...] = field(default=(), repr=False, compare=False)
-
-    def __bool__(self) -> bool:
-        return self.token is not None or self.key is not None
-
-    def renewed(self, token: Secret) -> Credentials:
-        """These with another token; the present one stays masked."""
-        past = (*self.past, self.token) if self.token is not None else self.past
-        return replace(self, token=token, past=past[-_REMEMBERED:])
-
-    def masked(self, text: bytes) -> bytes:
-        """The text with every secret in it replaced: services echo what they were sent."""
-        for secret in self._secrets():
-            text = text.replace(secret.encode(), b"***")
-        return text
-
-    def masked_text(self, text: str) -> str:
-        """The same for text, in whatever case: a host name loses its own."""
-        for secret in self._secrets():
-            text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
-        return text
-
-    def _secrets(self) -> list[str]:
-        """The longest first, as a token may begin as another does."""
-        kept = (self.token, self.key, *self.past)
-        return sorted((each.reveal() for each in kept if each is not None), key=len, reverse=True)
+Given = str | Secret
 
 
 def bearer(
-    token: str | Secret, *, api_key: str | Secret | None = None, renew: Renew | None = None
+    token: Given, *, api_key: Given | None = None, renew: Renew | None = None
 ) -> Credentials:
     """An access token for `petstore_auth`, and the api key if the service wants one too.
 
     `renew` takes no arguments and returns a new token, or awaits one. It is called when the
     service answers 401, once however many requests were refused, and they are sent again.
     """
+    token, api_key = _masked(token), _masked(api_key)
     if renew is not None and not callable(renew):
         raise SettingsError(
             f"renew is {type(renew).__name__}, not a function that gives a new token",
             hint="For example renew=lambda: log_in(user, password).",
         )
-    key = None if api_key is None else _header_safe(api_key, "the api key")
-    return Credentials(checked_token(token), key, renew)
+    return Credentials(checked_token(token), _key(api_key), renew)
 
 
-def from_file(path: str | Path, *, api_key: str | Secret | None = None) -> Credentials:
+def client_credentials(
+    client_id: str,
+    client_secret: Given,
+    *,
+    scopes: str | Iterable[str] | None = (READ, WRITE),
+    api_key: Given | None = None,
+) -> Credentials:
+    """A client's own id and secret, for programs that run without a person: a token is asked for
+    when the first request needs one, and a new one before it ends. `scopes` of None asks for what
+    the service gives by itself.
+    """
+    client_secret, api_key = _masked(client_secret), _masked(api_key)
+    if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
+        raise SettingsError("the client id is no text", hint="It is the name of your program.")
+    asked = scopes.split() if isinstance(scopes, str) else scopes
+    grant = Grant(
+        kind="client credentials",
+        client_id=client_id.strip(),
+        client_secret=_filled(client_secret, "the client secret"),
+        scopes=None if asked is None else frozenset(asked),
+    )
+    return Credentials(None, _key(api_key), grant=grant)
+
+
+def implicit(
+    text: Given, *, state: Given | None = None, api_key: Given | None = None
+) -> Credentials:
+    """The token in the address that an implicit sign-in ended on, in what stands behind its `#`,
+    or the token alone. `state` is the one that it was begun with; an address that names one is
+    taken only with it. `store.begin_sign_in(implicit=True)` sees to all that.
+    """
+    text, state, api_key = _masked(text), _masked(state), _masked(api_key)
+    from petsync.client.oauth.fragment import token_in
+
+    back = _filled(text, "what was pasted")
+    return token_in(back, None if state is None else _filled(state, "state"), _key(api_key))
+
+
+def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
     """The access token that is in the file, which another program keeps fresh: after a 401 it is
     read again. Raises SettingsError where there is none.
     """
+    api_key = _masked(api_key)
     file = Path(path)
-    return bearer(_read(file), api_key=api_key, renew=lambda: _read(file))
+    grant = Grant(kept="file")
+    return Credentials(_read(file), _key(api_key), lambda: _read(file), grant=grant)
 
 
-def api_key(key: str | Secret) -> Credentials:
+def api_key(key: Given) -> Credentials:
     """The api key alone: enough for getPetById."""
-    return Credentials(None, _header_safe(key, "the api key"))
+    key = _masked(key)
+    return Credentials(None, _header_safe(key, "the api key"), grant=Grant(kind="api key"))
 
 
 def none() -> Credentials:
     """No credentials."""
-    return Credentials()
+    return Credentials(grant=Grant(kind="none"))
 
 
 def checked_token(token: object) -> Secret:
     """The token, if a header can carry it. Raises SettingsError, which does not show it."""
-    return _header_safe(token, "the token")
+    return _header_safe(_masked(token), "the token")
+
+
+def _masked(value: Any) -> Any:
+    """A text as a secret, before anything can go wrong; what is none stays for the checks."""
+    return Secret(value) if isinstance(value, str) else value
+
+
+def _key(key: object) -> Secret | None:
+    return None if key is None else _header_safe(key, "the api key")
 
 
 def _read(file: Path) -> Secret:
     try:
-        return _header_safe(file.read_text("utf-8-sig"), f"the token in {file}")
+        return _header_safe(Secret(file.read_text("utf-8-sig")), f"the token in {file}")
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SettingsError(
-            f"the token's file {file} cannot be read: {why}",
-            hint="It holds the access token and nothing else.",
-        ) from None
+    raise SettingsError(
+        f"the token's file {file} cannot be read: {why}",
+        hint="It holds the access token and nothing else.",
+    )
 
 
 def _header_safe(value: object, what: str) -> Secret:
-    text = _text(value, what).strip()
-    if not text or not all("!" <= character <= "~" for character in text):
+    secret = _filled(value, what)
+    if not _fits_header(secret):
         raise SettingsError(
             f"{what} is empty or holds a character that no header can carry",
             hint="Copy it again, without line breaks and quotes.",
         )
-    return Secret(text)
+    return secret
 
 
-def _text(value: object, what: str) -> str:
-    text = value.reveal() if isinstance(value, Secret) else value
-    if not isinstance(text, str):
+def _filled(value: object, what: str) -> Secret:
+    """The secret without the blanks around it. Raises SettingsError where there is none."""
+    if not isinstance(value, Secret):
         raise SettingsError(
-            f"{what} is {type(text).__name__}, not text",
+            f"{what} is {type(value).__name__}, not text",
             hint="Is the variable or the file that it comes from set?",
         )
-    return text
+    secret = Secret(value.reveal().strip())
+    if not secret:
+        raise SettingsError(
+            f"{what} is empty or holds a character that no header can carry",
+            hint="Copy it again, without line breaks and quotes.",
+        )
+    return secret
+
+
+def _fits_header(secret: Secret) -> bool:
+    return all("!" <= character <= "~" for character in secret.reveal())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import httpx
 
-from petsync.client.auth import Credentials
+from petsync.client.credentials import Credentials
 from petsync.client.origin import encoded, endless, redirect_target
 from petsync.client.transport import ERRORS, Carrier, never_sent
 from petsync.errors import SettingsError, TransportError
@@ -22,6 +22,13 @@ OnSent = Callable[[int], None]
 _REDIRECTS = 5
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
 _AGENT = "petsync/0.1"
+
+
+class _Headers(dict[str, str]):
+    """Headers, of which a verbose traceback shows the names alone."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self)}>"
 
 
 class Exchange:
@@ -54,8 +61,10 @@ class Exchange:
             url = redirect_target(request, response, url, credentials.masked_text)
         raise endless(request, response.status, _REDIRECTS)
 
-    def _headers(self, request: Request, credentials: Credentials) -> dict[str, str]:
-        headers = {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
+    def _headers(self, request: Request, credentials: Credentials) -> _Headers:
+        headers = _Headers(
+            {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
+        )
         if credentials.token is not None:
             headers["authorization"] = f"Bearer {credentials.token.reveal()}"
         if credentials.key is not None and request.operation in _KEY_OPERATIONS:

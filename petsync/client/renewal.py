@@ -1,17 +1,28 @@
-"""Keyring: the credentials that a session uses now, and their renewal after a 401."""
+"""Keyring: the credentials that a session uses now, and their renewal: before the token ends, and
+after a 401.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import threading
+import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
-from petsync.client.auth import Credentials, Renew, checked_token
+from petsync.client.auth import checked_token
+from petsync.client.credentials import Credentials, Renew
 from petsync.errors import AuthError, PetsyncError
-from petsync.settings import Secret
 
-__all__ = ["Keyring", "still_refused"]
+__all__ = ["Keyring", "Renewer", "still_refused"]
+
+Renewer = Callable[[Credentials], Awaitable[Credentials]]
+"""Gives new credentials for those that a sign-in can renew."""
+
+_LOOK = "What renews the token needs a look."
+_PAUSE = 15.0
+"""So many seconds pass after a renewal that failed, while the token is still good."""
 
 
 class Keyring:
@@ -19,12 +30,33 @@ class Keyring:
     that failed too: whoever remembers it knows whether there was one since.
     """
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, renewer: Renewer | None = None) -> None:
         self.credentials = credentials
+        self.renewer = renewer
         self.age = 0
         self._failure = ""
+        self._not_before = 0.0
         self._lock = threading.Lock()
         self._renewing: tuple[Future[None], asyncio.Task[None]] | None = None
+
+    def replace(self, credentials: Credentials) -> None:
+        """Use others from here on; what the present ones hold stays masked."""
+        with self._lock:
+            self.credentials = credentials.after(self.credentials)
+            self.age, self._failure, self._not_before = self.age + 1, "", 0.0
+
+    async def fresh(self) -> None:
+        """Return when the token has time before it, or a new one cannot be had: then the service
+        has the word. Like `renew`, it renews once for all. Raises AuthError where there is no
+        token yet, and none comes.
+        """
+        with self._lock:
+            renewing = self._start() if self._is_due() else None
+        if renewing is None:
+            return
+        await asyncio.shield(asyncio.wrap_future(renewing))
+        if self._failure and self.credentials.token is None:
+            raise AuthError(f"no request was sent: {self._failure}", hint=_LOOK)
 
     async def renew(self, age: int, refused: AuthError) -> None:
         """Return when a request that was refused may be sent once more; it was sent when the
@@ -37,34 +69,63 @@ class Keyring:
         if renewing is not None:
             await asyncio.shield(asyncio.wrap_future(renewing))
         if self._failure:
-            raise _also(refused, self._failure, "What renews the token needs a look.")
+            raise _also(refused, self._failure, _LOOK)
 
     def _begun(self, refused: AuthError) -> Future[None]:
-        if self.credentials.renew is None:
-            raise refused
+        started = self._start()
+        if started is None:
+            problem = self.credentials.problem
+            raise _also(refused, problem, "Sign in again.") if problem else refused
+        return started
+
+    def _is_due(self) -> bool:
+        mine = self.credentials
+        if not (mine.token is None or mine.grant.is_due(time.time())):
+            return False
+        return mine.token is None or time.monotonic() >= self._not_before
+
+    def _start(self) -> Future[None] | None:
+        """The renewal, under way; None where there is no way to renew."""
         if self._renewing is None:
+            how = self._how(self.credentials)
+            if how is None:
+                return None
             done: Future[None] = Future()
             done.set_running_or_notify_cancel()
-            work = asyncio.create_task(self._renew(self.credentials.renew, done))
-            self._renewing = done, work
+            self._renewing = done, asyncio.create_task(self._renew(how, done))
         return self._renewing[0]
 
-    async def _renew(self, renew: Renew, done: Future[None]) -> None:
-        token, failure = None, "its renewal was cancelled"
+    def _how(self, mine: Credentials) -> Callable[[], Awaitable[Credentials]] | None:
+        renew, renewer = mine.renew, self.renewer
+        if renew is not None:
+            return lambda: _called(renew, mine)
+        if mine.grant.renews and renewer is not None:
+            return lambda: renewer(mine)
+        return None
+
+    async def _renew(self, how: Callable[[], Awaitable[Credentials]], done: Future[None]) -> None:
+        before, new, failure = self.credentials, None, "its renewal was cancelled"
         try:
-            token = await _called(renew)
-            failure = "" if token != self.credentials.token else "its renewal brought it once more"
+            new = await how()
+            failure = "" if new.token != before.token else "its renewal brought it once more"
         except PetsyncError as error:
-            failure = f"its renewal failed: {self.credentials.masked_text(error.message)}"
+            failure = f"its renewal failed: {before.masked_text(error.message)}"
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # What it says may hold a secret that nobody here knows.
             failure = f"its renewal failed: {type(error).__name__}"
         finally:
             with self._lock:
-                if token is not None and not failure:
-                    self.credentials = self.credentials.renewed(token)
-                self.age, self._failure, self._renewing = self.age + 1, failure, None
+                self._ended(before, new, failure)
             done.set_result(None)
+
+    def _ended(self, before: Credentials, new: Credentials | None, failure: str) -> None:
+        self._renewing = None
+        if self.credentials is not before:
+            return  # Somebody signed in meanwhile, or out.
+        if new is not None and not failure:
+            self.credentials = new.after(before)
+        self._not_before = time.monotonic() + _PAUSE if failure else 0.0
+        self.age, self._failure = self.age + 1, failure
 
 
 def still_refused(refused: AuthError) -> AuthError:
@@ -72,10 +133,10 @@ def still_refused(refused: AuthError) -> AuthError:
     return _also(refused, "the token is a new one, just renewed", refused.hint)
 
 
-async def _called(renew: Renew) -> Secret:
+async def _called(renew: Renew, mine: Credentials) -> Credentials:
     """A function that blocks must not hold up the other requests."""
     made = renew() if inspect.iscoroutinefunction(renew) else await asyncio.to_thread(renew)
-    return checked_token(await made if inspect.isawaitable(made) else made)
+    return mine.renewed(checked_token(await made if inspect.isawaitable(made) else made))
 
 
 def _also(refused: AuthError, why: str, hint: str) -> AuthError:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from petsync.client.auth import Credentials
+from petsync.client.credentials import Credentials
 from petsync.client.exchange import Exchange, OnSent
 from petsync.client.flow import LONGEST_PAUSE, Flow
 from petsync.client.renewal import Keyring, still_refused
@@ -145,6 +145,7 @@ class Sending(Generic[T]):
 
     async def _once(self) -> T:
         flow = self._line.flow
+        await self._line.keyring.fresh()
         asked = flow.now()
         try:
             changes = self._call.request.method != "GET"
@@ -177,7 +178,8 @@ class Sending(Generic[T]):
             request, credentials, line.flow.carrier, self._on_sent
         )
         if not 200 <= response.status < 300:
-            raise error_for(masked(response, credentials), request, datetime.now(UTC))
+            response = masked(response, credentials)
+            raise error_for(response, request, datetime.now(UTC))
         try:
             return self._call.read(response)
         except ResponseError as error:

@@ -15,14 +15,14 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from petsync.client.auth import Credentials
 from petsync.client.breaker import Breaker
+from petsync.client.credentials import Credentials
 from petsync.client.exchange import Exchange, OnSent
 from petsync.client.flow import Flow, Health
 from petsync.client.gate import Gate
 from petsync.client.origin import checked_base
 from petsync.client.pace import Pace
-from petsync.client.renewal import Keyring
+from petsync.client.renewal import Keyring, Renewer
 from petsync.client.retry import RetryPolicy
 from petsync.client.sending import Again, Hold, Line, Sending, masked
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
@@ -140,20 +140,43 @@ class Session:
             waiting=max((self.pace.pauses(loop.time()) for loop, _ in flows), default=0.0),
         )
 
+    def renew_by(self, renewer: Renewer) -> None:
+        """Let this give new tokens for a sign-in that can be renewed."""
+        self._keyring.renewer = renewer
+
+    def use(self, credentials: Credentials) -> None:
+        """Send these from here on. Raises SettingsError where the address must not get any."""
+        _check(credentials, self._timeout)
+        checked_base(self.base_url, with_secret=bool(credentials), allow_http=self._allow_http)
+        self._keyring.replace(credentials)
+
+    async def fresh(self) -> None:
+        """Return when the token has time before it, or no new one can be had. Raises AuthError."""
+        await self._keyring.fresh()
+
     def narrowed(self, *, token: bool = False, key: bool = False) -> Session:
         """Another session with the service that has no more than these of the credentials, and
         does not retry.
         """
         mine = self.credentials
+        return self.trial(Credentials(mine.token if token else None, mine.key if key else None))
+
+    def trial(self, credentials: Credentials) -> Session:
+        """Another session with the service, which tries these and does not retry."""
         return Session(
             self.base_url,
-            credentials=Credentials(mine.token if token else None, mine.key if key else None),
+            credentials=credentials,
             profile=self.profile,
             retry=RetryPolicy(attempts=1),
             timeout=self._timeout,
             allow_http=self._allow_http,
             transport=self._transport,
         )
+
+    @property
+    def allow_http(self) -> tuple[str, ...]:
+        """The hosts that may get a secret over plain http."""
+        return tuple(self._allow_http)
 
     async def close(self) -> None:
         """Close the connections; the session can be used again."""

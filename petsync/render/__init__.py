@@ -16,6 +16,7 @@ from petsync.diff.summary import Summary
 from petsync.diff.uploaded import Uploaded
 from petsync.table.findings import Findings
 from petsync.table.sheet import Sheet
+from petsync.wire.account import Account
 
 
 @as_text.register
@@ -170,3 +171,17 @@ def _uploaded_html(value: Uploaded) -> str:
     from petsync.render.pictures_html import uploaded_html
 
     return uploaded_html(value)
+
+
+@as_text.register
+def _account_text(value: Account) -> str:
+    from petsync.render.account_lines import account_text
+
+    return account_text(value)
+
+
+@as_html.register
+def _account_html(value: Account) -> str:
+    from petsync.render.account_html import account_html
+
+    return account_html(value)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from petsync.client import auth as auths
-from petsync.client.auth import Credentials
+from petsync.client.credentials import Credentials
+from petsync.client.oauth.pending import AsyncPending
+from petsync.client.oauth.vault import Vault
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import SettingsError
@@ -20,9 +23,10 @@ from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
 from petsync.settings import Settings, read_toml, resolve
 from petsync.store.aio import AsyncStore
+from petsync.store.signed import Pending
 from petsync.store.sync import Store
 
-__all__ = ["AsyncStore", "Store", "connect", "demo"]
+__all__ = ["AsyncPending", "AsyncStore", "Pending", "Store", "connect", "demo"]
 
 
 def connect(
@@ -90,6 +94,17 @@ def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store
 
 
 def _credentials(settings: Settings) -> Credentials:
+    """Those of the environment, else those that are kept for this service."""
+    found = _environment(settings)
+    if found:
+        return replace(found, grant=found.grant.keep("environment"))
+    return Vault(settings.state, (settings.url or "").strip().rstrip("/")).kept() or auths.none()
+
+
+def _environment(settings: Settings) -> Credentials:
     if settings.token is not None:
         return auths.bearer(settings.token, api_key=settings.api_key)
+    if settings.client_secret is not None:
+        client_id = settings.client_id or settings.auth.get("client_id", "")
+        return auths.client_credentials(client_id, settings.client_secret, api_key=settings.api_key)
     return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)

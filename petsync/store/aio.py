@@ -38,6 +38,7 @@ from petsync.store.pictured import Pictured
 from petsync.store.pictures import Gallery
 from petsync.store.reading import Reader
 from petsync.store.running import OnProgress, Runs
+from petsync.store.signed import Signed, desk_at
 from petsync.store.undone import Undoing
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
@@ -47,7 +48,7 @@ __all__ = ["AsyncStore"]
 _NO_GUARD = Guard()
 
 
-class AsyncStore(Pictured, Edited):
+class AsyncStore(Pictured, Edited, Signed):
     """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
 
     def __init__(self, session: Session, settings: Settings) -> None:
@@ -55,6 +56,7 @@ class AsyncStore(Pictured, Edited):
         self.settings = settings
         self._session = session
         self._runs = Runs(self.api, settings.state)
+        self._desk = desk_at(session, settings)
         self._gallery = Gallery(self.api, settings, self.read, self.snapshot)
 
     async def find_by_status(self, *statuses: str) -> pd.DataFrame:
@@ -276,9 +278,7 @@ class AsyncStore(Pictured, Edited):
         read again from its file, with those that it has already; SheetError is raised where that
         has changed, and for the corrections of a DataFrame.
         """
-        reader = Reader(
-            statuses=self._session.profile.statuses, columns=self.settings.columns
-        )
+        reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
         return reader.read(sheet, tab, mapping, corrections, known_statuses)
 
     async def close(self) -> None:

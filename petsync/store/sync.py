@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,9 @@ from petsync._loop import LoopThread, blocking
 from petsync.client.api import Api
 from petsync.diff.plan import Plan
 from petsync.store.aio import AsyncStore
+from petsync.store.signed import Keep, Pending
 from petsync.table.sheet import Sheet
+from petsync.wire.account import READ, WRITE
 
 __all__ = ["Store"]
 
@@ -50,6 +52,26 @@ class Store:
     undo = blocking(AsyncStore.undo)
     runs = blocking(AsyncStore.runs)
     run = blocking(AsyncStore.run)
+    sign_in = blocking(AsyncStore.sign_in)
+    who = blocking(AsyncStore.who)
+    sign_out = blocking(AsyncStore.sign_out)
+
+    def begin_sign_in(
+        self,
+        *,
+        scopes: str | Sequence[str] = (READ, WRITE),
+        client_id: str | None = None,
+        implicit: bool = False,
+        listen: bool = True,
+        keep: Keep = "memory",
+    ) -> Pending:
+        """A sign-in that waits for a person at a browser: open its `url`, and `wait`, or `paste`
+        the address that the browser ended on. As `aio.begin_sign_in` says.
+        """
+        beginning = self.aio.begin_sign_in(
+            scopes=scopes, client_id=client_id, implicit=implicit, listen=listen, keep=keep
+        )
+        return Pending(self._loop.run(beginning), self._loop)
 
     @property
     def url(self) -> str:

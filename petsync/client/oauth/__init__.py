@@ -1,0 +1,1 @@
+"""Signing in to `petstore_auth`: where, how, what came of it, and its renewal."""

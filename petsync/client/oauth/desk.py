@@ -1,0 +1,105 @@
+"""Desk: signing in to one service and out of it, asking who one is, and renewing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from petsync.client.credentials import Credentials
+from petsync.client.grant import Grant
+from petsync.client.oauth.authority import Authority
+from petsync.client.oauth.identity import identify
+from petsync.client.oauth.pending import Asked, AsyncPending
+from petsync.client.oauth.vault import Vault
+from petsync.client.session import Session
+from petsync.errors import ApiError, SettingsError
+from petsync.wire.account import Account, Kept
+
+__all__ = ["Desk", "asked"]
+
+_KEEPS = ("memory", "keyring")
+
+
+class Desk:
+    """Puts the credentials that it was given into the session once the service took them, and not
+    before; it lets the session renew them.
+    """
+
+    def __init__(self, session: Session, authority: Authority, vault: Vault) -> None:
+        self._session, self._authority, self._vault = session, authority, vault
+        session.renew_by(self._renewed)
+
+    async def sign_in(self, credentials: Credentials, keep: str) -> Account:
+        """As AsyncStore says."""
+        kept = _checked_keep(keep)
+        return await self._taken(_kept(credentials, kept))
+
+    async def begin(self, question: Asked, keep: str) -> AsyncPending:
+        """As AsyncStore says."""
+        kept = _checked_keep(keep)
+        named = replace(question, client_id=question.client_id or self._authority.client_id)
+        return await AsyncPending.begun(
+            self._authority, named, lambda found: self._taken(_kept(found, kept))
+        )
+
+    async def who(self) -> Account:
+        """As AsyncStore says."""
+        await self._session.fresh()
+        return await identify(self._session, self._authority, self._session.credentials)
+
+    async def sign_out(self) -> Account:
+        """As AsyncStore says."""
+        mine = self._session.credentials
+        self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
+        problem = await self._ended(mine)
+        if mine.grant.kept == "keyring":
+            await self._vault.forget(mine)
+        return Account(url=self._session.base_url, problem=problem)
+
+    async def _taken(self, offered: Credentials) -> Account:
+        """The account, once the service has taken what was offered."""
+        if offered.token is None and offered.grant.renews:
+            offered = await self._authority.renewed(offered)
+        account = await identify(self._session, self._authority, offered)
+        if offered.grant.kept == "keyring":
+            await self._vault.put(offered)
+        self._session.use(offered)
+        return account
+
+    async def _renewed(self, mine: Credentials) -> Credentials:
+        if mine.grant.kept == "keyring":
+            return await self._vault.renewed(mine, self._authority.renewed)
+        return await self._authority.renewed(mine)
+
+    async def _ended(self, mine: Credentials) -> str:
+        """What a person should know of the end of the sign-in at the service."""
+        if mine.grant.kind in ("none", "api key", "token") or mine.token is None:
+            return ""
+        try:
+            ended = await self._authority.revoke(mine)
+        except (ApiError, SettingsError) as error:
+            return f"the service did not end the token ({error.message})"
+        return "" if ended else "the service ends no tokens: yours works until it expires"
+
+
+def _kept(credentials: Credentials, kept: Kept) -> Credentials:
+    if not isinstance(credentials, Credentials) or not credentials:
+        raise SettingsError(
+            "there is nothing to sign in with",
+            hint="Use petsync.auth.bearer(…), client_credentials(…), implicit(…) or api_key(…).",
+        )
+    return replace(credentials, grant=credentials.grant.keep(kept))
+
+
+def _checked_keep(keep: object) -> Kept:
+    if keep == "memory" or keep == "keyring":
+        return keep
+    raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
+
+
+def asked(
+    scopes: str | Sequence[str], client_id: str | None, *, implicit: bool, listen: bool
+) -> Asked:
+    """What a person is asked for; a text may hold several scopes."""
+    wanted = tuple(scopes.split() if isinstance(scopes, str) else scopes)
+    return Asked(scopes=wanted, client_id=client_id or "", implicit=implicit, listen=listen)

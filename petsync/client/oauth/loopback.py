@@ -1,0 +1,141 @@
+"""Loopback: a page on this machine to which the service sends the browser back.
+
+It listens on 127.0.0.1 alone, on a port and a path of its own, answers GET there and nothing else,
+and only requests for that very address: a name that somebody made point here gets nothing.
+Source: RFC 8252, section 7.3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable
+from html import escape
+from string import Template
+from typing import Self
+
+from petsync.errors import SettingsError
+from petsync.settings import Secret
+
+__all__ = ["Loopback", "OnReturn", "Page"]
+
+_LONGEST = 64 * 1024
+_PATIENCE = 10.0
+_HOST = "127.0.0.1"
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
+    "color-scheme:light dark}"
+)
+# What follows # never leaves the browser by itself; it is handed on, and taken out of the address.
+_SCRIPT = (
+    "var f=location.hash.slice(1);history.replaceState(null,'',location.pathname);"
+    "if(f)location.replace(location.pathname+'?'+f)"
+)
+_PAGE = Template(
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>$title</title>'
+    '<meta name="viewport" content="width=device-width"><style>$style</style></head>'
+    "<body><main><h1>$title</h1><p>$text</p></main>$script</body></html>"
+)
+Page = tuple[str, str]
+"""A heading and a sentence."""
+OnReturn = Callable[[Secret], Awaitable[Page]]
+"""Told what stood behind the address's `?`; the page that the person is to see."""
+
+
+class Loopback:
+    """Waits for the browser. `by_fragment`: the answer stands behind `#`."""
+
+    def __init__(self, on_return: OnReturn, *, by_fragment: bool = False) -> None:
+        self._on_return, self._by_fragment = on_return, by_fragment
+        self._server: asyncio.Server | None = None
+        self._path = "/"
+        self.address = ""
+
+    async def open(self, port: int = 0, path: str = "/petsync") -> Self:
+        """It, listening; `address` is where. Raises SettingsError."""
+        self._path = path
+        try:
+            self._server = await asyncio.start_server(
+                self._served, _HOST, port, limit=_LONGEST, family=0
+            )
+        except OSError as error:
+            raise SettingsError(
+                f"petsync cannot listen on this machine for the browser: {error.strerror}",
+                hint="Sign in by pasting the address that the browser ends on.",
+            ) from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        self.address = f"http://{_HOST}:{self._port}{path}"
+        return self
+
+    async def close(self) -> None:
+        """Stop listening; what is being answered is answered."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+            answer = await self._answered(head)
+            writer.write(answer)
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _answered(self, head: Secret) -> bytes:
+        query = _query(head, f"{_HOST}:{self._port}", self._path)
+        if query is None:
+            return _response(404, ("Nothing here", "This page is for one sign-in of petsync."))
+        if not query.reveal() and self._by_fragment:
+            return _response(200, ("One moment", "Signing in …"), script=_SCRIPT)
+        return _response(200, await self._on_return(query))
+
+
+def _query(head: Secret, host: str, path: str) -> Secret | None:
+    """What stands behind `?`; None for a request that is for something else."""
+    first, *rest = head.reveal().split("\r\n")
+    method, _, target = first.partition(" ")
+    target = target.rpartition(" ")[0]
+    asked, _, query = target.partition("?")
+    fields = (line.partition(":") for line in rest)
+    hosts = [value.strip() for name, _, value in fields if name.strip().lower() == "host"]
+    fits = method == "GET" and asked == path and hosts == [host]
+    return Secret(query) if fits else None
+
+
+def _response(status: int, page: Page, *, script: str = "") -> bytes:
+    title, text = page
+    body = _PAGE.substitute(
+        title=escape(title),
+        text=escape(text),
+        style=_STYLE,
+        script=f"<script>{script}</script>" if script else "",
+    ).encode()
+    run = f"script-src 'sha256-{_digest(script)}'; " if script else ""
+    policy = (
+        f"default-src 'none'; {run}style-src 'sha256-{_digest(_STYLE)}'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    )
+    lines = (
+        f"HTTP/1.1 {status} {'OK' if status == 200 else 'Not Found'}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Referrer-Policy: no-referrer",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        f"Content-Security-Policy: {policy}",
+        "Connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
