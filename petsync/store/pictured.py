@@ -96,7 +96,8 @@ class Pictured:
         on_progress: Callable[[Looked], None] | None = None,
     ) -> Pictures:
         """The images that `upload` would send to one pet: these files, in their order, whatever
-        they are called. Else as `pictures`.
+        they are called; `row` of a picture or problem is its file's place, from 0. Else as
+        `pictures`.
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(

@@ -105,10 +105,19 @@ class Gallery:
         metadata: str | None,
         on_progress: OnLooked,
     ) -> Pictures:
-        """These files as pictures of one pet, in their order. Raises as AsyncStore.pictures_of."""
+        """These files as pictures of one pet, in their order, which is their `row`. Raises as
+        AsyncStore.pictures_of.
+        """
         found = Found(
             candidates=[
-                Candidate(path=path, file=path.name, pet_id=pet_id, place=place, metadata=metadata)
+                Candidate(
+                    path=path,
+                    file=path.name,
+                    pet_id=pet_id,
+                    place=place,
+                    row=place,
+                    metadata=metadata,
+                )
                 for place, path in enumerate(files)
             ]
         )

@@ -22,9 +22,9 @@ from petsync.apply.pictures.parts import (
 )
 from petsync.diff.pictures import PictureOptions
 
-__all__ = ["Opened", "UnfitError", "digest_of", "opened"]
+__all__ = ["PLUGIN", "Opened", "UnfitError", "digest_of", "opened"]
 
-_PLUGIN: dict[Format, type[ImageFile.ImageFile]] = {
+PLUGIN: dict[Format, type[ImageFile.ImageFile]] = {
     "JPEG": JpegImagePlugin.JpegImageFile,
     "PNG": PngImagePlugin.PngImageFile,
     "GIF": GifImagePlugin.GifImageFile,
@@ -165,7 +165,7 @@ class _Image:
     def _decoded(self, frames: int) -> Image.Image:
         """The image, after every frame of it was decoded to its end."""
         try:
-            image = _PLUGIN[self.form](io.BytesIO(self._picture()))
+            image = PLUGIN[self.form](io.BytesIO(self._picture()))
             self._check_pixels(image.size, frames)
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)

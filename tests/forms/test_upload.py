@@ -1,0 +1,488 @@
+"""upload_images: a pet chosen, pictures given, sent, followed and cancelled one by one."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from picturing import animation, image, put, turned_jpeg
+from PIL import Image
+
+import petsync as ps
+from petsync.apply.pictures.thumbnail import thumbnail
+from petsync.sandbox import Sandbox
+from petsync.widgets.upload import UploadForm, upload_images
+from petsync.widgets.upload.item import limit_in, plain
+
+RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
+QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """A store with a few pets, one with a photo of another service's."""
+    pets = [
+        ps.Pet(id=7, name="Bella", status="available"),
+        ps.Pet(id=8, name="Bello", status="sold", photo_urls=("https://shop.example/a.jpg",)),
+        ps.Pet(id=70, name="Rex", status="pending"),
+    ]
+    with Sandbox(auth=False, pets=pets) as box:
+        yield box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """The store, connected to."""
+    with ps.connect(box.url, state=tmp_path / "state", environ={}, retry=QUICK) as store:
+        yield store
+
+
+@pytest.fixture
+def form(store: ps.Store) -> Iterator[UploadForm]:
+    """The form for pet 7, looked at."""
+    form = upload_images(store, 7)
+    assert form.widget
+    assert form.work.wait()
+    yield form
+    form.close()
+    assert form.work.wait()
+
+
+def until(is_so: Callable[[], object], seconds: float = 60.0) -> None:
+    """Return once it is so."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it never came to be so"
+        time.sleep(0.01)
+
+
+def states(form: UploadForm) -> dict[str, str]:
+    """Each listed file's state, as a person sees it."""
+    return {row["cells"]["name"]: row["cells"]["state"]["text"] for row in form.listed.rows}
+
+
+def said(form: UploadForm, name: str) -> str:
+    """What is said of a file."""
+    (row,) = (row for row in form.listed.rows if row["cells"]["name"] == name)
+    text: str = row["cells"]["said"]
+    return text
+
+
+def drop(form: UploadForm, **files: bytes) -> None:
+    """Drop these files; `__` in a name stands for its dot."""
+    for name, content in files.items():
+        assert form.files.put(name.replace("__", "."), content)
+    assert form.work.wait()
+
+
+def noise(side: int) -> bytes:
+    """A PNG that nothing makes small."""
+    out = io.BytesIO()
+    Image.frombytes("RGB", (side, side), os.urandom(side * side * 3)).save(out, "PNG")
+    return out.getvalue()
+
+
+def test_a_pet_is_found_by_name_or_id_and_chosen(store: ps.Store) -> None:
+    """The pets that fit are listed, one whose id is typed first, and one is picked."""
+    form = upload_images(store)
+    assert form.widget
+    form.search.value = "bell"
+    assert form.work.wait()
+    assert [row["cells"]["name"] for row in form.pets.rows] == ["Bella", "Bello"]
+    form.search.value = "7"
+    form.find.click()
+    assert form.work.wait()
+    assert [row["key"] for row in form.pets.rows] == ["7"]
+    form.pets.picked("7")
+    assert form.work.wait()
+    assert form.pet is not None
+    assert form.pet.name == "Bella"
+    form.close()
+
+
+def test_many_pets_are_paged(box: Sandbox, store: ps.Store) -> None:
+    """A page of the finder shows a few pets, the next one the next few."""
+    box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 21))
+    form = upload_images(store)
+    assert form.widget
+    form.search.value = "cat"
+    assert form.work.wait()
+    assert (form.pets.total, form.pets.pages) == (20, 4)
+    form.pets.page = 3
+    assert [row["cells"]["name"] for row in form.pets.rows] == ["Cat 19", "Cat 20"]
+    form.close()
+
+
+def test_a_pet_that_no_query_lists_is_found_by_its_id(tmp_path: Path) -> None:
+    """A strange status keeps no pet from being found."""
+    pets = [ps.Pet(id=9, name="Odd", status="on holiday")]
+    with (
+        Sandbox(auth=False, profile="live", pets=pets) as box,
+        ps.connect(box.url, profile="live", state=tmp_path, environ={}) as store,
+    ):
+        form = upload_images(store)
+        assert form.widget
+        form.search.value = "9"
+        assert form.work.wait()
+        assert [row["cells"]["name"] for row in form.pets.rows] == ["Odd"]
+        form.close()
+
+
+def test_a_pet_that_is_not_there_is_told(store: ps.Store) -> None:
+    """A wrong id is said, and not shown as a fault."""
+    form = upload_images(store, 99)
+    assert form.widget
+    assert form.work.wait()
+    assert form.notice.tone == "problem"
+    assert "no pet 99" in form.notice.text
+    form.close()
+
+
+def test_only_the_services_own_photos_are_fetched(box: Sandbox, store: ps.Store) -> None:
+    """What the service serves is shown as a small copy, what is elsewhere as its address alone."""
+    store.api.upload_file(8, image("PNG"), filename="a.png")
+    form = upload_images(store, 8)
+    assert form.widget
+    assert form.work.wait()
+    elsewhere, here = (row["cells"] for row in form.photos.rows)
+    assert elsewhere["picture"] == "elsewhere, not fetched"
+    assert elsewhere["address"]["href"] == "https://shop.example/a.jpg"
+    assert here["picture"]["src"].startswith("data:image/png;base64,")
+    form.close()
+
+
+def test_a_photo_that_is_none_is_said(box: Sandbox, store: ps.Store) -> None:
+    """An address of the service's that gives no picture does not stop the form."""
+    store.api.upload_file(70, b"<script>alert(1)</script>", filename="a.png")
+    urls = (*store.api.get_pet_by_id(70).photo_urls, f"{box.url}/images/999")
+    box.put(msgspec.structs.replace(store.api.get_pet_by_id(70), photo_urls=urls))
+    form = upload_images(store, 70)
+    assert form.widget
+    assert form.work.wait()
+    assert [row["cells"]["picture"].partition(":")[0] for row in form.photos.rows] == [
+        "cannot be shown"
+    ] * 2
+    form.close()
+
+
+def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
+    """Each has a small copy, its name, size and pixels, and the button says what it will do."""
+    drop(form, cat__jpg=image("JPEG", (300, 200)), dog__gif=animation())
+    cat, dog = form.listed.rows
+    assert cat["cells"]["picture"]["src"].startswith("data:image/jpeg;base64,")
+    assert (cat["cells"]["pixels"], dog["cells"]["pixels"]) == ("300 × 200", "8 × 6, 3 frames")
+    assert dog["cells"]["picture"]["src"].startswith("data:image/png;base64,")
+    assert states(form) == {"cat.jpg": "ready", "dog.gif": "ready"}
+    assert form.go.description.startswith("Upload 2 pictures (")
+    assert form.go.description.endswith("to pet 7 (Bella)")
+    assert not form.go.disabled
+
+
+def test_a_wrong_file_is_told_and_not_sent(box: Sandbox, form: UploadForm) -> None:
+    """What is no picture says what it is, and the others go all the same."""
+    drop(form, notes__png=b"%PDF-1.7 ...", cat__jpg=image("JPEG"), empty__gif=b"")
+    assert states(form) == {"notes.png": "unfit", "cat.jpg": "ready", "empty.gif": "unfit"}
+    assert "PDF document" in said(form, "notes.png")
+    form.go.click()
+    assert form.work.wait()
+    assert states(form)["cat.jpg"] == "done"
+    assert box.requests["uploadFile"] == 1
+
+
+def test_pictures_are_sent_and_linked(box: Sandbox, form: UploadForm) -> None:
+    """After an upload each file has its address, the pet its photos, and the result is told."""
+    form.metadata.value = "in spring"
+    drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
+    form.go.click()
+    assert form.work.wait()
+    photos = box.pets()[0].photo_urls
+    assert [row["cells"]["address"]["href"] for row in form.listed.rows] == list(photos)
+    assert set(states(form).values()) == {"done"}
+    assert form.notice.tone == "done"
+    assert form.notice.text == "2 pictures uploaded."
+    assert form.report is not None
+    assert form.report.counts["applied"] == 2
+    assert all("src" in row["cells"]["picture"] for row in form.photos.rows)
+    assert form.go.disabled
+
+
+def test_metadata_goes_along(box: Sandbox, form: UploadForm, store: ps.Store) -> None:
+    """The metadata field is what each picture's plan says."""
+    form.metadata.value = "in spring"
+    drop(form, a__png=image())
+    assert form._looked is not None
+    assert [picture.metadata for picture in form._looked.items] == ["in spring"]
+
+
+def test_nothing_is_sent_twice(box: Sandbox, form: UploadForm, store: ps.Store) -> None:
+    """What was uploaded before, or is in the list twice, is left alone and said so."""
+    store.upload(
+        store.pictures_of(
+            7, put(Path(store.aio.settings.state) / "x", a__png=image(colour=RED)) / "a.png"
+        )
+    )
+    drop(
+        form,
+        again__png=image(colour=RED),
+        new__png=image(colour=BLUE),
+        same__png=image(colour=BLUE),
+    )
+    assert states(form) == {"again.png": "left alone", "new.png": "ready", "same.png": "left alone"}
+    form.go.click()
+    assert form.work.wait()
+    assert box.requests["uploadFile"] == 2
+
+
+def test_a_path_is_another_way_in(form: UploadForm, tmp_path: Path) -> None:
+    """A file, or every file of a folder, on the notebook's machine; a wrong path is told."""
+    folder = put(tmp_path / "photos", a__png=image(colour=RED), b__png=image(colour=BLUE))
+    form.path.value = str(folder / "a.png")
+    form.add.click()
+    assert form.work.wait()
+    assert states(form) == {"a.png": "ready"}
+    form.path.value = str(folder)
+    form.add.click()
+    assert form.work.wait()
+    assert len(form.items) == 3
+    form.path.value = str(folder / "missing.png")
+    form.add.click()
+    assert form.notice.tone == "problem"
+    assert "missing.png" in form.notice.text
+
+
+def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
+    """A picture cancelled before its turn is never sent; the others are."""
+    box.break_with("latency=0.4,only=uploadFile")
+    drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE), c__png=image(colour=GREEN))
+    form.go.click()
+    until(lambda: states(form)["a.png"] == "sending")
+    form.listed.picked(form.items[2].key)
+    assert form.work.wait()
+    assert states(form) == {"a.png": "done", "b.png": "done", "c.png": "cancelled"}
+    assert "before it was sent" in said(form, "c.png")
+    assert box.requests["uploadFile"] == 2
+    assert form.go.disabled
+
+
+def test_one_on_its_way_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
+    """A picture that is just being sent is cut, the pet is asked, and those behind it go on."""
+    box.break_with("latency=30,only=uploadFile,first=1")
+    drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
+    form.go.click()
+    until(lambda: box.requests["uploadFile"] == 1)
+    form.listed.picked(form.items[0].key)
+    assert form.work.wait()
+    assert states(form) == {"a.png": "cancelled", "b.png": "done"}
+    assert "does not show it" in said(form, "a.png")
+    assert len(box.pets()[0].photo_urls) == 1
+
+
+def test_all_can_be_stopped_and_the_rest_sent_later(box: Sandbox, form: UploadForm) -> None:
+    """Stop ends it soon; pressed again, Upload sends what is left and nothing twice."""
+    box.break_with("latency=0.5,only=uploadFile")
+    drop(form, **{f"p{n}__png": image(colour=(n * 20, 0, 0)) for n in range(5)})
+    form.go.click()
+    until(lambda: "done" in states(form).values())
+    form.stop.click()
+    assert form.stop.description == "Stopping …"
+    assert form.work.wait()
+    assert form.notice.text.startswith("Stopped: ")
+    box.break_with(None)
+    assert not form.go.disabled
+    form.go.click()
+    assert form.work.wait()
+    assert set(states(form).values()) == {"done"}
+    assert len(box.pets()[0].photo_urls) == 5
+
+
+def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
+    """A refused attempt is followed by another one, which the file's row tells."""
+    heard: list[str] = []
+    form.listed.observe(
+        lambda change: heard.extend(row["cells"]["said"] for row in change["new"]), "rows"
+    )
+    box.break_with("429=1,retry_after=0,first=2,only=uploadFile")
+    drop(form, a__png=image())
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"a.png": "done"}
+    assert any(each.startswith("Attempt 2, as the one before failed") for each in heard)
+
+
+def test_what_failed_is_said_and_sent_again(box: Sandbox, form: UploadForm) -> None:
+    """A picture that failed says why; Upload sends it once more."""
+    box.break_with("503=1,only=uploadFile")
+    drop(form, a__png=image())
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"a.png": "failed"}
+    assert "503" in said(form, "a.png")
+    assert "--" not in said(form, "a.png")
+    box.break_with(None)
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"a.png": "done"}
+
+
+def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) -> None:
+    """What the service refuses as too large says its limit; smaller, it goes through."""
+    drop(form, big__png=noise(2100), small__png=image())
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"big.png": "failed", "small.png": "done"}
+    assert form.limit == 10 * 1024 * 1024 + 128 * 1024
+    assert "at most 10.1 MiB" in said(form, "big.png")
+    assert "smaller" in said(form, "big.png")
+    assert form.go.disabled
+    drop(form, other__png=noise(2101))
+    assert states(form)["other.png"] == "unfit"
+    assert "10.1 MiB are allowed" in said(form, "other.png")
+
+
+def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadForm) -> None:
+    """With the box ticked a picture is scaled, which is said before it is sent."""
+    drop(form, big__jpg=image("JPEG", (4000, 3000)))
+    form.smaller.value = form.strip.value = True
+    assert form.work.wait()
+    assert "2,000 × 1,500" in said(form, "big.jpg")
+    form.go.click()
+    assert form.work.wait()
+    assert states(form) == {"big.jpg": "done"}
+
+
+def test_progress_is_shown_by_bytes(box: Sandbox, form: UploadForm) -> None:
+    """The meters count the bytes of one picture and of all."""
+    shown: list[tuple[float, float]] = []
+    form.all.observe(lambda change: shown.append((form.all.done, form.all.total)), "done")
+    drop(form, a__png=noise(400), b__png=noise(300))
+    total = sum(item.bytes for item in form.items)
+    form.go.click()
+    assert form.work.wait()
+    assert shown[-1] == (total, total)
+    assert len(shown) > 2
+    assert form.one.total > 0
+    assert not form.all.shown
+
+
+def test_a_file_can_be_removed(form: UploadForm) -> None:
+    """Removed from the list it is gone from this machine, and not sent."""
+    drop(form, a__png=image(colour=RED), b__png=image(colour=BLUE))
+    path = form.items[0].path
+    form.listed.picked(form.items[0].key)
+    assert form.work.wait()
+    assert states(form) == {"b.png": "ready"}
+    assert not path.exists()
+
+
+def test_another_pet_can_be_chosen(box: Sandbox, form: UploadForm) -> None:
+    """The files that are left go to the pet that is chosen last."""
+    drop(form, a__png=image())
+    form.search.value = "Rex"
+    assert form.work.wait()
+    form.pets.picked("70")
+    assert form.work.wait()
+    assert form.go.description.endswith("to pet 70 (Rex)")
+    form.go.click()
+    assert form.work.wait()
+    assert [len(pet.photo_urls) for pet in box.pets()] == [0, 1, 1]
+
+
+def test_without_permission_it_stops_and_says_so(tmp_path: Path) -> None:
+    """A token that may not write is told, and nothing is uploaded."""
+    with (
+        Sandbox(pets=[ps.Pet(id=7, name="Bella", status="sold")]) as box,
+        ps.connect(
+            box.url, auth=ps.auth.bearer(box.token("read:pets")), state=tmp_path, environ={}
+        ) as store,
+    ):
+        form = upload_images(store, 7)
+        assert form.widget
+        drop(form, a__png=image())
+        form.go.click()
+        assert form.work.wait()
+        assert form.notice.tone == "problem"
+        assert "403" in form.notice.text
+        form.close()
+
+
+def test_without_a_pet_nothing_can_be_sent(store: ps.Store) -> None:
+    """Files can be given first; the button waits for a pet."""
+    form = upload_images(store)
+    assert form.widget
+    drop(form, a__png=image())
+    assert form.go.disabled
+    assert form.listed.rows[0]["cells"]["picture"]["src"]
+    form.close()
+
+
+def test_without_a_live_kernel_it_is_text_and_html(
+    box: Sandbox, store: ps.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pet, its pictures' addresses and the plain function, all as text, at most 80 columns."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
+    box.put(
+        ps.Pet(id=8, name="<script>alert(1)</script>", status="sold", photo_urls=("javascript:x",))
+    )
+    form = upload_images(store, 8)
+    shown = form._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "text/html"}
+    assert "<script>" not in shown["text/html"]
+    assert "<a" not in shown["text/html"]
+    assert "javascript:x" in shown["text/plain"]
+    assert "store.pictures_of(8" in shown["text/plain"]
+    assert max(map(len, shown["text/plain"].splitlines())) <= 80
+    assert "No pet is chosen" in upload_images(store).text()
+    assert "no pet 99" in upload_images(store, 99).text()
+
+
+def test_what_was_uploaded_is_in_the_saved_form(form: UploadForm) -> None:
+    """The report is part of the form's HTML and text."""
+    drop(form, a__png=image())
+    form.go.click()
+    assert form.work.wait()
+    assert "1 uploaded" in form.text()
+    assert "images/1" in form.html()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("the body is larger than 10616832 bytes", 10616832),
+        ("Maximum upload size of 10MB exceeded", 10 * 2**20),
+        ("limit: 1,048,576 bytes", 2**20),
+        ("at most 2.5 MiB", 2621440),
+        ("413 Request Entity Too Large", None),
+        ("nginx/1.18", None),
+    ],
+)
+def test_a_limit_is_read_from_what_a_service_says(text: str, limit: int | None) -> None:
+    """Numbers with a unit of bytes are limits, others are not."""
+    assert limit_in(text) == limit
+
+
+def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
+    """A form names what it has itself in their place."""
+    assert plain("Make it smaller (--max-side 2000), or allow more (--max-bytes).") == (
+        "Tick “Make large pictures smaller”."
+    )
+    assert plain("Rename it. The same command again does what is left, and nothing twice.") == (
+        "Rename it. Press Upload again: it does what is left, and nothing twice."
+    )
+    assert plain("Let its name end in .jpg.") == "Let its name end in .jpg."
+
+
+def test_small_copies_are_small_and_upright() -> None:
+    """A data: address of at most 96 pixels and 64 KiB, as the camera held it; nothing for others."""
+    address = thumbnail(turned_jpeg(6, (400, 100)))
+    head, _, body = address.partition(",")
+    assert head == "data:image/jpeg;base64"
+    assert Image.open(io.BytesIO(base64.b64decode(body))).size == (24, 96)
+    assert len(thumbnail(noise(90))) < 64 * 1024
+    for wrong in (b"", b"<svg/>", image("PNG")[:40], b"GIF89a" + b"\0" * 20):
+        assert thumbnail(wrong) == ""
