@@ -1,0 +1,353 @@
+"""ReviewForm: a plan that a person looks over, changes, sends, and takes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from petsync import _show
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report
+from petsync.errors import InterruptedRunError, PetsyncError, StalePlanError
+from petsync.render import markup, words
+from petsync.store import Store
+from petsync.widgets.form import Form
+from petsync.widgets.review import said
+from petsync.widgets.review.draft import Draft
+from petsync.widgets.review.ended import Ended
+from petsync.widgets.review.panel import Panel, show
+from petsync.widgets.review.sight import Sight
+from petsync.widgets.review.watch import watched
+
+if TYPE_CHECKING:
+    from petsync._loop import Task
+
+__all__ = ["ReviewForm"]
+
+_EASY = 5.0
+"""Requests a second that go easy on a service."""
+
+
+class ReviewForm(Form):
+    """Shows a plan, lets a person leave changes out, settle conflicts and let things pass the
+    guard, and applies what came of it: the very plan that was shown last. `plan` is what is
+    reviewed, `report` the last run's, None before there is one.
+    """
+
+    title = "Review the plan"
+
+    def __init__(self, plan: Plan, store: Store) -> None:
+        super().__init__()
+        self.store = store
+        self.plan = plan
+        self.report: Report | None = None
+        self.ready: Plan | None = None
+        self._draft = Draft(plan)
+        self._panel: Panel | None = None
+        self._sight: Sight | None = None
+        self._task: Task[Any] | None = None
+        self._turn, self._at = 0, "plan"
+        self._heard: list[Callable[[Report], object]] = []
+
+    @property
+    def draft(self) -> Draft:
+        """What the person has made of the plan so far."""
+        return self._draft
+
+    def on_report(self, act: Callable[[Report], object]) -> None:
+        """Call the function with each report, also of a run that was stopped."""
+        self._heard.append(act)
+
+    def html(self) -> str:
+        """The plan as it would be sent now, or what became of it."""
+        heading = markup.element("h3", markup.text(said.title_of(self.plan)))
+        if self.report is not None:
+            return heading + _show.as_html(self.report)
+        return f"{heading}{_show.as_html(self._draft.made())}{self._html_count()}"
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        if self.report is not None:
+            return _show.as_text(self.report)
+        return f"{_show.as_text(self._draft.made())}\n{said.counted(self._draft.tally())}"
+
+    def review(self, plan: Plan) -> None:
+        """Go on with another plan."""
+        self.plan, self.report, self.ready = plan, None, None
+        self._draft = Draft(plan)
+        self._turn += 1
+        self.heading.text = said.title_of(plan)
+        if self._panel is not None:
+            self._open(self._panel)
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away. A run that is stopped so has its
+        changes in the journal, and can be gone on with.
+        """
+        super().close()
+        self._panel = self._sight = None
+
+    def _html_count(self) -> str:
+        return markup.element("p", markup.text(said.counted(self._draft.tally())))
+
+    def _body(self) -> ipywidgets.Widget:
+        self._panel = panel = Panel()
+        self.changes, self.clashes, self.held = panel.changes, panel.clashes, panel.held
+        self.action, self.field, self.search = panel.action, panel.field, panel.search
+        self.sent, self.tick_all, self.untick_all = panel.sent, panel.tick_all, panel.untick_all
+        self.to_sheet, self.to_store = panel.to_sheet, panel.to_store
+        self.overrides = panel.overrides
+        self.apply, self.send, self.back, self.sure = (
+            panel.apply,
+            panel.send,
+            panel.back,
+            panel.sure,
+        )
+        self.stop, self.meter = panel.stop, panel.meter
+        self.resume, self.gentle, self.undo = panel.resume, panel.gentle, panel.undo
+        self.outcome, self.results = panel.outcome, panel.results
+        self._sight = Sight(panel, self.work.guarded, self._changed)
+        self._wire(panel)
+        self._open(panel)
+        return panel.box
+
+    def _wire(self, panel: Panel) -> None:
+        presses = {
+            panel.apply: self._prepare,
+            panel.back: self._leave_question,
+            panel.send: self._send,
+            panel.stop: self._stop,
+            panel.resume: self._resume,
+            panel.undo: self._undo,
+        }
+        for button, act in presses.items():
+            button.on_click(self.work.guarded(lambda _, act=act: act(panel)))
+        panel.sure.observe(self.work.guarded(lambda _: self._may_send(panel)), "value")
+
+    # What is looked at --------------------------------------------------------------------------
+
+    def _open(self, panel: Panel) -> None:
+        """Show the plan, and find out whether it can be applied at all."""
+        panel.overview.value = said.overview(self.plan)
+        if self._sight is not None:
+            self._sight.open(self._draft)
+        self._phase(panel, "plan")
+        self._changed()
+        plan = self.plan
+        self.work.start(
+            asyncio.to_thread(self.store.check, plan),
+            lambda _: None,
+            lambda error: self._unfit(plan, error),
+        )
+
+    def _unfit(self, plan: Plan, error: PetsyncError) -> None:
+        if plan is not self.plan or self._panel is None:
+            return
+        self._phase(self._panel, "over")
+        self.fail(_in_buttons(error))
+        if isinstance(error, StalePlanError):
+            self.work.start(asyncio.to_thread(self._past), self._show_past)
+
+    def _past(self) -> Ended | None:
+        """What became of the run that this plan was used in."""
+        with self.store.aio.history.opened() as journal:
+            run = journal.used_by(self.plan.fingerprint)
+            return None if run is None else Ended(journal.report(run))
+
+    def _show_past(self, ended: Ended | None) -> None:
+        if ended is not None and self._panel is not None:
+            self._show_report(self._panel, ended)
+
+    def _changed(self) -> None:
+        """Say what the draft comes to now; what was asked before is not what is sent any more."""
+        panel, draft = self._panel, self._draft
+        if panel is None or self._at != "plan":
+            return
+        self.ready = None
+        self._turn += 1
+        tally = draft.tally()
+        panel.say(said.counted(tally))
+        panel.verdict.value = said.guard(draft)
+        panel.apply.disabled = not (draft.is_ok and tally.sent)
+
+    # What is sent -------------------------------------------------------------------------------
+
+    def _prepare(self, panel: Panel) -> None:
+        panel.apply.disabled = True
+        turn = self._turn
+        made = asyncio.to_thread(self._made)
+        self.work.start(made, lambda plan: self._ask(panel, turn, plan), self._failed)
+
+    def _made(self) -> Plan:
+        plan = self._draft.made()
+        plan.require_ok()
+        self.store.check(plan)
+        return plan
+
+    def _ask(self, panel: Panel, turn: int, plan: Plan) -> None:
+        """Ask for the last word on just this plan."""
+        if turn != self._turn:
+            return
+        self.ready = plan
+        deletes = len(plan.deletes)
+        panel.question.value = said.asked(self._draft, plan)
+        these = "this pet" if deletes == 1 else f"these {words.count(deletes, 'pet')}"
+        panel.sure.value, panel.sure.description = False, f"Yes, delete {these}"
+        panel.send.description = f"Send {words.count(len(plan.changes), 'change')}"
+        show(panel.sure, bool(deletes))
+        self._may_send(panel)
+        self._phase(panel, "question")
+        self.notice.clear()
+        self.heading.focus()
+
+    def _may_send(self, panel: Panel) -> None:
+        plan = self.ready
+        panel.send.disabled = plan is None or bool(plan.deletes and not panel.sure.value)
+
+    def _leave_question(self, panel: Panel) -> None:
+        self._phase(panel, "plan")
+        self._changed()
+        self.heading.focus()
+
+    def _send(self, panel: Panel) -> None:
+        plan, self.ready = self.ready, None
+        if plan is None or (plan.deletes and not panel.sure.value):
+            return
+        self._begin(panel, lambda tell: self.store.aio.apply(plan, on_progress=tell))
+
+    def _resume(self, panel: Panel) -> None:
+        if self.report is not None:
+            run_id, rate = self.report.run_id, _EASY if panel.gentle.value else None
+            resume = self.store.aio.resume
+            self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
+
+    def _begin(self, panel: Panel, run: Callable[..., Coroutine[Any, Any, Report]]) -> None:
+        self.notice.clear()
+        with panel.meter.hold_sync():
+            panel.meter.done, panel.meter.total, panel.meter.text = 0.0, 0.0, "Beginning..."
+        panel.stop.description, panel.stop.disabled = "Stop", False
+        self._phase(panel, "run")
+        self.heading.focus()
+        session = self.store.aio.api.session
+        self._task = self.work.start(
+            _looked_at(watched(run, panel.meter, session)),
+            lambda ended: self._ended(panel, ended),
+            lambda error: self._not_run(panel, error),
+        )
+
+    def _stop(self, panel: Panel) -> None:
+        panel.stop.disabled, panel.stop.description = True, "Stopping..."
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, panel: Panel, ended: Ended | None) -> None:
+        self._task = None
+        if ended is None:
+            self._unbegun(panel)
+            return
+        self._show_report(panel, ended)
+        self._say_end(ended.report)
+        self.heading.focus()
+        for act in self._heard:
+            act(ended.report)
+
+    def _unbegun(self, panel: Panel) -> None:
+        if self.report is None:
+            self.review(self.plan)
+            self.tell("Stopped before anything was sent.")
+        else:
+            self._phase(panel, "done")
+            self.tell("Stopped before anything more was sent.")
+
+    def _say_end(self, report: Report) -> None:
+        sentence = said.in_buttons(words.report_summary(report))
+        if report.exit_code:
+            self.notice.warn(sentence)
+        else:
+            self.notice.say(sentence, done=True)
+
+    def _not_run(self, panel: Panel, error: PetsyncError) -> None:
+        """Nothing was sent: the plan can be looked at again, and the report stays as it was."""
+        self._task = None
+        self._phase(panel, "plan" if self.report is None else "done")
+        if self.report is None:
+            self._changed()
+        self._failed(error)
+
+    def _failed(self, error: PetsyncError) -> None:
+        if isinstance(error, StalePlanError):
+            self._unfit(self.plan, error)
+        else:
+            self.fail(_in_buttons(error))
+            if self._panel is not None and self.report is None:
+                self._panel.apply.disabled = not self._draft.is_ok
+
+    # What became of it --------------------------------------------------------------------------
+
+    def _show_report(self, panel: Panel, ended: Ended) -> None:
+        self.report = report = ended.report
+        panel.report.value = said.result(report)
+        panel.causes.value = said.causes(ended.groups)
+        panel.resume.description = said.left_to_do(report)
+        panel.gentle.value = ended.is_pressed
+        show(panel.resume, ended.can_resume)
+        show(panel.gentle, ended.can_resume)
+        show(panel.undo, ended.can_undo)
+        if self._sight is not None:
+            self._sight.open_report(ended)
+        self._phase(panel, "done")
+
+    def _undo(self, panel: Panel) -> None:
+        if self.report is not None:
+            panel.undo.disabled = True
+            self.tell("Looking at the pets as they are now...")
+            undo = self.store.aio.undo(self.report.run_id)
+            self.work.start(undo, self._undone, lambda error: self._no_undo(panel, error))
+
+    def _undone(self, plan: Plan) -> None:
+        if self._panel is not None:
+            self._panel.undo.disabled = False
+        self.notice.clear()
+        self.review(plan)
+        self.heading.focus()
+
+    def _no_undo(self, panel: Panel, error: PetsyncError) -> None:
+        panel.undo.disabled = False
+        self.fail(_in_buttons(error))
+
+    def _phase(self, panel: Panel, phase: str) -> None:
+        """Show what belongs to it: the `plan`, the last `question`, the `run`, what is `done`, or
+        a plan that is `over` and can only be looked at.
+        """
+        self._at = phase
+        can_change = phase == "plan"
+        clashing = any(conflict.clashes for conflict in self.plan.conflicts)
+        show(panel.both, clashing)
+        for part in (panel.decide, panel.look):
+            show(part, phase in ("plan", "over"))
+        for part in (panel.limits, panel.count, panel.apply, panel.ticks, panel.sides):
+            show(part, can_change)
+        show(panel.overview, phase != "done")
+        show(panel.ask, phase == "question")
+        show(panel.stop, phase == "run")
+        show(panel.done, phase == "done")
+        panel.meter.shown = phase == "run"
+        panel.changes.disabled = panel.clashes.disabled = not can_change
+
+
+async def _looked_at(run: Coroutine[Any, Any, Report | None]) -> Ended | None:
+    """The report of the run, also of one that was stopped, with its results in groups."""
+    try:
+        report = await run
+    except InterruptedRunError as error:
+        if not isinstance(error.report, Report):
+            raise
+        report = error.report
+    return None if report is None else await asyncio.to_thread(Ended, report)
+
+
+def _in_buttons(error: PetsyncError) -> PetsyncError:
+    return PetsyncError(said.in_buttons(error.message), hint=said.in_buttons(error.hint))

@@ -1,0 +1,193 @@
+"""What the review form says: in HTML, made of text that is escaped, and in plain sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from petsync.diff.change import Delete
+from petsync.diff.guard import Refusal
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report
+from petsync.render import markup, words
+from petsync.render.digest import Group
+from petsync.render.markup import capital, element, prose, text
+from petsync.render.plan_top import facts
+from petsync.widgets.review.draft import Draft, Tally
+
+__all__ = [
+    "asked",
+    "box_label",
+    "causes",
+    "counted",
+    "guard",
+    "in_buttons",
+    "left_to_do",
+    "overview",
+    "result",
+    "title_of",
+]
+
+_NAMED = 20
+"""So many of the pets that are deleted are named before they are."""
+_BUTTONS = (
+    (r"`petsync resume \S+ --rate 5`", "“Go on”, with a tick at “Go easy on the service”,"),
+    (r"`petsync resume [^`]+`", "“Go on”"),
+    (r"`petsync undo [^`]+` again", "“Take it back” again"),
+    (r"`petsync undo [^`]+`", "“Take it back”"),
+    (r" \(`petsync check` names each with its address\)", ""),
+    (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
+    (r" with what the same command says with -v", ""),
+)
+"""What commands are called here."""
+
+
+def title_of(plan: Plan) -> str:
+    """What the form is called."""
+    return "Review what takes a run back" if plan.undoes else "Review the plan"
+
+
+def overview(plan: Plan) -> str:
+    """What the plan is of, what it comes to, and what a person should know before anything."""
+    summary = plan.summary()
+    counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
+    parts = [markup.summary(words.plan_summary(plan, counts)), markup.facts(facts(plan))]
+    if plan.coverage.failed:
+        lines = (prose(words.sentences(*said)) for said in words.unanswered(plan))
+        parts.append(markup.alert(words.UNANSWERED, lines))
+    if plan.notes:
+        items = "".join(element("li", prose(note)) for note in plan.notes)
+        title = f"To look at: {words.count(len(plan.notes), 'note')}"
+        few = len(plan.notes) <= _NAMED
+        parts.append(markup.folding(title, element("ul", items), open_=few))
+    return markup.fragment(parts)
+
+
+def counted(tally: Tally) -> str:
+    """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
+    if not tally.left_out:
+        if not tally.sent:
+            return "There is nothing to send."
+        which = "The one change" if tally.sent == 1 else f"All {words.count(tally.sent, 'change')}"
+        return f"{which} will be sent."
+    all_ = words.count(tally.sent + tally.left_out, "change")
+    sent = f"{words.number(tally.sent)} of {all_}" if tally.sent else f"None of {all_}"
+    out = words.number(tally.left_out)
+    return f"{sent} will be sent; {out} {'is' if tally.left_out == 1 else 'are'} left out."
+
+
+def guard(draft: Draft) -> str:
+    """What the guard says of the draft."""
+    refusals = draft.refusals()
+    if not refusals:
+        said = words.KEPT if draft.tally().sent else ""
+        return markup.fragment([element("p", text(said), class_="ps-kept")] if said else [])
+    if draft.is_ok:
+        lines = (prose(f"{capital(each.problem)}.") for each in refusals)
+        title = "Over the guard's limits, and let through by you, for this plan alone"
+        return markup.fragment([markup.alert(title, lines)])
+    lines = (prose(_refused(each, let_through=draft.allows(each))) for each in refusals)
+    return markup.fragment([markup.alert(words.REFUSED, lines, kind="ps-refused")])
+
+
+def _refused(refusal: Refusal, *, let_through: bool) -> str:
+    problem = f"{capital(refusal.problem)}."
+    if let_through:
+        return f"{problem} You let this pass."
+    if not refusal.override:
+        return f"{problem} Nothing lets this pass: find out what became of this pet first."
+    return (
+        f"{problem} Look at these changes; leave some out, or tick the box below to let them pass."
+    )
+
+
+def box_label(refusal: Refusal, tally: Tally) -> str:
+    """What a tick would mean, by the name of the limit."""
+    limit = refusal.limit
+    if limit == "empty":
+        return "Go on although the sheet has no row (allow_empty)"
+    if limit == "everything":
+        return "Delete every pet of the store (allow_empty)"
+    number = getattr(tally, limit)
+    return f"{capital(limit)} {words.count(number, 'pet')} all the same (max_{limit})"
+
+
+def asked(draft: Draft, plan: Plan) -> str:
+    """What is about to be sent, before it is: the last word, in which deletes are named."""
+    tally = draft.tally()
+    each = (
+        f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
+        f"{words.number(tally.delete)} to delete, in {plan.store}."
+    )
+    parts = [markup.summary(counted(tally)), element("p", text(each))]
+    parts += [element("p", text(line)) for line in _settled(plan)]
+    passed = draft.refusals()
+    if passed:
+        lines = (text(f"{capital(refusal.problem)}.") for refusal in passed)
+        parts.append(markup.alert("You let this pass the guard", lines))
+    if plan.deletes:
+        parts.append(_deletes(plan.deletes))
+    name = f"This is plan {plan.fingerprint[:12]}; just this one is sent, and it can be sent once."
+    return markup.fragment([*parts, element("p", text(name))])
+
+
+def _settled(plan: Plan) -> Iterator[str]:
+    clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
+    for winner, what in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
+        number = sum(count for side, count in clashes if side == winner)
+        if number:
+            yield f"Of {words.count(number, 'field')} in conflict {what}."
+    held = sum(not each.clashes for each in plan.conflicts)
+    if held or plan.blocked:
+        rest = [words.count(held, "conflict")] if held else []
+        rest += [words.count(len(plan.blocked), "blocked row")] if plan.blocked else []
+        yield f"Nothing is sent for {' and '.join(rest)}."
+
+
+def _deletes(deletes: Iterable[Delete]) -> str:
+    all_ = list(deletes)
+    named = [f"{each.pet_id} {words.name_of(each.before)}" for each in all_[:_NAMED]]
+    items = "".join(element("li", markup.bdi(name)) for name in named)
+    more = len(all_) - len(named)
+    rest = element("p", text(f"... and {words.count(more, 'more pet')}")) if more > 0 else ""
+    title = f"{words.count(len(all_), 'pet')} will be deleted"
+    return markup.alert(title, [element("ul", items), rest], kind="ps-refused")
+
+
+def result(report: Report) -> str:
+    """How a run ended."""
+    parts = [
+        markup.summary(in_buttons(words.report_summary(report))),
+        markup.facts([("run", report.run_id), *words.report_facts(report)]),
+    ]
+    if report.stopped:
+        lines = map(text, in_buttons(report.stopped).splitlines())
+        parts.append(markup.alert(words.STOPPED, lines))
+    return markup.fragment(parts)
+
+
+def causes(groups: Iterable[Group]) -> str:
+    """Why results are as they are, what needs a person first, each with its cure."""
+    items = [
+        element("strong", text(group.title))
+        + element("p", prose(in_buttons(words.sentences(group.told.meaning, group.told.cure))))
+        for group in groups
+        if not group.is_plain
+    ]
+    if not items:
+        return ""
+    rows = "".join(element("li", item) for item in items)
+    return markup.fragment([element("ul", rows)])
+
+
+def left_to_do(report: Report) -> str:
+    """What the button says that goes on."""
+    left = words.left_to_do(report)
+    return f"Go on with the rest ({words.number(left)})" if left else "Go on"
+
+
+def in_buttons(said: str) -> str:
+    """The sentence with this form's buttons in place of commands."""
+    for command, button in _BUTTONS:
+        said = re.sub(command, button, said)
+    return said
