@@ -24,7 +24,7 @@ from petsync.sandbox.behaviour import Behaviour
 from petsync.sandbox.consent import Consent
 from petsync.sandbox.drift import KEY
 from petsync.sandbox.faults import Hit
-from petsync.sandbox.oauth import AUTHORIZE, METADATA, REVOKE, TOKEN, OAuth
+from petsync.sandbox.oauth import AUTHORIZE, INTROSPECT, METADATA, REVOKE, TOKEN, OAuth
 from petsync.sandbox.refusal import RefusedError
 from petsync.sandbox.service import BASE, Service
 
@@ -166,6 +166,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         Route(METADATA, oauth.metadata),
         Route(TOKEN, oauth.token, methods=["POST"]),
         Route(REVOKE, oauth.revoke, methods=["POST"]),
+        Route(INTROSPECT, oauth.introspect, methods=["POST"]),
         Route(AUTHORIZE, consent.ask, methods=["GET"]),
         Route(AUTHORIZE, consent.answer, methods=["POST"]),
     ]

@@ -49,6 +49,8 @@ class Behaviour:
     says_done: bool = False
     """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
     shape: Shape = field(default_factory=Shape)
+    flows: tuple[str, ...] = ("code",)
+    """How a person's browser can bring a program its token: `code`, and `token` (implicit)."""
 
 
 STANDARD = Behaviour()
@@ -71,6 +73,7 @@ LIVE = Behaviour(
     code_in_xml=False,
     says_done=True,
     shape=Shape(photo_item="photoUrl", tag_item="tag", list_root="pets"),
+    flows=("token",),
 )
 
 BEHAVIOURS = {"standard": STANDARD, "live": LIVE}

@@ -57,6 +57,7 @@ class Asked:
     scopes: frozenset[str]
     state: str | None
     challenge: str
+    flow: str = "code"
     browser: str = field(default="", repr=False)
 
 

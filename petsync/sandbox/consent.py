@@ -71,8 +71,9 @@ class Consent:
             scopes=scopes_in(given.get("scope")) or frozenset(),
             state=given.get("state"),
             challenge=given.get("code_challenge", ""),
+            flow=given.get("response_type", ""),
         )
-        error = _error(given, asked)
+        error = _error(given, asked, self._service.behaviour.flows)
         if error is not None:
             return self._back(asked, {"error": error[0], "error_description": error[1]})
         return self._question(asked)
@@ -88,7 +89,19 @@ class Consent:
             return _error_page("This question is no longer open. Start again from the program.")
         if form.get("answer") != "allow":
             return self._back(asked, {"error": "access_denied"})
+        if asked.flow == "token":
+            return self._back(asked, await self._token(asked))
         return self._back(asked, {"code": self._service.codes.grant(asked)})
+
+    async def _token(self, asked: Asked) -> dict[str, str]:
+        """What an implicit flow ends with. Source: RFC 6749, section 4.2.2."""
+        issued = await self._service.tokens.issue(asked.client_id, asked.scopes)
+        return {
+            "access_token": issued.access_token,
+            "token_type": "Bearer",
+            "expires_in": str(int(issued.expires_in)),
+            "scope": " ".join(sorted(issued.scopes)),
+        }
 
     def _is_own(self, request: Request, asked: Asked) -> bool:
         origin = request.headers.get("origin", self._service.origin)
@@ -113,14 +126,20 @@ class Consent:
         state = {} if asked.state is None else {"state": asked.state}
         query = urlencode({**said, **state, "iss": self._service.origin})
         joint = "&" if urlsplit(asked.redirect_uri).query else "?"
+        if asked.flow == "token" in self._service.behaviour.flows:
+            joint = "#"
         return RedirectResponse(f"{asked.redirect_uri}{joint}{query}", 303, _SAFE)
 
 
-def _error(given: Mapping[str, str], asked: Asked) -> tuple[str, str] | None:
-    if given.get("response_type") != "code":
-        return "unsupported_response_type", "response_type must be code"
+def _error(
+    given: Mapping[str, str], asked: Asked, flows: tuple[str, ...]
+) -> tuple[str, str] | None:
+    if asked.flow not in flows:
+        return "unsupported_response_type", f"response_type must be {' or '.join(flows)}"
     if not asked.scopes:
         return "invalid_scope", f"there is {' and '.join(SCOPES)}"
+    if asked.flow == "token":
+        return None
     if given.get("code_challenge_method") != "S256" or not is_challenge(asked.challenge):
         return "invalid_request", "a code_challenge of the method S256 is needed"
     return None
@@ -137,6 +156,8 @@ def _page(title: str, body: str, *, form_action: str = "'none'", status: int = 2
     )
     headers = {
         **_SAFE,
+        # With no-referrer a browser says that its form comes from the origin "null".
+        "Referrer-Policy": "same-origin",
         "Content-Security-Policy": policy,
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",

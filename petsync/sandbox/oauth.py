@@ -1,6 +1,7 @@
-"""The token endpoint, the revocation endpoint and the metadata of `petstore_auth`.
+"""The token endpoint, the endpoints for revocation and introspection, and the metadata of
+`petstore_auth`.
 
-Source: RFC 6749, RFC 7009, RFC 8414.
+Source: RFC 6749, RFC 7009, RFC 7662, RFC 8414.
 """
 
 from __future__ import annotations
@@ -13,20 +14,23 @@ from starlette.responses import JSONResponse, Response
 
 from petsync.sandbox import incoming, parameters
 from petsync.sandbox.access import SCOPES
-from petsync.sandbox.clients import who
+from petsync.sandbox.clients import PUBLIC_CLIENT, who
 from petsync.sandbox.negotiate import FORM, media_type
 from petsync.sandbox.refusal import RefusedError
 from petsync.sandbox.service import Service
-from petsync.sandbox.tokens import Issued
+from petsync.sandbox.tokens import Grant, Issued
 
-__all__ = ["AUTHORIZE", "METADATA", "REVOKE", "TOKEN", "OAuth", "scopes_in"]
+__all__ = ["AUTHORIZE", "INTROSPECT", "METADATA", "REVOKE", "TOKEN", "OAuth", "scopes_in"]
 
 AUTHORIZE = "/oauth/authorize"
 TOKEN = "/oauth/token"  # noqa: S105  an address
 REVOKE = "/oauth/revoke"
+INTROSPECT = "/oauth/introspect"
 METADATA = "/.well-known/oauth-authorization-server"
 
 _MAX_FORM = 64 * 1024
+_PERSON = "shopkeeper"
+"""Who answers the sandbox's page: there is nobody to sign in as."""
 _NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -49,6 +53,7 @@ class OAuth:
     async def metadata(self, _: Request) -> Response:
         """Where everything is."""
         origin = self._service.origin
+        flows = list(self._service.behaviour.flows)
         methods = ["client_secret_basic", "client_secret_post", "none"]
         return JSONResponse(
             {
@@ -56,13 +61,17 @@ class OAuth:
                 "authorization_endpoint": origin + AUTHORIZE,
                 "token_endpoint": origin + TOKEN,
                 "revocation_endpoint": origin + REVOKE,
+                "introspection_endpoint": origin + INTROSPECT,
                 "scopes_supported": sorted(SCOPES),
-                "response_types_supported": ["code"],
-                "response_modes_supported": ["query"],
-                "grant_types_supported": sorted(self._grants),
+                "response_types_supported": flows,
+                "response_modes_supported": [
+                    "query" if flow == "code" else "fragment" for flow in flows
+                ],
+                "grant_types_supported": self._grant_types(flows),
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": methods,
                 "revocation_endpoint_auth_methods_supported": methods,
+                "introspection_endpoint_auth_methods_supported": [*methods, "Bearer"],
                 "authorization_response_iss_parameter_supported": True,
             }
         )
@@ -90,17 +99,59 @@ class OAuth:
         await self._service.tokens.revoke(form.get("token", ""), client_id)
         return Response(headers=_NO_STORE)
 
-    async def _client(self, request: Request) -> tuple[Mapping[str, str], str, bool]:
-        if media_type(request.headers.get("content-type")) != FORM:
-            raise _ProtocolError("invalid_request", f"the request is sent as {FORM}")
+    async def introspect(self, request: Request) -> Response:
+        """What a token stands for, for a known client or for who holds the token itself."""
         try:
-            form = parameters.form(await incoming.body(request, _MAX_FORM))
-        except RefusedError as refusal:
-            raise _ProtocolError("invalid_request", refusal.message, refusal.status) from None
+            form = await self._asker(request)
+        except _ProtocolError as failure:
+            return _failed(failure, request)
+        grant = self._service.tokens.find(form.get("token", ""))
+        said = {"active": False} if grant is None else self._described(grant)
+        return JSONResponse(said, headers=_NO_STORE)
+
+    async def _asker(self, request: Request) -> Mapping[str, str]:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return (await self._client(request))[0]
+        if self._service.tokens.find(token.strip()) is None:
+            raise _ProtocolError("invalid_token", "the access token is unknown or expired", 401)
+        return await self._form(request)
+
+    def _described(self, grant: Grant) -> dict[str, Any]:
+        tokens = self._service.tokens
+        is_person = grant.client_id == PUBLIC_CLIENT or tokens.is_refreshable(grant)
+        known = {"username": _PERSON} if is_person else {}
+        return {
+            "active": True,
+            "scope": " ".join(sorted(grant.scopes)),
+            "client_id": grant.client_id,
+            "sub": _PERSON if is_person else grant.client_id,
+            "token_type": "Bearer",
+            "exp": int(grant.expires),
+            "iss": self._service.origin,
+            **known,
+        }
+
+    def _grant_types(self, flows: list[str]) -> list[str]:
+        names = set(self._grants)
+        if "code" not in flows:
+            names -= {"authorization_code", "refresh_token"}
+        return sorted(names | ({"implicit"} if "token" in flows else set()))
+
+    async def _client(self, request: Request) -> tuple[Mapping[str, str], str, bool]:
+        form = await self._form(request)
         found = who(request.headers.get("authorization"), form, self._service.credentials)
         if found is None:
             raise _ProtocolError("invalid_client", "the client or its secret is not known", 401)
         return form, *found
+
+    async def _form(self, request: Request) -> Mapping[str, str]:
+        if media_type(request.headers.get("content-type")) != FORM:
+            raise _ProtocolError("invalid_request", f"the request is sent as {FORM}")
+        try:
+            return parameters.form(await incoming.body(request, _MAX_FORM))
+        except RefusedError as refusal:
+            raise _ProtocolError("invalid_request", refusal.message, refusal.status) from None
 
     async def _by_client(self, form: Mapping[str, str], client_id: str, is_proven: bool) -> Issued:
         if not is_proven:

@@ -53,7 +53,9 @@ def document(service: Service) -> Json:
         "components": {"schemas": schemas.all_of(behaviour)},
     }
     if service.guard is not None:
-        document["components"]["securitySchemes"] = _schemes(service.origin)
+        document["components"]["securitySchemes"] = _schemes(
+            service.origin, service.behaviour.flows
+        )
     return document
 
 
@@ -243,19 +245,17 @@ def _reference(schema: str) -> Json:
     return {"schema": {"$ref": f"#/components/schemas/{schema}"}}
 
 
-def _schemes(origin: str) -> Mapping[str, Json]:
+def _schemes(origin: str, flows: tuple[str, ...]) -> Mapping[str, Json]:
     at = {"tokenUrl": origin + TOKEN, "scopes": SCOPES}
+    asks = {"authorizationUrl": origin + AUTHORIZE}
+    by_person = {
+        "code": ("authorizationCode", {**at, **asks, "refreshUrl": origin + TOKEN}),
+        "token": ("implicit", {**asks, "scopes": SCOPES}),
+    }
     return {
         "petstore_auth": {
             "type": "oauth2",
-            "flows": {
-                "clientCredentials": at,
-                "authorizationCode": {
-                    **at,
-                    "authorizationUrl": origin + AUTHORIZE,
-                    "refreshUrl": origin + TOKEN,
-                },
-            },
+            "flows": {"clientCredentials": at, **dict(by_person[flow] for flow in flows)},
         },
         "api_key": {"type": "apiKey", "name": "api_key", "in": "header"},
     }

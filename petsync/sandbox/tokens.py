@@ -56,6 +56,13 @@ class TokenBook:
         grant = self._live.get(_digest(token))
         return grant if grant is not None and grant.expires > time.time() else None
 
+    def is_refreshable(self, grant: Grant) -> bool:
+        """Whether the consent that the grant goes back to gave a refresh token."""
+        row = self._storage.reader.execute(
+            "SELECT 1 FROM token WHERE family = ? AND kind = 'refresh' LIMIT 1", (grant.family,)
+        )
+        return row.fetchone() is not None
+
     async def issue(
         self,
         client_id: str,

@@ -349,3 +349,75 @@ def test_lifetime():
         issued = httpx.post(f"{origin}/oauth/token", data=form, auth=names).json()
         assert issued["expires_in"] == 0
         assert opens(sandbox, issued["access_token"]) == 401
+
+
+def asked(web: httpx.Client, token: str, **other: str) -> dict[str, object]:
+    """What introspection says of a token to the public client."""
+    form = {"token": token, "client_id": PUBLIC_CLIENT, **other}
+    return web.post("/oauth/introspect", data=form).json()
+
+
+def test_introspection_tells_whose_token_it_is(web):
+    """A person's token is active, with its scopes, its client, its end and its person."""
+    verifier, challenge = pair()
+    issued = redeem(web, allowed(web, challenge)["code"], verifier).json()
+    told = asked(web, issued["access_token"])
+    assert told["active"] is True
+    assert (told["username"], told["client_id"]) == ("shopkeeper", PUBLIC_CLIENT)
+    assert told["scope"] == "read:pets"
+    assert told["exp"] > 0
+
+
+def test_introspection_of_a_programs_token(sandbox, web):
+    """A client's own token has the client as its subject, and no person."""
+    told = asked(web, sandbox.token("read:pets"))
+    assert told["sub"] == sandbox.client_id
+    assert "username" not in told
+
+
+@pytest.mark.parametrize("token", ["unknown", ""])
+def test_introspection_of_what_is_no_token(web, token):
+    """Of an unknown token nothing is told but that it opens nothing."""
+    assert asked(web, token) == {"active": False}
+
+
+def test_introspection_by_the_token_itself(sandbox, web):
+    """Who holds a token may ask what it is; who holds none may not."""
+    token = sandbox.token("read:pets")
+    headers = {"authorization": f"Bearer {token}"}
+    told = web.post("/oauth/introspect", data={"token": token}, headers=headers).json()
+    assert told["scope"] == "read:pets"
+    for other in ({"authorization": "Bearer unknown"}, {}):
+        answer = web.post("/oauth/introspect", data={"token": token}, headers=other)
+        assert answer.status_code == 401
+
+
+def test_live_gives_the_token_by_the_browser():
+    """The live profile's page ends on the token, behind #, with the state and no code."""
+    with Sandbox(profile="live", pets=[Pet(id=1, name="x")]) as sandbox:
+        web = httpx.Client(base_url=sandbox.url.removesuffix("/v2"))
+        with web:
+            wish = question("", response_type="token", code_challenge=None)
+            page = web.get("/oauth/authorize", params=wish)
+            form = {"question": key_in(page), "answer": "allow"}
+            back = urlsplit(web.post("/oauth/authorize", data=form).headers["location"])
+            said = {name: texts[0] for name, texts in parse_qs(back.fragment).items()}
+            assert (back.query, said["state"], said["scope"]) == ("", "s <&> ü", "read:pets")
+            assert opens(sandbox, said["access_token"]) == 200
+            metadata = web.get("/.well-known/oauth-authorization-server").json()
+            assert metadata["response_types_supported"] == ["token"]
+            assert told(web.get("/oauth/authorize", params=question(pair()[1])))["error"] == (
+                "unsupported_response_type"
+            )
+
+
+def test_live_denied_is_said_behind_the_hash():
+    """A refusal of the implicit flow comes where the token would have come."""
+    with (
+        Sandbox(profile="live") as sandbox,
+        httpx.Client(base_url=sandbox.url.removesuffix("/v2")) as web,
+    ):
+        page = web.get("/oauth/authorize", params=question("", response_type="token"))
+        form = {"question": key_in(page), "answer": "deny"}
+        place = web.post("/oauth/authorize", data=form).headers["location"]
+        assert "error=access_denied" in urlsplit(place).fragment

@@ -76,7 +76,8 @@ def discovered(metadata: object, issuer: str, known: Places, allow_http: Collect
     """
     if not isinstance(metadata, dict):
         raise _distrusted(issuer, "is no object")
-    if str(metadata.get("issuer", "")).rstrip("/") != issuer.rstrip("/"):
+    said = metadata.get("issuer")
+    if not isinstance(said, str) or not _same_place(said, issuer):
         raise _distrusted(issuer, "speaks for another service")
     found: dict[str, Any] = {}
     for name, field in _FIELDS.items():
@@ -88,7 +89,7 @@ def discovered(metadata: object, issuer: str, known: Places, allow_http: Collect
         found[name] = checked_place(value, f"the {field} of the service", allow_http)
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
     return Places(
-        issuer=str(metadata["issuer"]),
+        issuer=said,
         client_id=known.client_id,
         redirect=known.redirect,
         says_iss=metadata.get("authorization_response_iss_parameter_supported") is True,
@@ -126,6 +127,13 @@ def _well_known(parts: SplitResult, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{name}{path}"
 
 
+def _same_place(url: str, other: str) -> bool:
+    """Whether both are the same address; this machine goes by several names."""
+    return _same_origin(url, other) and (
+        urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
+    )
+
+
 def _same_origin(url: str, issuer: str) -> bool:
     try:
         return _origin(urlsplit(url)) == _origin(urlsplit(issuer))
@@ -133,8 +141,10 @@ def _same_origin(url: str, issuer: str) -> bool:
         return False
 
 
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+def _origin(parts: SplitResult) -> tuple[str, str, int | None]:
+    host = parts.hostname or ""
+    name = "this machine" if is_loopback(host) else host
+    return parts.scheme, name, parts.port or _PORTS.get(parts.scheme)
 
 
 def _names(metadata: Mapping[str, Any], field: str) -> list[str]:
