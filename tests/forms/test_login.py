@@ -394,7 +394,7 @@ def test_twins(store: ps.Store, box: Sandbox) -> None:
     assert max(map(len, form.text().splitlines())) <= 80
     for text in (form.html(), form.text()):
         assert box.url in text
-        assert "write:pets" in text
+        assert "change pets" in text
     assert form._widget is None
     form.close()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from petsync.wire.account import WRITE, Account
+from petsync.wire.account import READ, WRITE, Account
 
-__all__ = ["Said", "lack", "welcome"]
+__all__ = ["Said", "lack", "until_here", "welcome"]
 
 Said = tuple[str, str]
 """What is, and what to do about it ("" if nothing is)."""
@@ -28,7 +28,7 @@ def lack(account: Account) -> Said | None:
         )
     if account.can_read is False:
         return (
-            "You cannot read the catalogue: read:pets is missing.",
+            f"You cannot read the catalogue: {READ} is missing.",
             "Nothing can be compared without it. Sign in again and ask for it.",
         )
     return None
@@ -46,3 +46,16 @@ def welcome(account: Account) -> Said:
             "The service does not tell what you may do; a change that it refuses is reported.",
         )
     return f"You are signed in{who}, and may read and change pets.", ""
+
+
+def until_here(account: Account) -> str:
+    """Until when the sign-in lasts by the clock of the computer that runs this; "" where that is
+    not known, or the clock shows UTC anyway.
+    """
+    if account.expires is None or not account.signed_in:
+        return ""
+    local = account.expires.astimezone()
+    if not local.utcoffset():
+        return ""
+    ending = "is renewed at" if account.renews else "ends at"
+    return f"It {ending} {local:%H:%M} on {local:%Y-%m-%d} by this computer's clock ({local:%Z})."
