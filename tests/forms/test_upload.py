@@ -478,7 +478,7 @@ def test_options_of_the_command_line_are_not_told_in_a_form() -> None:
 
 
 def test_small_copies_are_small_and_upright() -> None:
-    """A data: address of at most 96 pixels and 64 KiB, as the camera held it; nothing for others."""
+    """A data: address of at most 96 pixels and 64 KiB, upright; nothing for what is no image."""
     address = thumbnail(turned_jpeg(6, (400, 100)))
     head, _, body = address.partition(",")
     assert head == "data:image/jpeg;base64"

@@ -39,7 +39,7 @@ class Finder:
             layout=wide,
             style=given,
         )
-        self.find = ipywidgets.Button(description="Find", icon="search")
+        self.find = ipywidgets.Button(description="Find")
         columns = [column for column in COLUMNS if column["key"] != "tags"]
         self.table = Table(columns=columns, pick="Choose", empty="")
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])

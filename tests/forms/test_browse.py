@@ -1,0 +1,288 @@
+"""browse: the catalogue filtered and paged, a pet looked at, and changed through the review."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from picturing import image
+from shop import snapshot_of
+
+import petsync as ps
+from petsync.sandbox import Sandbox
+from petsync.widgets.browse import BrowseForm, browse
+from petsync.widgets.catalogue import Catalogue
+
+CALM, OLD = ps.Tag(1, "calm"), ps.Tag(2, "old")
+BELLA = ps.Pet(
+    id=7, name="Bella", status="available", category=ps.Category(1, "Dogs"), tags=(CALM,)
+)
+PETS = [
+    BELLA,
+    ps.Pet(id=8, name="Bello", status="sold", category=ps.Category(1, "Dogs"), tags=(OLD,)),
+    ps.Pet(id=9, name="Mia", status="sold", category=ps.Category(2, "Cats"), tags=(CALM, OLD)),
+]
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """A store with three pets."""
+    with Sandbox(auth=False, pets=PETS) as box:
+        yield box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """The store, connected to."""
+    with ps.connect(box.url, state=tmp_path / "state", environ={}) as store:
+        yield store
+
+
+@pytest.fixture
+def form(store: ps.Store) -> Iterator[BrowseForm]:
+    """The form, with the store read."""
+    form = browse(store)
+    assert form.widget
+    assert form.work.wait()
+    yield form
+    form.close()
+    assert form.work.wait()
+
+
+def names(form: BrowseForm) -> list[str]:
+    """The pets of the page that is shown."""
+    return [row["cells"]["name"] for row in form.table.rows]
+
+
+def open_pet(form: BrowseForm, pet_id: int) -> None:
+    """Press the pet's button in the list."""
+    form.table.picked(str(pet_id))
+    assert form.work.wait()
+
+
+def test_all_pets_are_listed_first(form: BrowseForm) -> None:
+    """The whole catalogue is shown, with what there is to filter by."""
+    assert names(form) == ["Bella", "Bello", "Mia"]
+    assert form.table.caption == "3 pets"
+    assert set(form.status.options) == {"available", "sold"}
+    assert set(form.tags.options) == {"calm", "old"}
+
+
+def test_filters_go_together(form: BrowseForm) -> None:
+    """A pet is shown that has one of the statuses, one of the tags, and all of the words."""
+    form.status.value = ("sold",)
+    assert names(form) == ["Bello", "Mia"]
+    form.tags.value = ("calm",)
+    assert names(form) == ["Mia"]
+    assert form.table.caption == "1 pet of 3"
+    form.search.value = "dogs"
+    assert names(form) == []
+    form.clear.click()
+    assert names(form) == ["Bella", "Bello", "Mia"]
+    form.search.value = "DOGS bell"
+    assert names(form) == ["Bella", "Bello"]
+    form.search.value = "9"
+    assert names(form) == ["Mia"]
+
+
+def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -> None:
+    """Many pets are shown page by page; what is read anew keeps the page if there is one."""
+    box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 31))
+    form.again.click()
+    assert form.work.wait()
+    assert (form.table.total, form.table.pages) == (30, 3)
+    form.table.page = 2
+    assert names(form) == [f"Cat {n}" for n in range(25, 31)]
+    form.search.value = "Cat 1"
+    assert form.table.pages == 1
+    assert len(names(form)) == 12
+
+
+def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.Store) -> None:
+    """What is shown of a picked pet is the store's present word, with its pictures."""
+    store.api.upload_file(7, image("PNG"), filename="a.png")
+    box.put(msgspec.structs.replace(store.api.get_pet_by_id(7), name="Bellina"))
+    open_pet(form, 7)
+    assert form.editor.name.value == "Bellina"
+    assert form.editor.tags.value == "1:calm"
+    assert form.photos.rows[0]["cells"]["picture"]["src"].startswith("data:image/png")
+    assert form.editor.changed == {}
+
+
+def test_a_pet_that_is_gone_is_told(box: Sandbox, form: BrowseForm) -> None:
+    """A pet that somebody deleted meanwhile is said to be gone."""
+    box.remove(7)
+    open_pet(form, 7)
+    assert form.notice.tone == "problem"
+    assert "pet 7 is gone" in form.notice.text
+
+
+def test_an_edit_goes_through_the_review(box: Sandbox, form: BrowseForm) -> None:
+    """What was typed becomes a one-pet plan, which is shown, sent by the review form, and read
+    back.
+    """
+    open_pet(form, 7)
+    form.editor.name.value = "Bellina"
+    form.editor.status.value = "sold"
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.plan is not None
+    assert [(c.pet_id, c.fields) for c in form.plan.changes] == [(7, ("name", "status"))]
+    assert box.pets()[0] == BELLA
+    review = form.review
+    assert review is not None
+    review.apply.click()
+    assert review.work.wait()
+    review.send.click()
+    assert review.work.wait()
+    assert form.work.wait()
+    assert review.report is not None
+    assert box.pets()[0] == msgspec.structs.replace(BELLA, name="Bellina", status="sold")
+    assert "Bellina" in names(form)
+    assert form.editor.name.value == "Bellina"
+    assert form.editor.changed == {}
+
+
+def test_nothing_typed_is_nothing_to_review(form: BrowseForm) -> None:
+    """Without a change there is no plan, and the person is told."""
+    open_pet(form, 7)
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.review is None
+    assert "Nothing is changed" in form.notice.text
+
+
+def test_what_is_typed_can_be_put_back(form: BrowseForm) -> None:
+    """`As it was` shows the pet's own values again."""
+    open_pet(form, 7)
+    form.editor.name.value = "Bellina"
+    form.editor.reset.click()
+    assert form.editor.name.value == "Bella"
+    assert form.editor.changed == {}
+
+
+def test_a_value_that_cannot_be_meant_is_told(form: BrowseForm) -> None:
+    """A field that no sheet could have is refused before there is a plan."""
+    open_pet(form, 7)
+    form.editor.name.value = ""
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.review is None
+    assert form.notice.tone == "problem"
+    assert "name" in form.notice.text
+    assert not form.editor.check.disabled
+
+
+def test_what_somebody_else_changed_is_a_conflict(box: Sandbox, form: BrowseForm) -> None:
+    """The edit is compared with the pet as it was shown, so that nobody is overruled unseen."""
+    open_pet(form, 7)
+    box.put(msgspec.structs.replace(BELLA, name="Bruno"))
+    form.editor.name.value = "Bellina"
+    form.editor.tags.value = "calm; shy"
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.plan is not None
+    assert [clash.store for clash in form.plan.conflicts[0].clashes] == ["Bruno"]
+    assert [change.fields for change in form.plan.changes] == [("tags",)]
+
+
+def test_the_same_change_by_somebody_else_is_in_agreement(box: Sandbox, form: BrowseForm) -> None:
+    """Where the store says so already, there is nothing to review."""
+    open_pet(form, 7)
+    box.put(msgspec.structs.replace(BELLA, name="Bellina"))
+    form.editor.name.value = "Bellina"
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.review is None
+    assert "already" in form.notice.text
+
+
+def test_another_pet_leaves_the_review_behind(form: BrowseForm) -> None:
+    """A review belongs to the pet that is open."""
+    open_pet(form, 7)
+    form.editor.name.value = "Bellina"
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.review is not None
+    open_pet(form, 8)
+    assert form.review is None
+    assert form.editor.name.value == "Bello"
+
+
+def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
+    """A store that does not answer is said, and can be read again."""
+    quick = ps.RetryPolicy(attempts=1)
+    with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
+        box.break_with("503=1,only=findPetsByStatus")
+        form = browse(store)
+        assert form.widget
+        assert form.work.wait()
+        assert form.notice.tone == "problem"
+        assert form.table.empty == "The store could not be read."
+        box.break_with(None)
+        form.again.click()
+        assert form.work.wait()
+        assert len(names(form)) == 3
+        form.close()
+
+
+def test_a_status_that_is_missing_is_told(box: Sandbox, tmp_path: Path) -> None:
+    """Where one query fails, the rest is shown, and what is missing is said."""
+    quick = ps.RetryPolicy(attempts=1)
+    with ps.connect(box.url, state=tmp_path, environ={}, retry=quick) as store:
+        box.break_with("503=1,status=sold")
+        form = browse(store)
+        assert form.widget
+        assert form.work.wait()
+        assert names(form) == ["Bella"]
+        assert "sold are missing" in form.notice.text
+        form.close()
+
+
+def test_without_a_live_kernel_it_is_text_and_html(
+    box: Sandbox, store: ps.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first pets and the plain functions, as text alone, in at most 80 columns."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
+    box.put(ps.Pet(id=2**62, name="<b>x</b>" * 20, status="sold"))
+    shown = browse(store)._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "text/html"}
+    assert "<b>" not in shown["text/html"]
+    assert "Bella" in shown["text/plain"]
+    assert "store.edit(7" in shown["text/plain"]
+    assert max(map(len, shown["text/plain"].splitlines())) <= 80
+
+
+def test_a_saved_form_says_why_it_has_nothing(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the store cannot be read, that is what the form's text says."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: False)
+    with ps.connect(box.url, state=tmp_path, environ={}, retry=ps.RetryPolicy(attempts=1)) as store:
+        box.break_with("503=1")
+        form = browse(store)
+        assert "503" in form.text()
+        assert "503" in form.html()
+
+
+@given(st.text(max_size=8), st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6))
+def test_every_pet_is_found_by_its_own_name(text: str, called: list[str]) -> None:
+    """Whatever it is called; and no search of any text fails."""
+    pets = [ps.Pet(id=n + 1, name=name, status="sold") for n, name in enumerate(called)]
+    catalogue = Catalogue(snapshot_of(pets))
+    catalogue.find(text)
+    for n, name in enumerate(called):
+        assert n in catalogue.find(name)
+
+
+@pytest.mark.parametrize("text", ["9223372036854775807", "-5", "99999999999999999999", "1e3", "٣"])
+def test_ids_are_found_exactly(text: str) -> None:
+    """The largest id and a negative one are found by all their digits, and nothing else is."""
+    pets = [ps.Pet(id=n, name="x", status="sold") for n in (2**63 - 1, 2**63 - 2, -5, 5)]
+    catalogue = Catalogue(snapshot_of(pets))
+    found = [str(pet.id) for pet in catalogue.pets(catalogue.find(text))]
+    assert found == ([text] if text in ("9223372036854775807", "-5") else [])
