@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 
 from petsync.client.auth import checked_token
 from petsync.client.credentials import Credentials, Renew
@@ -25,6 +27,14 @@ _PAUSE = 15.0
 """So many seconds pass after a renewal that failed, while the token is still good."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why no new token came, and what to do about it."""
+
+    why: str
+    hint: str = _LOOK
+
+
 class Keyring:
     """`credentials` are those that the next request is to carry. `age` counts the renewals, those
     that failed too: whoever remembers it knows whether there was one since.
@@ -34,7 +44,7 @@ class Keyring:
         self.credentials = credentials
         self.renewer = renewer
         self.age = 0
-        self._failure = ""
+        self._failure: _Failure | None = None
         self._not_before = 0.0
         self._lock = threading.Lock()
         self._renewing: tuple[Future[None], asyncio.Task[None]] | None = None
@@ -43,7 +53,7 @@ class Keyring:
         """Use others from here on; what the present ones hold stays masked."""
         with self._lock:
             self.credentials = credentials.after(self.credentials)
-            self.age, self._failure, self._not_before = self.age + 1, "", 0.0
+            self.age, self._failure, self._not_before = self.age + 1, None, 0.0
 
     async def fresh(self) -> None:
         """Return when the token has time before it, or a new one cannot be had: then the service
@@ -55,8 +65,9 @@ class Keyring:
         if renewing is None:
             return
         await asyncio.shield(asyncio.wrap_future(renewing))
-        if self._failure and self.credentials.token is None:
-            raise AuthError(f"no request was sent: {self._failure}", hint=_LOOK)
+        failure = self._failure
+        if failure is not None and self.credentials.token is None:
+            raise AuthError(f"there is no token yet; {failure.why}", hint=failure.hint)
 
     async def renew(self, age: int, refused: AuthError) -> None:
         """Return when a request that was refused may be sent once more; it was sent when the
@@ -68,8 +79,19 @@ class Keyring:
             renewing = self._begun(refused) if self.age == age else None
         if renewing is not None:
             await asyncio.shield(asyncio.wrap_future(renewing))
-        if self._failure:
-            raise _also(refused, self._failure, _LOOK)
+        failure = self._failure
+        if failure is not None:
+            raise _also(refused, failure.why, failure.hint)
+
+    async def settled(self, seconds: float) -> None:
+        """Return when no renewal of a sign-in is under way, at most so many seconds later: one
+        that is broken off may have spent what the next one needs.
+        """
+        renewing = self._renewing
+        if renewing is not None and self.credentials.renew is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.shield(asyncio.wrap_future(renewing[0]))
 
     def _begun(self, refused: AuthError) -> Future[None]:
         started = self._start()
@@ -92,7 +114,8 @@ class Keyring:
                 return None
             done: Future[None] = Future()
             done.set_running_or_notify_cancel()
-            self._renewing = done, asyncio.create_task(self._renew(how, done))
+            work = asyncio.create_task(self._renew(self.credentials, how, done))
+            self._renewing = done, work
         return self._renewing[0]
 
     def _how(self, mine: Credentials) -> Callable[[], Awaitable[Credentials]] | None:
@@ -103,29 +126,34 @@ class Keyring:
             return lambda: renewer(mine)
         return None
 
-    async def _renew(self, how: Callable[[], Awaitable[Credentials]], done: Future[None]) -> None:
-        before, new, failure = self.credentials, None, "its renewal was cancelled"
+    async def _renew(
+        self, before: Credentials, how: Callable[[], Awaitable[Credentials]], done: Future[None]
+    ) -> None:
+        new, failure = None, _Failure("its renewal was cancelled")
         try:
             new = await how()
-            failure = "" if new.token != before.token else "its renewal brought it once more"
+            failure = _Failure("its renewal brought it once more")
         except PetsyncError as error:
-            failure = f"its renewal failed: {before.masked_text(error.message)}"
+            said = before.masked_text(error.message)
+            failure = _Failure(f"its renewal failed: {said}", error.hint or _LOOK)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # What it says may hold a secret that nobody here knows.
-            failure = f"its renewal failed: {type(error).__name__}"
+            failure = _Failure(f"its renewal failed: {type(error).__name__}")
         finally:
             with self._lock:
                 self._ended(before, new, failure)
             done.set_result(None)
 
-    def _ended(self, before: Credentials, new: Credentials | None, failure: str) -> None:
+    def _ended(self, before: Credentials, new: Credentials | None, failure: _Failure) -> None:
+        """`failure` counts where there are no new credentials, or these are the old ones."""
         self._renewing = None
         if self.credentials is not before:
             return  # Somebody signed in meanwhile, or out.
-        if new is not None and not failure:
+        is_new = new is not None and new.token != before.token
+        if new is not None and is_new:
             self.credentials = new.after(before)
-        self._not_before = time.monotonic() + _PAUSE if failure else 0.0
-        self.age, self._failure = self.age + 1, failure
+        self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE
+        self.age, self._failure = self.age + 1, None if is_new else failure
 
 
 def still_refused(refused: AuthError) -> AuthError:

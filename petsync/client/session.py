@@ -26,7 +26,7 @@ from petsync.client.renewal import Keyring, Renewer
 from petsync.client.retry import RetryPolicy
 from petsync.client.sending import Again, Hold, Line, Sending, masked
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
-from petsync.errors import SettingsError
+from petsync.errors import AuthError, SettingsError
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire.message import Call, Request, Response
 from petsync.wire.traffic import Traffic
@@ -154,6 +154,10 @@ class Session:
         """Return when the token has time before it, or no new one can be had. Raises AuthError."""
         await self._keyring.fresh()
 
+    async def renew(self, refused: AuthError) -> None:
+        """Return with a new token for the one that was refused. Raises AuthError."""
+        await self._keyring.renew(self._keyring.age, refused)
+
     def narrowed(self, *, token: bool = False, key: bool = False) -> Session:
         """Another session with the service that has no more than these of the credentials, and
         does not retry.
@@ -180,6 +184,7 @@ class Session:
 
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
+        await self._keyring.settled(self._timeout)
         here = asyncio.get_running_loop()
         lines = list(self._lines.items())
         self._lines.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,12 +13,10 @@ from petsync.client.oauth.identity import identify
 from petsync.client.oauth.pending import Asked, AsyncPending
 from petsync.client.oauth.vault import Vault
 from petsync.client.session import Session
-from petsync.errors import ApiError, SettingsError
+from petsync.errors import ApiError, AuthError, SettingsError
 from petsync.wire.account import Account, Kept
 
 __all__ = ["Desk", "asked"]
-
-_KEEPS = ("memory", "keyring")
 
 
 class Desk:
@@ -31,12 +30,12 @@ class Desk:
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
         """As AsyncStore says."""
-        kept = _checked_keep(keep)
+        kept = await self._keeps(keep)
         return await self._taken(_kept(credentials, kept))
 
     async def begin(self, question: Asked, keep: str) -> AsyncPending:
         """As AsyncStore says."""
-        kept = _checked_keep(keep)
+        kept = await self._keeps(keep)
         named = replace(question, client_id=question.client_id or self._authority.client_id)
         return await AsyncPending.begun(
             self._authority, named, lambda found: self._taken(_kept(found, kept))
@@ -45,16 +44,47 @@ class Desk:
     async def who(self) -> Account:
         """As AsyncStore says."""
         await self._session.fresh()
-        return await identify(self._session, self._authority, self._session.credentials)
+        try:
+            return await self._seen()
+        except AuthError as refused:
+            if not self._session.credentials.renews:
+                raise
+            await self._session.renew(refused)
+        return await self._seen()
 
     async def sign_out(self) -> Account:
         """As AsyncStore says."""
         mine = self._session.credentials
         self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
         problem = await self._ended(mine)
-        if mine.grant.kept == "keyring":
-            await self._vault.forget(mine)
+        if mine.grant.kept in ("keyring", "environment"):
+            problem = await self._forgotten(mine) or problem
         return Account(url=self._session.base_url, problem=problem)
+
+    async def _seen(self) -> Account:
+        return await identify(self._session, self._authority, self._session.credentials)
+
+    async def _forgotten(self, mine: Credentials) -> str:
+        """What a person should know after the keyring has nothing any more."""
+        there = await asyncio.to_thread(self._vault.kept)
+        if there is not None:
+            await self._vault.forget(there)
+        if mine.grant.kept == "keyring":
+            return ""
+        if there is not None:
+            await self._ended(there)
+        return "what PETSYNC_… in the environment holds is still there, and counts next time"
+
+    async def _keeps(self, keep: str) -> Kept:
+        """Where to keep what comes. Raises SettingsError where that is not to be had: before a
+        person is asked for anything.
+        """
+        if keep == "keyring":
+            await self._vault.check()
+            return "keyring"
+        if keep == "memory":
+            return "memory"
+        raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
     async def _taken(self, offered: Credentials) -> Account:
         """The account, once the service has taken what was offered."""
@@ -89,12 +119,6 @@ def _kept(credentials: Credentials, kept: Kept) -> Credentials:
             hint="Use petsync.auth.bearer(…), client_credentials(…), implicit(…) or api_key(…).",
         )
     return replace(credentials, grant=credentials.grant.keep(kept))
-
-
-def _checked_keep(keep: object) -> Kept:
-    if keep == "memory" or keep == "keyring":
-        return keep
-    raise SettingsError(f"keep is {keep!r}; it must be 'memory' or 'keyring'")
 
 
 def asked(

@@ -23,6 +23,7 @@ __all__ = ["Loopback", "OnReturn", "Page"]
 
 _LONGEST = 64 * 1024
 _PATIENCE = 10.0
+_LAST_WORD = 2.0
 _HOST = "127.0.0.1"
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
@@ -51,6 +52,7 @@ class Loopback:
         self._on_return, self._by_fragment = on_return, by_fragment
         self._server: asyncio.Server | None = None
         self._path = "/"
+        self._answering: set[asyncio.Task[None]] = set()
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
@@ -70,24 +72,31 @@ class Loopback:
         return self
 
     async def close(self) -> None:
-        """Stop listening; what is being answered is answered."""
+        """Stop listening; a browser that has come still gets its page."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=_LAST_WORD)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
-            answer = await self._answered(head)
-            writer.write(answer)
-            await writer.drain()
+            answering = asyncio.create_task(self._answer(head, writer))
+            self._answering.add(answering)
+            answering.add_done_callback(self._answering.discard)
+            await answering
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
+
+    async def _answer(self, head: Secret, writer: asyncio.StreamWriter) -> None:
+        writer.write(await self._answered(head))
+        await writer.drain()
 
     async def _answered(self, head: Secret) -> bytes:
         query = _query(head, f"{_HOST}:{self._port}", self._path)

@@ -125,8 +125,11 @@ class AsyncPending:
         Raises AuthError where the person or the service said no, or nobody came in time.
         """
         try:
+            waiting = asyncio.wrap_future(self._account)
+            # Whoever stops waiting leaves nobody to hear of an error.
+            waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             async with asyncio.timeout(timeout):
-                return await asyncio.shield(asyncio.wrap_future(self._account))
+                return await asyncio.shield(waiting)
         except TimeoutError:
             pass
         finally:

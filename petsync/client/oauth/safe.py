@@ -17,7 +17,10 @@ __all__ = ["Safe"]
 T = TypeVar("T")
 _SERVICE = "petsync"
 _PATIENCE = 60.0
-_WAY_OUT = "Sign in without it (keep='memory'), or set PETSYNC_TOKEN."
+_WAY_OUT = (
+    "Sign in without the keyring, which lasts as long as petsync runs; or set PETSYNC_TOKEN, or "
+    "PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."
+)
 
 
 class Safe:

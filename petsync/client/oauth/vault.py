@@ -58,6 +58,11 @@ class Vault:
             return _without(f"the sign-in in the keyring cannot be used: {error.message}")
         return found or _without("the keyring has lost the sign-in that was kept there")
 
+    async def check(self) -> None:
+        """Return if something could be kept. Raises SettingsError."""
+        os.close(self._opened())
+        await asyncio.to_thread(self._safe.get, f"{self._url} is there a keyring?")
+
     async def put(self, credentials: Credentials) -> None:
         """Keep these, in the place of others."""
         async with self._alone():
