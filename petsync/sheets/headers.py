@@ -106,7 +106,7 @@ class Mapper:
         What was found is the row with most headers that are nearly ours, else the first one.
         """
         filled = [[trim(text) for text in row if trim(text)][:_JUDGED] for row in rows[:_SEARCHED]]
-        meant = [[(text, near) for text in row if (near := self._nearest(text))] for row in filled]
+        meant = [[(text, near) for text in row if (near := self.nearest(text))] for row in filled]
         most = max(range(len(rows[:_SEARCHED])), key=lambda n: (len(meant[n]), -n), default=None)
         first = next((n for n, row in enumerate(filled) if row), None)
         at = most if most is not None and meant[most] else first
@@ -125,12 +125,12 @@ class Mapper:
     def _near(self, ours: Mapping[str, int], others: Mapping[str, int]) -> dict[int, str]:
         judged = itertools.islice(others.items(), _JUDGED)
         near = {
-            at: self._nearest(text) for text, at in judged if text.removeprefix(OURS) not in RESULTS
+            at: self.nearest(text) for text, at in judged if text.removeprefix(OURS) not in RESULTS
         }
         return {at: name for at, name in near.items() if name and name not in ours}
 
-    def _nearest(self, text: str) -> str:
-        """Which of our columns a header may mean, "" if none."""
+    def nearest(self, text: str) -> str:
+        """Which of our columns a header means or may mean, "" if none."""
         plain = loose(text)
         if plain in _USUAL:
             return _USUAL[plain]

@@ -24,7 +24,7 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
-        notes.add(-1, text, Note("header-near-miss", text, problem, hint))
+        notes.add(-1, text, Note("header-near-miss", text, problem, hint, name))
     _note_headless(grid, notes)
     for text in grid.merged:
         _note_merged(grid, headers, text, notes)

@@ -26,11 +26,12 @@ from petsync.sheets.ooxml.survey import Survey, is_irregular, survey
 from petsync.sheets.ooxml.view import view
 from petsync.sheets.source import Source
 
-__all__ = ["cells_of", "read", "shown"]
+__all__ = ["cells_of", "read", "shown", "top"]
 
 _KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
 LARGE = 1 << 23
 _TOGETHER = 1000
+_TOP = 20
 _EXACT = 2.0**53
 
 
@@ -51,6 +52,20 @@ def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE)
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable([])
+
+
+def top(source: Source, tab: str | None) -> tuple[str, list[str], list[list[str]]]:
+    """A worksheet's name, those of all that a person sees, and the texts of its first rows.
+
+    Without `tab` it is the first one. Raises SheetError where it cannot be read.
+    """
+    package = Package(source)
+    seen = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
+    chosen = seen[0] if tab is None else package.tab(tab)
+    where = f"{package.path}, sheet {chosen.name!r}"
+    sheets = _opened(package, chosen, where, LARGE).sheets
+    rows = [[shown(value) for value in row] for row in itertools.islice(_rows(sheets), _TOP)]
+    return chosen.name, [each.name for each in seen], rows
 
 
 class _NoHeaderError(SheetError):

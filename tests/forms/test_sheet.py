@@ -1,0 +1,482 @@
+"""The sheet loader, driven by its traits, on a running sandbox and the sample data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import openpyxl
+import pytest
+from sheetmaking import workbook_of
+
+import petsync as ps
+from petsync.diff.plan import Plan
+from petsync.widgets.sheet import SheetForm, open_sheet
+from petsync.widgets.sheet.findings import PAGE
+
+SAMPLES = ps.sample_data()
+ROWS = [
+    ["id", "name", "status", "Categorie", "tags"],
+    ["1002", "Rex", "solld", "x", "calm; calm"],
+    ["1003", "Mia", "unheard", "y", ""],
+    ["1004", "Tom", "Sold", "z", ""],
+]
+
+
+@pytest.fixture
+def store() -> Iterator[ps.Store]:
+    """The embedded store with its 1,240 pets."""
+    with ps.demo() as demo:
+        yield demo
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the notebook runs in, with a small messy sheet."""
+    monkeypatch.chdir(tmp_path)
+    workbook_of(ROWS).save(tmp_path / "pets.xlsx")
+    return tmp_path
+
+
+@pytest.fixture
+def form(store: ps.Store, here: Path) -> Iterator[SheetForm]:
+    """The form, live, with nothing open."""
+    one = open_sheet(store)
+    assert one.widget is not None
+    yield one
+    one.close()
+    assert one.work.wait(60)
+
+
+def opened(form: SheetForm, path: str | Path) -> SheetForm:
+    """The form with this file open."""
+    form.path_field.value = str(path)
+    form.go.click()
+    assert form.work.wait(60)
+    return form
+
+
+def choose(form: SheetForm, address: str, how: str) -> None:
+    """Choose a correction as a person does in the table."""
+    row = next(row for row in form.findings.table.rows if row["cells"]["where"] == address)
+    form.findings.table.chosen = {row["key"]: {"choice": how}}
+
+
+def press(form: SheetForm, button: str) -> None:
+    """Press a button and wait for what comes of it."""
+    getattr(form, button).click()
+    assert form.work.wait(120)
+
+
+class TestOpening:
+    """Ways to name a file."""
+
+    def test_by_its_path(self, form: SheetForm) -> None:
+        """The file is read, and its findings are there by cell."""
+        opened(form, "pets.xlsx")
+        assert form.sheet is not None
+        assert form.sheet.source.endswith("pets.xlsx")
+        cells = [row["cells"]["where"] for row in form.findings.table.rows]
+        assert cells == ["Pets!D1", "Pets!C2", "Pets!E2", "Pets!C3", "Pets!C4"]
+        assert "2 errors" in form.notice.text
+
+    def test_from_the_list_of_the_folder(self, form: SheetForm) -> None:
+        """The folder's sheets are offered, and choosing one opens it."""
+        assert [value for _, value in form.listed.options] == ["", "pets.xlsx"]
+        form.listed.value = "pets.xlsx"
+        assert form.work.wait(60)
+        assert form.sheet is not None
+        assert form.path_field.value == "pets.xlsx"
+
+    def test_dropped_in_the_browser(self, form: SheetForm, here: Path) -> None:
+        """A file that came in pieces is read; copies of it are offered where the notebook is."""
+        content = (here / "pets.xlsx").read_bytes()
+        assert form.files.put("my pets.xlsx", content) is not None
+        assert form.work.wait(60)
+        assert form.sheet is not None
+        assert len(form.sheet.problems) == 5
+        assert Path(form.saving.corrected_as.value).parent == here
+
+    def test_given_beforehand(self, store: ps.Store, here: Path) -> None:
+        """`open_sheet(store, path)` reads the file at once."""
+        one = open_sheet(store, "pets.xlsx")
+        assert one.widget is not None
+        assert one.work.wait(60)
+        assert one.sheet is not None
+        one.close()
+
+    def test_nothing_is_named(self, form: SheetForm) -> None:
+        """Open without a name says what to do."""
+        press(form, "go")
+        assert form.notice.tone == "problem"
+        assert "Drop one above" in form.notice.hint
+
+    @pytest.mark.parametrize("name", ["nowhere.xlsx", ".", "x.pdf"])
+    def test_what_cannot_be_read_is_said(self, form: SheetForm, name: str, here: Path) -> None:
+        """No file, a folder, another kind: a sentence with a way out, and the form goes on."""
+        (here / "x.pdf").write_bytes(b"%PDF-1.7")
+        opened(form, name)
+        assert form.notice.tone == "problem"
+        assert form.notice.hint
+        assert form.sheet is None
+        opened(form, "pets.xlsx")
+        assert form.sheet is not None
+
+    def test_what_is_gone_from_the_form_is_forgotten(self, form: SheetForm, here: Path) -> None:
+        """Of an earlier sheet nothing is left: no correction, no mapping, no plan."""
+        opened(form, "pets.xlsx")
+        press(form, "sure")
+        assert form.corrections
+        (here / "other.csv").write_text("id,name\n1002,Rex\n")
+        opened(form, "other.csv")
+        assert form.corrections == {}
+        assert not form.made.table.rows
+        assert form.saving.corrected_as.value.endswith("other.corrected.csv")
+
+
+class TestColumns:
+    """What the headers mean."""
+
+    def test_a_near_miss_is_suggested_and_never_guessed(self, form: SheetForm, here: Path) -> None:
+        """The person says that `Staus` means the status; until then it is not used."""
+        workbook_of([["id", "Staus"], ["1002", "sold"]]).save(here / "near.xlsx")
+        opened(form, "near.xlsx")
+        field = form.columns.headers["Staus"]
+        assert (field.value, field.description) == ("", "“Staus” (may mean status)")
+        assert form.sheet is not None
+        assert "status" not in form.sheet.frame
+        field.value = "status"
+        form.columns.again.click()
+        assert form.work.wait(60)
+        assert form.sheet.frame["status"].tolist() == ["sold"]
+        assert form.columns.headers["Staus"].value == "status"
+
+    def test_a_sheet_with_no_known_header_can_be_opened(self, form: SheetForm, here: Path) -> None:
+        """Where petsync knows none, the person says what each means, and it is read."""
+        (here / "katalog.csv").write_text("Nummer;Tiername;Zustand\n1002;Rex;sold\n")
+        opened(form, "katalog.csv")
+        assert form.sheet is None
+        assert list(form.columns.headers) == ["Nummer", "Tiername", "Zustand"]
+        for header, column in (("Nummer", "id"), ("Tiername", "name"), ("Zustand", "status")):
+            form.columns.headers[header].value = column
+        form.columns.again.click()
+        assert form.work.wait(60)
+        assert form.sheet is not None
+        assert form.sheet.frame["id"].tolist() == [1002]
+
+    def test_another_worksheet(self, form: SheetForm, here: Path) -> None:
+        """The worksheet that is chosen is read."""
+        book = workbook_of(ROWS)
+        more = book.create_sheet("New")
+        more.append(["id", "name"])
+        more.append(["1005", "Bo"])
+        book.save(here / "two.xlsx")
+        opened(form, "two.xlsx")
+        assert list(form.columns.tab.options) == ["Pets", "New"]
+        form.columns.tab.value = "New"
+        assert form.work.wait(60)
+        assert form.sheet is not None
+        assert (form.sheet.tab, form.columns.tab.value) == ("New", "New")
+        assert form.sheet.frame["name"].tolist() == ["Bo"]
+
+
+class TestFindings:
+    """Findings, and a choice for each."""
+
+    def test_a_suggestion_a_text_of_ones_own_and_leaving_it(self, form: SheetForm) -> None:
+        """Each cell gets what the person chose for it, and only that."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C2", "suggested")
+        choose(form, "Pets!C3", "own")
+        assert form.findings.own.description == "Text for Pets!C3"
+        assert form.findings.own.value == "unheard"
+        form.findings.own.value = "pending"
+        form.findings.use.click()
+        choose(form, "Pets!C4", "suggested")
+        choose(form, "Pets!C4", "keep")
+        assert form.again.description == "Check again, with 2 corrections"
+        press(form, "again")
+        assert form.corrections == {"Pets!C2": "sold", "Pets!C3": "pending"}
+        assert form.sheet is not None
+        assert form.sheet.errors == 0
+        made = [row["cells"]["change"] for row in form.made.table.rows]
+        assert made == [
+            {"before": "solld", "after": "sold"},
+            {"before": "unheard", "after": "pending"},
+        ]
+
+    def test_what_was_chosen_is_shown(self, form: SheetForm) -> None:
+        """The table shows each choice, whatever page or filter one comes back from."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C2", "suggested")
+        form.findings.set("Pets!C3", "")
+        form.findings.which.value = "chosen"
+        choices = {
+            row["label"]: (row["cells"]["choice"]["value"], row["cells"]["choice"]["options"])
+            for row in form.findings.table.rows
+        }
+        assert choices["Pets!C2"][0] == "suggested"
+        assert ["suggested", "“sold” (a guess)"] in choices["Pets!C2"][1]
+        assert ["chosen", "a blank cell"] in choices["Pets!C3"][1]
+        assert list(choices) == ["Pets!C2", "Pets!C3"]
+
+    def test_the_sure_ones_at_once(self, form: SheetForm) -> None:
+        """Only what is sure is corrected by the button; guesses stay for a person."""
+        opened(form, "pets.xlsx")
+        assert form.sure.description == "Make the 2 sure corrections"
+        press(form, "sure")
+        assert form.corrections == {"Pets!E2": "calm", "Pets!C4": "sold"}
+        assert form.sheet is not None
+        assert form.sheet.errors == 2
+        assert form.sure.disabled
+
+    def test_a_correction_is_taken_back(self, form: SheetForm) -> None:
+        """The cell is as in the file again, and its finding is back."""
+        opened(form, "pets.xlsx")
+        press(form, "sure")
+        form.made.table.picked("Pets!C4")
+        assert form.work.wait(60)
+        assert form.corrections == {"Pets!E2": "calm"}
+        assert "Pets!C4" in [row["label"] for row in form.findings.table.rows]
+
+    def test_what_is_wrong_with_the_header_is_not_corrected_in_a_cell(
+        self, form: SheetForm
+    ) -> None:
+        """It has no choice, and a choice that comes all the same is passed over."""
+        opened(form, "pets.xlsx")
+        assert form.findings.table.rows[0]["cells"]["choice"] == "To be mended in the file"
+        form.findings.table.chosen = {"0": {"choice": "own"}, "99": {"choice": "own"}, "x": {}}
+        assert form.findings.chosen == {}
+
+    def test_by_severity(self, form: SheetForm) -> None:
+        """Errors alone, warnings alone, and those with a suggestion."""
+        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        counts = {}
+        for which in ("all", "error", "warning", "suggested"):
+            form.findings.which.value = which
+            counts[which] = form.findings.table.total
+        assert counts["all"] == counts["error"] + counts["warning"] == 43
+        assert counts["suggested"] == 14
+
+    def test_a_file_that_changed_gets_no_correction(self, form: SheetForm, here: Path) -> None:
+        """Corrections are of the cells that the person saw; those of another file are refused."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C2", "suggested")
+        workbook_of([ROWS[0], ["1002", "Rex", "pendng"]]).save(here / "pets.xlsx")
+        press(form, "again")
+        assert "changed since it was read" in form.notice.text
+        assert form.corrections == {}
+
+
+class TestSaving:
+    """Copies."""
+
+    def test_a_corrected_copy(self, form: SheetForm, here: Path) -> None:
+        """The copy has the corrections, the file has not."""
+        before = (here / "pets.xlsx").read_bytes()
+        opened(form, "pets.xlsx")
+        assert form.saving.corrected.disabled
+        press(form, "sure")
+        form.saving.corrected.click()
+        assert form.work.wait(60)
+        assert form.notice.tone == "done"
+        assert (here / "pets.xlsx").read_bytes() == before
+        saved = openpyxl.load_workbook(here / "pets.corrected.xlsx")["Pets"]
+        assert (saved["C4"].value, saved["E2"].value) == ("sold", "calm")
+        form.saving.corrected.click()
+        assert form.work.wait(60)
+        assert "is kept as pets.corrected.backup-" in form.notice.hint
+
+    def test_a_marked_copy(self, form: SheetForm, here: Path) -> None:
+        """The findings are marked in a copy, and no file of that name is replaced."""
+        opened(form, "pets.xlsx")
+        form.saving.marked.click()
+        assert form.work.wait(60)
+        assert (here / "pets.marked.xlsx").is_file()
+        form.saving.marked.click()
+        assert form.work.wait(60)
+        assert "there is a file of that name" in form.notice.text
+
+    def test_never_over_the_sheet_itself(self, form: SheetForm, here: Path) -> None:
+        """The sheet's own name is refused."""
+        before = (here / "pets.xlsx").read_bytes()
+        opened(form, "pets.xlsx")
+        press(form, "sure")
+        form.saving.corrected_as.value = "pets.xlsx"
+        form.saving.corrected.click()
+        assert form.work.wait(60)
+        assert "the sheet itself" in form.notice.text
+        assert (here / "pets.xlsx").read_bytes() == before
+
+
+class TestComparing:
+    """From the sheet to its plan."""
+
+    def test_the_plan_goes_to_whoever_wants_it(self, form: SheetForm, store: ps.Store) -> None:
+        """It is the plan of store.plan with the same corrections, and nothing was sent."""
+        plans: list[Plan] = []
+        form.on_plan(plans.append)
+        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        press(form, "sure")
+        press(form, "compare")
+        (plan,) = plans
+        assert form.plan is plan
+        assert form.review is None
+        sheet = store.read(SAMPLES / "catalogue_edited.xlsx")
+        expected = store.plan(store.read(sheet, corrections=sheet.suggested()))
+        assert plan.changes == expected.changes
+        assert plan.corrections == expected.corrections
+        assert len(plan.corrections) == 9
+        assert len(store.runs()) == 0
+
+    def test_its_review_is_shown_below(self, form: SheetForm) -> None:
+        """Alone, the form leads on to the review of the plan; a new plan replaces it."""
+        opened(form, "pets.xlsx")
+        press(form, "compare")
+        first = form.review
+        assert first is not None
+        assert first.widget.comm is not None
+        press(form, "compare")
+        assert form.review is not None
+        assert form.review is not first
+
+    def test_the_options_are_those_of_the_plan(self, form: SheetForm) -> None:
+        """What is ticked in plain words is what the plan was made by."""
+        plans: list[Plan] = []
+        form.on_plan(plans.append)
+        opened(form, SAMPLES / "catalogue_clean.xlsx")
+        assert not form.options.missing.value
+        form.options.missing.value = True
+        form.options.rows.value = ("name",)
+        if not form.options.conflict.disabled:
+            form.options.conflict.value = "sheet"
+        press(form, "compare")
+        options = plans[0].options
+        assert options.delete_missing
+        assert options.match_on == ("name",)
+
+    def test_an_export_is_compared_with_what_was_exported(
+        self, form: SheetForm, store: ps.Store, here: Path
+    ) -> None:
+        """Such a sheet offers the choice of a winner, and the comparison with the store alone."""
+        plans: list[Plan] = []
+        form.on_plan(plans.append)
+        ps.write_sheet(store.snapshot(), here / "export.xlsx")
+        opened(form, "export.xlsx")
+        assert not form.options.two_way.disabled
+        form.options.conflict.value = "sheet"
+        press(form, "compare")
+        assert plans[-1].base
+        assert plans[-1].options.on_conflict == "sheet"
+        form.options.two_way.value = True
+        press(form, "compare")
+        assert not plans[-1].base
+
+    def test_what_is_chosen_and_not_checked_yet_stands_in_the_way(self, form: SheetForm) -> None:
+        """No plan is made while the person may think that a correction is in it."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C2", "suggested")
+        press(form, "compare")
+        assert form.plan is None
+        assert "Check again" in form.notice.hint
+
+    def test_a_status_that_only_the_store_knows_is_no_error_then(
+        self, form: SheetForm, store: ps.Store, here: Path
+    ) -> None:
+        """The plan judges the sheet with the statuses that the store's pets really have."""
+        plans: list[Plan] = []
+        form.on_plan(plans.append)
+        opened(form, "pets.xlsx")
+        press(form, "compare")
+        expected = store.plan(here / "pets.xlsx")
+        assert plans[0].changes == expected.changes
+        assert plans[0].blocked == expected.blocked
+
+    def test_without_a_store_it_says_so(self, here: Path) -> None:
+        """A service that does not answer is a sentence, and the sheet stays open."""
+        with ps.connect("http://127.0.0.1:9/v2", state=here / "state") as gone:
+            one = opened(_live(open_sheet(gone)), "pets.xlsx")
+            press(one, "compare")
+            assert one.notice.tone == "problem"
+            assert one.plan is None
+            assert one.sheet is not None
+            one.close()
+
+    def test_it_can_be_stopped(self, form: SheetForm) -> None:
+        """Stop ends what is under way, and the form can go on at once."""
+        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        form.compare.click()
+        form.stop.click()
+        assert form.notice.text == "Stopped. Nothing was changed."
+        assert not form.compare.disabled
+        assert form.work.wait(60)
+        assert form.plan is None
+
+
+def _live(form: SheetForm) -> SheetForm:
+    assert form.widget is not None
+    return form
+
+
+class TestLarge:
+    """A sheet of 100,000 rows."""
+
+    def test_it_stays_usable(self, form: SheetForm, here: Path) -> None:
+        """100,000 findings are shown a page at a time, and filtered within a second."""
+        rows = "".join(f"{n},Pet {n},Sold\n" for n in range(1, 100_001))
+        (here / "large.csv").write_text(f"id,name,status\n{rows}9,Rex,solld\n")
+        opened(form, "large.csv")
+        table = form.findings.table
+        assert len(table.rows) == PAGE
+        assert table.total > 100_000
+        begun = time.monotonic()
+        form.findings.which.value = "error"
+        table.page = table.pages - 1
+        form.findings.which.value = "all"
+        table.page = 4_000
+        assert time.monotonic() - begun < 4
+        assert table.rows[0]["cells"]["where"].startswith("line 80")
+        assert form.sure.description == "Make the 100,000 sure corrections"
+
+
+class TestWithoutAKernel:
+    """HTML and text where nobody can press anything."""
+
+    def test_a_sheet_is_shown_with_its_findings(self, store: ps.Store, here: Path) -> None:
+        """The saved notebook has the sheet, its findings, and how to go on."""
+        form = open_sheet(store, "pets.xlsx")
+        for shown in (form.text(), form.html()):
+            assert "unknown-status" in shown
+            assert "store.plan(sheet)" in shown
+        assert max(map(len, form.text().splitlines())) <= 80
+        assert "<button" not in form.html()
+
+    def test_without_a_sheet_it_says_how(self, store: ps.Store) -> None:
+        """The plain functions are named."""
+        form = open_sheet(store)
+        assert 'store.read("catalogue.xlsx")' in form.text()
+        assert "store.read(&quot;catalogue.xlsx&quot;)" in form.html()
+
+    def test_what_cannot_be_read_is_said(self, store: ps.Store, here: Path) -> None:
+        """The sentence and the way out stand in place of the sheet."""
+        form = open_sheet(store, "nowhere.xlsx")
+        assert "there is no such file" in form.text()
+        assert "there is no such file" in form.html()
+
+    def test_what_a_sheet_says_is_text(self, store: ps.Store, here: Path) -> None:
+        """Markup in a cell or a header is shown, and never runs."""
+        evil = "<img src=x onerror=alert(1)>"
+        workbook_of([["id", "status", evil], ["1002", evil, evil]]).save(here / "evil.xlsx")
+        form = opened(_live(open_sheet(store)), "evil.xlsx")
+        assert "<img" not in form.html()
+        for each in _all(form.widget):
+            if type(each).__name__ == "HTML":
+                assert "<img" not in each.value
+        form.close()
+
+
+def _all(widget: object) -> Iterator[object]:
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from _all(child)
