@@ -218,7 +218,7 @@ def test_notebook_shows_its_outputs(notebook: Path) -> None:
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
     assert not _MACHINE_PATH.search(json.dumps(outputs, ensure_ascii=False))
     shown = {kind for output in outputs for kind in output.get("data", {})}
-    assert {"text/plain", "text/html", "image/png"} <= shown
+    assert {"text/plain", "text/html"} <= shown
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.name)

@@ -1,0 +1,132 @@
+"""The notebooks: what is stored in them is what a run gives, today and tomorrow."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from petsync.samples import sample_data
+from petsync.sandbox import Sandbox
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+NIGHTLY = next(path for path in NOTEBOOKS if path.name.startswith("06_"))
+CHECKED = "nbval-check-output"
+# What another run tells otherwise: ports, times, a run's id, an object's address.
+_PASSING = re.compile(
+    r"127\.0\.0\.1:\d+"
+    r"|\d\d:\d\d(:\d\d)? UTC"
+    r"|\b\d{8}-\d{6}-[0-9a-f]{4}\b"
+    r"|took [\d.,]+ s"
+    r"|\bat 0x[0-9a-f]+"
+)
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+
+
+def _book(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+
+
+def _code(book: Any) -> list[Any]:
+    return [cell for cell in book.cells if cell.cell_type == "code"]
+
+
+def _run(book: Any, folder: Path) -> None:
+    NotebookClient(book, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+
+
+@each_notebook
+def test_nbval_compares_what_is_stable(path: Path) -> None:
+    """Every output of a notebook is compared by nbval, but for pictures, and for what tells a port,
+    a time or a run's id; and besides the tour only a form tells one.
+    """
+    telling = [cell for cell in _code(_book(path)) if cell.outputs and not _has_picture(cell)]
+    passing = [cell for cell in telling if _PASSING.search(json.dumps(cell.outputs))]
+    checked = [cell for cell in telling if CHECKED in cell.metadata.get("tags", ())]
+    assert len(checked) >= 3
+    assert [cell.id for cell in telling if cell not in passing] == [cell.id for cell in checked]
+    assert path.name.startswith("01_") or all("ps.widgets." in cell.source for cell in passing)
+
+
+def _has_picture(cell: Any) -> bool:
+    return any(kind.startswith("image/") for kind in _kinds(cell))
+
+
+@each_notebook
+def test_a_saved_notebook_is_only_the_notebook(path: Path) -> None:
+    """No times of a run, no state of widgets and no machine's names are saved."""
+    book = _book(path)
+    assert set(book.metadata) == {"kernelspec", "language_info"}
+    assert all(set(cell.metadata) <= {"tags"} for cell in book.cells)
+    assert not any("widget-view" in kind for cell in _code(book) for kind in _kinds(cell))
+
+
+def _kinds(cell: Any) -> list[str]:
+    return [kind for output in cell.outputs for kind in output.get("data", {})]
+
+
+def test_a_story_opens_with_what_one_will_be_able_to_do() -> None:
+    """Every notebook after the tour begins with a list of what its reader will be able to do, and
+    ends with where to go next.
+    """
+    for path in NOTEBOOKS[1:]:
+        told = [cell.source for cell in _book(path).cells if cell.cell_type == "markdown"]
+        assert told[0].startswith("# "), path.name
+        assert "be able to" in " ".join(told[0].split()), path.name
+        assert told[0].count("\n- ") >= 3, path.name
+        assert "## Where to go next" in told[-1], path.name
+
+
+def _nightly(**parameters: object) -> Any:
+    """The nightly notebook up to its end of the night, with other parameters, filled in as
+    papermill does: in a cell of their own, right behind the one that is marked.
+    """
+    book = _book(NIGHTLY)
+    end = next(number for number, cell in enumerate(book.cells) if cell.id == "bad-text")
+    book.cells = book.cells[:end]
+    (place,) = (
+        number
+        for number, cell in enumerate(book.cells)
+        if "parameters" in cell.metadata.get("tags", ())
+    )
+    source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    injected = nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
+    book.cells.insert(place + 1, injected)
+    return book
+
+
+def test_the_nightly_notebook_takes_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a workbook and a service of one's own the nightly notebook brings that service to what
+    the workbook says, and leaves its results in the folder that it is given.
+    """
+    results = tmp_path / "results"
+    results.mkdir()
+    with Sandbox(seed=sample_data() / "store.json") as box:
+        monkeypatch.setenv("PETSYNC_TOKEN", box.token())
+        monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
+        arrivals = str(sample_data() / "new_arrivals.csv")
+        _run(_nightly(workbook=arrivals, service=box.url, results=str(results)), tmp_path)
+        assert len(box.pets()) == 1300
+    assert {"results.csv", "waiting.csv"} <= {path.name for path in results.iterdir()}
+
+
+def test_the_nightly_notebook_sends_nothing_that_the_guard_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A night whose plan is over a limit ends with an error, and the store is as it was."""
+    with Sandbox(seed=sample_data() / "store.json") as box:
+        monkeypatch.setenv("PETSYNC_TOKEN", box.token())
+        monkeypatch.setenv("PETSYNC_API_KEY", box.api_key)
+        before = box.pets()
+        with pytest.raises(CellExecutionError, match="230 updates are more than"):
+            _run(_nightly(service=box.url, max_update=0.05), tmp_path)
+        assert box.pets() == before
