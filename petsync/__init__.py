@@ -65,10 +65,12 @@ if TYPE_CHECKING:
     from petsync.table.correction import Correction, Suggestion
     from petsync.table.frame import frame_from_pets, pets_from_frame
     from petsync.table.sheet import Finding, Sheet
+    from petsync.wire.account import Account
 
 __all__ = [
     "LIVE",
     "STANDARD",
+    "Account",
     "Add",
     "Annotated",
     "ApiError",
@@ -203,6 +205,7 @@ _HOMES = {
     "petsync.table.correction": ("Correction", "Suggestion"),
     "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
     "petsync.table.sheet": ("Finding", "Sheet"),
+    "petsync.wire.account": ("Account",),
 }
 _MODULES = {"auth": "petsync.client.auth", "widgets": "petsync.widgets"}
 _HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in names}

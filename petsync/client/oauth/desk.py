@@ -56,10 +56,10 @@ class Desk:
         """As AsyncStore says."""
         mine = self._session.credentials
         self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
-        problem = await self._ended(mine)
+        problems = [await self._ended(mine)]
         if mine.grant.kept in ("keyring", "environment"):
-            problem = await self._forgotten(mine) or problem
-        return Account(url=self._session.base_url, problem=problem)
+            problems.append(await self._forgotten(mine))
+        return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
 
     async def _seen(self) -> Account:
         return await identify(self._session, self._authority, self._session.credentials)

@@ -1,0 +1,291 @@
+"""Signing in and out: each way, and what the account says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from signing import credentials, store_at
+
+import petsync as ps
+from petsync.client.oauth.places import Places
+from petsync.model import Pet
+from petsync.sandbox import PUBLIC_CLIENT, Sandbox
+from petsync.settings import Secret
+
+BOTH = frozenset({"read:pets", "write:pets"})
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(pets=[Pet(id=1, name="Rex", status="available", photo_urls=[])]) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    with store_at(box, tmp_path) as one:
+        yield one
+
+
+def test_nobody(store: ps.Store) -> None:
+    """Without any sign-in that is what the account says, and that reading is refused."""
+    account = store.who()
+    assert (account.signed_in, account.kind, account.can_read) == (False, "none", False)
+    assert "not signed in" in str(account)
+
+
+def test_by_token(store: ps.Store, box: Sandbox) -> None:
+    """A token signs in; the service says whose it is, what it opens and until when."""
+    account = store.sign_in(ps.auth.bearer(box.token(), api_key=box.api_key))
+    assert (account.kind, account.kept, account.user) == ("token", "memory", box.client_id)
+    assert account.scopes == BOTH
+    assert (account.can_read, account.can_write, account.renews) == (True, True, False)
+    assert account.api_key
+    assert account.expires is not None
+    assert timedelta(0) < account.expires - datetime.now(UTC) <= timedelta(hours=1)
+    assert store.who() == account
+    assert len(store.find_by_status("available")) == 1
+
+
+def test_by_client_credentials(store: ps.Store, box: Sandbox) -> None:
+    """A client's id and secret sign in, and renew by themselves."""
+    account = store.sign_in(ps.auth.client_credentials(box.client_id, box.client_secret))
+    assert (account.kind, account.client_id) == ("client credentials", box.client_id)
+    assert (account.scopes, account.renews) == (BOTH, True)
+    assert len(store.find_by_status("available")) == 1
+
+
+def test_client_credentials_at_connect(box: Sandbox, tmp_path: Path) -> None:
+    """Given at the beginning, they get a token when the first request needs one, and not before."""
+    auth = ps.auth.client_credentials(box.client_id, box.client_secret, scopes="read:pets")
+    with store_at(box, tmp_path, auth=auth) as store:
+        assert credentials(store).token is None
+        assert len(store.find_by_status("available")) == 1
+        account = store.who()
+    assert (account.kept, account.scopes) == ("argument", frozenset({"read:pets"}))
+    assert account.can_write is False
+    assert "write:pets" in account.problem
+
+
+def test_from_the_environment(box: Sandbox, tmp_path: Path) -> None:
+    """PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET sign in as PETSYNC_TOKEN does."""
+    client = {"PETSYNC_CLIENT_ID": box.client_id, "PETSYNC_CLIENT_SECRET": box.client_secret}
+    for environ in (client, {"PETSYNC_TOKEN": box.token()}, {"PETSYNC_API_KEY": box.api_key}):
+        with store_at(box, tmp_path, environ=environ) as store:
+            account = store.who()
+            assert (account.kept, account.signed_in) == ("environment", True)
+            left = store.sign_out()
+            assert "PETSYNC_" in left.problem
+
+
+def test_by_api_key(store: ps.Store, box: Sandbox) -> None:
+    """The api key opens getPetById; the account says that it opens nothing else."""
+    account = store.sign_in(ps.auth.api_key(box.api_key))
+    assert (account.kind, account.signed_in, account.can_write) == ("api key", True, False)
+    assert account.problem
+    assert store.api.get_pet_by_id(1).name == "Rex"
+
+
+@pytest.mark.parametrize("scope", ["read:pets", "write:pets"])
+def test_a_missing_scope_is_told(store: ps.Store, box: Sandbox, scope: str) -> None:
+    """What the token lacks is in the account before anything is tried."""
+    account = store.sign_in(ps.auth.bearer(box.token(scope)))
+    lacking = "write:pets" if scope == "read:pets" else "read:pets"
+    assert (account.can_read, account.can_write) == (scope == "read:pets", scope == "write:pets")
+    assert lacking in account.problem
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda box: ps.auth.bearer("unknown-token"), "does not take this token"),
+        (lambda box: ps.auth.bearer(box.token(expires_in=-5)), "does not take this token"),
+        (lambda box: ps.auth.api_key("wrong"), "does not take this api key"),
+        (lambda box: ps.auth.client_credentials(box.client_id, "wrong"), "client id"),
+        (lambda box: ps.auth.client_credentials("nobody", box.client_secret), "client id"),
+        (
+            lambda box: ps.auth.client_credentials(box.client_id, box.client_secret, scopes="all"),
+            "permissions",
+        ),
+        (lambda box: ps.auth.implicit("unknown-token"), "does not take this token"),
+    ],
+)
+def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str) -> None:
+    """A refusal is an AuthError with a way out, and what was in use before stays."""
+    store.sign_in(ps.auth.bearer(box.token()))
+    before = credentials(store)
+    with pytest.raises(ps.AuthError, match=said) as failed:
+        store.sign_in(make(box))
+    assert failed.value.hint
+    assert credentials(store) is before
+
+
+def test_signed_out(store: ps.Store, box: Sandbox) -> None:
+    """After signing out the next request carries nothing; a token that came by hand lives on."""
+    token = box.token()
+    store.sign_in(ps.auth.bearer(token))
+    account = store.sign_out()
+    assert (account.signed_in, account.kind) == (False, "none")
+    with pytest.raises(ps.AuthError):
+        store.find_by_status("available")
+    assert store.sign_in(ps.auth.bearer(token)).signed_in
+    assert not store.sign_out().signed_in
+    assert not store.sign_out().signed_in
+
+
+def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
+    """A token that petsync got itself is ended at the service."""
+    store.sign_in(ps.auth.client_credentials(box.client_id, box.client_secret))
+    token = credentials(store).token
+    assert token is not None
+    store.sign_out()
+    with pytest.raises(ps.AuthError, match="does not take this token"):
+        store.sign_in(ps.auth.bearer(token))
+
+
+def test_an_open_service(tmp_path: Path) -> None:
+    """Where anybody may read, a token whose scopes nobody tells is not called good."""
+    with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
+        assert store.who().can_read is True
+        account = store.sign_in(ps.auth.bearer("whatever"))
+        assert (account.can_read, account.can_write) == (True, None)
+        assert "needs no token" in account.problem
+
+
+def test_the_service_is_gone(tmp_path: Path) -> None:
+    """A service that does not answer is a TransportError, and nobody is signed in."""
+    with Sandbox() as box:
+        url, token = box.url, box.token()
+    with ps.connect(url, state=tmp_path, environ={}) as store:
+        for given in (ps.auth.bearer(token), ps.auth.client_credentials("a", "b")):
+            with pytest.raises(ps.TransportError):
+                store.sign_in(given)
+        assert not credentials(store)
+
+
+@pytest.mark.parametrize("given", [None, "token", 7])
+def test_what_is_no_sign_in(store: ps.Store, given: object) -> None:
+    """Anything but what ps.auth makes is refused with its way out."""
+    with pytest.raises(ps.SettingsError, match="nothing to sign in with"):
+        store.sign_in(given)  # type: ignore[arg-type]
+
+
+def test_keep_is_one_of_two(store: ps.Store, box: Sandbox) -> None:
+    """There is no third place to keep a sign-in."""
+    with pytest.raises(ps.SettingsError, match="keep is 'file'"):
+        store.sign_in(ps.auth.bearer(box.token()), keep="file")  # type: ignore[arg-type]
+
+
+def test_over_plain_http(tmp_path: Path) -> None:
+    """No secret goes to another machine over http: it is refused before anything is sent."""
+    with ps.connect("http://shop.example/v2", state=tmp_path, environ={}) as store:
+        for given in (ps.auth.bearer("t"), ps.auth.client_credentials("a", "b")):
+            with pytest.raises(ps.SettingsError, match="unencrypted"):
+                store.sign_in(given)
+
+
+def test_async_twin(box: Sandbox, tmp_path: Path) -> None:
+    """`store.aio` signs in as the store does."""
+
+    async def story(store: ps.AsyncStore) -> list[bool]:
+        account = await store.sign_in(ps.auth.bearer(box.token()))
+        return [
+            account.signed_in,
+            (await store.who()).signed_in,
+            (await store.sign_out()).signed_in,
+        ]
+
+    with store_at(box, tmp_path) as store:
+        assert store._loop.run(story(store.aio)) == [True, True, False]
+
+
+def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
+    """This machine goes by several names: the service at one may call itself by another."""
+    url = box.url.replace("127.0.0.1", "localhost")
+    with ps.connect(url, state=tmp_path, environ={}) as store:
+        auth = ps.auth.client_credentials(box.client_id, box.client_secret)
+        assert store.sign_in(auth).signed_in
+
+
+def test_configured_addresses(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What petsync.toml names under [auth] is used, and the metadata are not asked."""
+    origin = box.url.removesuffix("/v2")
+    (tmp_path / "petsync.toml").write_text(
+        f'[auth]\nclient_id = "{box.client_id}"\ntoken_url = "{origin}/oauth/token"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    environ = {"PETSYNC_CLIENT_SECRET": box.client_secret}
+    with store_at(box, tmp_path, environ=environ) as store:
+        account = store.who()
+        assert (account.client_id, account.user) == (box.client_id, "")
+        with pytest.raises(ps.SettingsError, match="authorize_url"):
+            store.begin_sign_in()
+        left = store.sign_out().problem
+    assert "ends no tokens" in left
+    assert "PETSYNC_" in left
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('client_secret = "s3cret"', "client_secret does not belong in a file"),
+        ('tokenurl = "https://a.example"', "tokenurl is unknown"),
+        ("token_url = 7", "must be text"),
+        ('token_url = "http://other.example/token"', "unencrypted"),
+        ('token_url = "https://user:pw@other.example/token"', "no address"),
+        ('token_url = "https://other.example/#x"', "no address"),
+        ('authorize_url = "javascript:alert(1)"', "no address"),
+        ('issuer = "ftp://a.example"', "no address"),
+    ],
+)
+def test_configured_wrongly(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
+) -> None:
+    """An address or a name that cannot be used is an error that names it, and shows no secret."""
+    (tmp_path / "petsync.toml").write_text(f"[auth]\n{line}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ps.SettingsError, match=said) as failed, store_at(box, tmp_path) as store:
+        store.begin_sign_in()
+    assert "s3cret" not in str(failed.value)
+    assert "pw" not in str(failed.value)
+
+
+def test_another_client_id(store: ps.Store, box: Sandbox) -> None:
+    """The program's name at the service is `petsync`, or what is given."""
+    for given in (None, box.client_id):
+        pending = store.begin_sign_in(client_id=given, listen=False)
+        assert f"client_id={given or PUBLIC_CLIENT}&" in pending.url
+        pending.close()
+
+
+def test_places_show_no_secret() -> None:
+    """Where one signs in is public, and compared by value."""
+    assert Places(issuer="a") == Places(issuer="a")
+    assert Secret("x") not in vars(ps.auth).values()
+
+
+def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
+    """As text within 80 columns and as HTML, and without the token."""
+    token = box.token()
+    account = store.sign_in(ps.auth.bearer(token))
+    shown = (str(account), repr(account), account._repr_html_())
+    assert all(token not in text for text in shown)
+    assert max(map(len, str(account).splitlines())) <= 80
+    assert f"You are signed in as {box.client_id}." in str(account)
+    assert "write" not in account.problem
+    assert "<table" in account._repr_html_()
+
+
+def test_a_hostile_name_is_text() -> None:
+    """What a service calls one is shown as text, whatever is in it."""
+    account = ps.Account(
+        url="https://a.example/v2", signed_in=True, kind="token", user="<script>x\u202e\n" * 40
+    )
+    assert "<script>" not in account._repr_html_()
+    assert "\u202e" not in str(account)
+    assert max(map(len, str(account).splitlines())) <= 80
