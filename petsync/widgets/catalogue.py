@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from petsync.diff.snapshot import Snapshot
-from petsync.model import Pet
+from petsync.model import Pet, Tag
 from petsync.table.cells import format_tags
 from petsync.table.frame import pets_from_frame
 
-__all__ = ["COLUMNS", "Catalogue", "Places", "row_of"]
+__all__ = ["COLUMNS", "Catalogue", "Places", "row_of", "tags_text"]
 
 Places = npt.NDArray[np.int64]
 COLUMNS: list[dict[str, Any]] = [
@@ -136,10 +136,20 @@ def row_of(pet: Pet) -> dict[str, Any]:
         "id": str(pet.id),
         "status": pet.status or "",
         "category": (pet.category.name or "") if pet.category else "",
-        "tags": format_tags(pet.tags),
+        "tags": tags_text(pet),
         "photos": len(pet.photo_urls),
     }
     return {"key": str(pet.id), "label": f"{pet.name or 'pet'} ({pet.id})", "cells": cells}
+
+
+def tags_text(pet: Pet) -> str:
+    """The pet's tags as a cell has them, without ids where the names alone mean the same: what is
+    said of a tag by its name keeps the pet's own id.
+    """
+    names = [tag.name for tag in pet.tags]
+    if all(names) and len(set(map(_folded, filter(None, names)))) == len(names):
+        return format_tags(Tag(None, name) for name in names)
+    return format_tags(pet.tags)
 
 
 def _folded(text: str) -> str:

@@ -108,7 +108,7 @@ def test_a_pet_is_opened_as_it_is_now(box: Sandbox, form: BrowseForm, store: ps.
     box.put(msgspec.structs.replace(store.api.get_pet_by_id(7), name="Bellina"))
     open_pet(form, 7)
     assert form.editor.name.value == "Bellina"
-    assert form.editor.tags.value == "1:calm"
+    assert form.editor.tags.value == "calm"
     assert form.photos.rows[0]["cells"]["picture"]["src"].startswith("data:image/png")
     assert form.editor.changed == {}
 
@@ -267,6 +267,21 @@ def test_a_saved_form_says_why_it_has_nothing(
         form = browse(store)
         assert "503" in form.text()
         assert "503" in form.html()
+
+
+def test_tags_are_shown_by_name_where_that_says_all(form: BrowseForm, box: Sandbox) -> None:
+    """Names alone keep the pet's own ids; tags that names do not tell apart have them shown."""
+    open_pet(form, 9)
+    form.editor.tags.value = "old; calm; new"
+    form.editor.check.click()
+    assert form.work.wait()
+    assert form.plan is not None
+    (change,) = form.plan.changes
+    assert change.after is not None
+    assert set(change.after.tags) == {CALM, OLD, ps.Tag(None, "new")}
+    box.put(msgspec.structs.replace(PETS[2], tags=(ps.Tag(5, "calm"), ps.Tag(6, "Calm"))))
+    open_pet(form, 9)
+    assert form.editor.tags.value == "5:calm; 6:Calm"
 
 
 @given(st.text(max_size=8), st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6))

@@ -187,7 +187,11 @@ def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
 def test_a_wrong_file_is_told_and_not_sent(box: Sandbox, form: UploadForm) -> None:
     """What is no picture says what it is, and the others go all the same."""
     drop(form, notes__png=b"%PDF-1.7 ...", cat__jpg=image("JPEG"), empty__gif=b"")
-    assert states(form) == {"notes.png": "unfit", "cat.jpg": "ready", "empty.gif": "unfit"}
+    assert states(form) == {
+        "notes.png": "cannot be sent",
+        "cat.jpg": "ready",
+        "empty.gif": "cannot be sent",
+    }
     assert "PDF document" in said(form, "notes.png")
     form.go.click()
     assert form.work.wait()
@@ -265,7 +269,7 @@ def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None
     form.listed.picked(form.items[2].key)
     assert form.work.wait()
     assert states(form) == {"a.png": "done", "b.png": "done", "c.png": "cancelled"}
-    assert "before it was sent" in said(form, "c.png")
+    assert "Cancelled before it was sent" in said(form, "c.png")
     assert box.requests["uploadFile"] == 2
     assert form.go.disabled
 
@@ -335,13 +339,13 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     drop(form, big__png=noise(2100), small__png=image())
     form.go.click()
     assert form.work.wait()
-    assert states(form) == {"big.png": "failed", "small.png": "done"}
+    assert states(form) == {"big.png": "too large", "small.png": "done"}
     assert form.limit == 10 * 1024 * 1024 + 128 * 1024
     assert "at most 10.1 MiB" in said(form, "big.png")
     assert "smaller" in said(form, "big.png")
     assert form.go.disabled
     drop(form, other__png=noise(2101))
-    assert states(form)["other.png"] == "unfit"
+    assert states(form)["other.png"] == "cannot be sent"
     assert "10.1 MiB are allowed" in said(form, "other.png")
 
 

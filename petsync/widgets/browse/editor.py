@@ -8,9 +8,8 @@ from typing import Any
 import ipywidgets
 
 from petsync.model import Pet
-from petsync.render.pictures_words import of_pet
-from petsync.render.visible import shorten
-from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.cells import format_photo_urls
+from petsync.widgets.catalogue import tags_text
 
 __all__ = ["Editor"]
 
@@ -23,7 +22,6 @@ class Editor:
     """A field for each column; `box` has them all. `changed` is what differs from the pet."""
 
     def __init__(self) -> None:
-        self.whom = ipywidgets.Label("")
         self.name = ipywidgets.Text(description="Name:", layout=_WIDE, style=_STYLE)
         self.status = ipywidgets.Dropdown(description="Status:", layout=_WIDE, style=_STYLE)
         self.category = ipywidgets.Combobox(
@@ -48,7 +46,6 @@ class Editor:
         self.reset = ipywidgets.Button(description="As it was")
         self.box = ipywidgets.VBox(
             [
-                self.whom,
                 self.name,
                 self.status,
                 self.category,
@@ -62,7 +59,6 @@ class Editor:
     def show(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
         """Show the pet as it is."""
         self._shown = _texts(pet)
-        self.whom.value = f"Change {shorten(of_pet(pet.id, pet.name or ''), 100)}"
         own = self._shown["status"]
         options = [name for name in dict.fromkeys((*statuses, own)) if name]
         self.status.options = [
@@ -90,6 +86,6 @@ def _texts(pet: Pet) -> dict[str, str]:
         "name": pet.name or "",
         "status": pet.status or "",
         "category": (pet.category.name or "") if pet.category else "",
-        "tags": format_tags(pet.tags),
+        "tags": tags_text(pet),
         "photo_urls": format_photo_urls(pet.photo_urls),
     }

@@ -161,6 +161,7 @@ class BrowseForm(Form):
             known = self.catalogue.statuses if self.catalogue is not None else ()
             categories = self.catalogue.categories if self.catalogue is not None else ()
             self._panel.open(pet, (*statuses, *known), categories)
+            self._panel.whom.focus()
 
     def _put_back(self) -> None:
         assert self._panel is not None

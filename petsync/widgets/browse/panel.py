@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import ipywidgets
 
 from petsync.model import Pet
+from petsync.render.markup import capital
+from petsync.render.pictures_words import of_pet
+from petsync.render.visible import shorten
 from petsync.render.words import count
 from petsync.store import Store
 from petsync.widgets.browse.editor import Editor
 from petsync.widgets.catalogue import COLUMNS, Catalogue
+from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.table import Table
 from petsync.widgets.photos import Photos
 from petsync.widgets.work import Work
@@ -47,7 +51,10 @@ class Panel:
             columns=COLUMNS, caption="Pets", empty="The store is read …", pick="Open"
         )
         self.photos, self.editor = Photos(store, work), Editor()
-        self.pet = ipywidgets.VBox([self.photos.table, self.editor.box])
+        self.whom = Heading(level=4)
+        self.pet = ipywidgets.VBox([self.whom, self.photos.table, self.editor.box])
+        # A region of its own, named by its heading.
+        self.pet.add_class("petsync-form")
         self.pet.layout.display = "none"
         self.review = ipywidgets.VBox([])
         filters = [self.status, self.tags, ipywidgets.VBox([self.clear, self.again])]
@@ -97,6 +104,7 @@ class Panel:
     def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
         """Show one pet."""
         self.pet.layout.display = None
+        self.whom.text = capital(shorten(of_pet(pet.id, pet.name or ""), 100))
         self.photos.show(pet)
         self.editor.show(pet, statuses, categories)
 

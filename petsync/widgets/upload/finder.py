@@ -41,7 +41,8 @@ class Finder:
         )
         self.find = ipywidgets.Button(description="Find")
         columns = [column for column in COLUMNS if column["key"] != "tags"]
-        self.table = Table(columns=columns, pick="Choose", empty="")
+        self.table = Table(columns=columns, pick="Choose")
+        self.table.layout.display = "none"
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
         self.search.observe(work.guarded(lambda _: self.look()), "value")
         self.find.on_click(work.guarded(lambda _: self.look()))
@@ -51,9 +52,9 @@ class Finder:
     def look(self) -> None:
         """Show the pets that fit what is typed; returns at once."""
         text = self.search.value.strip()
+        self.table.layout.display = None if text else "none"
         if not text:
             self._show(np.empty(0, dtype=np.int64))
-            self.table.empty = ""
         elif self._catalogue is None:
             self.table.empty = "The store is read …"
             self._work.start(self._store.aio.snapshot(), self._read, self._unread)

@@ -17,7 +17,9 @@ from petsync.diff.pictures import Picture, PictureProblem, Pictures
 from petsync.diff.uploaded import FileProgress, Uploaded, UploadedFile, Uploading
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.model import Pet
-from petsync.render.pictures_words import size
+from petsync.render.markup import capital
+from petsync.render.pictures_words import of_pet, size
+from petsync.render.visible import shorten
 from petsync.render.words import count
 from petsync.store import Store
 from petsync.widgets.form import Form
@@ -80,6 +82,8 @@ class UploadForm(Form):
         self.pet = pet
         if self._panel is not None:
             self._panel.choose(pet)
+            if pet.id != self._pet_id:
+                self.tell(f"{capital(of_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
         self._look(anew=True)
 
     def add_file(self, path: Path, name: str = "", received: Received | None = None) -> None:
@@ -290,6 +294,7 @@ class UploadForm(Form):
             return
         self.limit = limit_in(said) or self.limit
         most = f" It takes at most {size(self.limit)}." if self.limit else ""
+        item.state = "too large"
         item.said = (
             f"It is too large for the service, which said:{said}.{most} Tick “Make large pictures "
             "smaller”, or choose a smaller copy."

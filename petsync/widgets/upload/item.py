@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from petsync.diff.pictures import Picture, PictureProblem
 from petsync.diff.uploaded import FileProgress, UploadedFile
+from petsync.render.markup import capital
 from petsync.render.pictures_words import size
 from petsync.render.words import sentences
 from petsync.widgets.parts.files import Received
@@ -19,7 +20,8 @@ State = Literal[
     "looking",
     "ready",
     "left alone",
-    "unfit",
+    "cannot be sent",
+    "too large",
     "waiting",
     "sending",
     "cancelled",
@@ -41,7 +43,8 @@ _MARKS: dict[State, tuple[str, str]] = {
     "looking": ("…", ""),
     "ready": ("+", "add"),
     "left alone": ("=", "muted"),
-    "unfit": ("x", "problem"),
+    "cannot be sent": ("x", "problem"),
+    "too large": ("x", "problem"),
     "waiting": ("…", ""),
     "sending": ("↑", "update"),
     "cancelled": ("-", "muted"),
@@ -82,12 +85,12 @@ class Item:
 
     def look(self, found: Picture | PictureProblem) -> None:
         """Be as it was found to be; what failed is still said, until it is sent again."""
-        if self.state in ("failed", "unknown"):
+        if self.state in ("failed", "unknown", "too large"):
             self.picture = found if isinstance(found, Picture) else None
             return
         if isinstance(found, PictureProblem):
-            self.picture, self.state = None, "unfit"
-            self.said = sentences(found.problem, plain(found.cure))
+            self.picture, self.state = None, "cannot be sent"
+            self.said = sentences(capital(found.problem), plain(found.cure))
             return
         self.picture, self.bytes, self.said = found, found.size, ""
         self.state = "ready" if found.is_item else "left alone"
@@ -115,7 +118,7 @@ class Item:
         self.urls = result.urls
         self.state = _state_of(result, is_cancelled=self.state == "cancelled")
         cure = "" if self.state == "cancelled" else plain(result.cure)
-        self.said = sentences(plain(result.message), cure)
+        self.said = sentences(capital(plain(result.message)), cure)
         self.number = None
 
     @property
