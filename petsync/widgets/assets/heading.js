@@ -1,26 +1,38 @@
 // The heading of a form, which also gives the form around it its name.
-export default {
-  render({ model, el }) {
-    const id = freshId();
-    const level = Math.min(Math.max(model.get("level"), 2), 6);
-    const heading = make(`h${level}`, { id, tabindex: "-1" });
-    el.classList.add("petsync-part", "ps-heading");
-    el.append(heading);
-    follow(model, ["text"], () => heading.replaceChildren(visible(model.get("text"))));
-    model.on("msg:custom", (message) => {
-      if (message.focus) heading.focus();
-    });
-    // It is put into the page after it was drawn.
-    const named = new ResizeObserver(() => {
-      const form = el.closest(".petsync-form");
-      if (form === null) return;
-      named.disconnect();
-      form.setAttribute("role", "region");
-      // A key that is pressed in here is not meant for the notebook.
-      form.setAttribute("data-lm-suppress-shortcuts", "true");
-      form.setAttribute("aria-labelledby", id);
-    });
-    named.observe(el);
-    return () => named.disconnect();
-  },
+export default () => {
+  let wanted = false;
+  let focus = () => {};
+  return {
+    initialize({ model }) {
+      model.on("msg:custom", (message) => {
+        wanted = Boolean(message.focus);
+        focus();
+      });
+    },
+    render({ model, el }) {
+      const id = freshId();
+      const level = Math.min(Math.max(model.get("level"), 2), 6);
+      const heading = make(`h${level}`, { id, tabindex: "-1" });
+      el.classList.add("petsync-part", "ps-heading");
+      el.append(heading);
+      follow(model, ["text"], () => heading.replaceChildren(visible(model.get("text"))));
+      // It may be shown only after it was asked to take the focus.
+      focus = () => {
+        if (!wanted || !el.isConnected || el.offsetParent === null) return;
+        wanted = false;
+        heading.focus();
+      };
+      const placed = new ResizeObserver(() => {
+        const form = el.closest(".petsync-form");
+        if (form === null) return;
+        form.setAttribute("role", "region");
+        form.setAttribute("aria-labelledby", id);
+        // A key that is pressed in here is not meant for the notebook.
+        form.setAttribute("data-lm-suppress-shortcuts", "true");
+        focus();
+      });
+      placed.observe(el);
+      return () => placed.disconnect();
+    },
+  };
 };

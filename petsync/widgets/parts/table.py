@@ -22,10 +22,11 @@ class Table(Part, script="table.js"):
     screen reader calls the row), `cells` (by the column's key), and, if wanted, `tone` ("add",
     "update", "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).
 
-    A cell is text, an id too (a browser rounds large numbers); for a "change" `{"before", "after"}` (either may be None); for an "image"
-    `{"src", "alt"}` with a data: address; for a "link" `{"href", "text"}` (http and https only);
-    for a "mark" `{"symbol", "text"}`; for a "choice" `{"options": [[value, title], …], "value",
-    "label"}`. Whatever it holds is shown as text, never as HTML.
+    A cell is text, an id too (a browser rounds large numbers); for a "change" `{"before", "after"}`
+    (either may be None); for an "image" `{"src", "alt"}` with a data: address; for a "link"
+    `{"href", "text"}` (http and https only); for a "mark" `{"symbol", "text"}`; for a "choice"
+    `{"options": [[value, title], …], "value", "label"}`. Whatever it holds is shown as text, never
+    as HTML.
 
     A person changes `ticked` (keys, of this page's rows), `page`, and `chosen` (row key → column
     key → value), and sends `picked` by pressing a row's button, whose text is `pick`.

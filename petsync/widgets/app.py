@@ -1,0 +1,227 @@
+"""AppForm: all forms as one page, from signing in to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ipywidgets
+
+from petsync import widgets
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report
+from petsync.errors import LockedError, SettingsError
+from petsync.render import markup
+from petsync.store import Store, connect
+from petsync.widgets.connecting import ConnectForm
+from petsync.widgets.form import Form
+from petsync.widgets.parts.steps import Steps
+
+__all__ = ["AppForm", "app", "found"]
+
+_STEPS = {
+    "store": ("Choose the store", "ps.connect(url)"),
+    "sign-in": ("Sign in", "store.sign_in(ps.auth.bearer(token))"),
+    "sheet": ("Open a sheet", "plan = store.plan(sheet)"),
+    "review": ("Review and apply", "report = store.apply(plan)"),
+    "report": ("Report", "report.to_frame()"),
+    "images": ("Images", "store.upload(store.pictures(folder))"),
+    "catalogue": ("Catalogue", "store.find_by_status(status)"),
+}
+"""Each with what it is called, and the plain function that does the same."""
+_BESIDE = frozenset(("images", "catalogue"))
+_NO_PLAN = "There is no plan yet: open a sheet first."
+_NO_REPORT = "Nothing was applied yet: review a plan, and apply it."
+
+
+def app(store: Store | None = None) -> AppForm:
+    """All forms as one page: sign in, open a sheet, review, apply, see the report; images and the
+    catalogue beside them. Without a store it is the one that PETSYNC_URL or petsync.toml names,
+    else one that is chosen on the page.
+    """
+    return found({}) if store is None else AppForm(store)
+
+
+def found(options: Mapping[str, Any]) -> AppForm:
+    """The page for the store that `connect` finds with these options; where it finds none, the page
+    asks, and says what is wrong.
+    """
+    try:
+        return AppForm(connect(**options), owns=True)
+    except SettingsError as error:
+        form = AppForm()
+        if error.message != "no service is named":
+            form.fail(error)
+        return form
+
+
+@dataclass(slots=True)
+class _Part:
+    """One step: its place on the page, and its form once it is first shown."""
+
+    box: ipywidgets.VBox = field(default_factory=ipywidgets.VBox)
+    form: Form | None = None
+
+
+class AppForm(Form):
+    """The page; `current` is the key of the step shown. What is under way in one step goes on while
+    another is looked at.
+    """
+
+    title = "petsync"
+    level = 2
+
+    def __init__(self, store: Store | None = None, *, owns: bool = False) -> None:
+        super().__init__()
+        self.store = store
+        self._owned = store if owns else None
+        self._names = [name for name in _STEPS if name != "store" or store is None]
+        self._parts: dict[str, _Part] = {}
+        self._done: set[str] = set()
+
+    def html(self) -> str:
+        """The steps, and what does the same without the page."""
+        items = [
+            markup.element(
+                "li", f"{markup.text(title)}: {markup.element('code', markup.text(twin))}"
+            )
+            for title, twin in map(_STEPS.__getitem__, self._names)
+        ]
+        top = markup.element("p", markup.text(self._where))
+        return markup.fragment([top, markup.element("ul", "".join(items))])
+
+    def text(self) -> str:
+        """The same as plain text."""
+        rows = (f"  {_STEPS[name][0]:<17} {_STEPS[name][1]}" for name in self._names)
+        return "\n".join((self._where, *rows))
+
+    @property
+    def current(self) -> str:
+        """The step that is shown."""
+        return self.steps.current
+
+    def go(self, name: str) -> None:
+        """Show this step, and have the keyboard go on there."""
+        self.steps.current = name
+        form = self._parts[name].form
+        if form is not None:
+            form.heading.focus()
+
+    def close(self) -> None:
+        """Stop what is under way in any step, and take the page away."""
+        for part in self._parts.values():
+            if part.form is not None:
+                part.form.close()
+        super().close()
+        if self._owned is not None:
+            self._owned.close()
+
+    @property
+    def _where(self) -> str:
+        at = "a store that you choose" if self.store is None else self.store.url
+        return f"petsync for {at}: one page with a live kernel, or function by function."
+
+    def _body(self) -> ipywidgets.Widget:
+        self.steps = Steps(label="Steps")
+        self._parts = {name: _Part() for name in self._names}
+        self._say("review", _NO_PLAN)
+        self._say("report", _NO_REPORT)
+        self._draw()
+        self.steps.observe(self.work.guarded(lambda _: self._show()), "current")
+        self.steps.current = self._names[0]
+        return ipywidgets.VBox([self.steps, *(part.box for part in self._parts.values())])
+
+    def _draw(self) -> None:
+        self.steps.steps = [
+            {
+                "key": name,
+                "title": _STEPS[name][0],
+                "done": name in self._done,
+                "aside": name in _BESIDE,
+                "disabled": self.store is None and name != "store",
+            }
+            for name in self._names
+        ]
+
+    def _show(self) -> None:
+        self.notice.clear()
+        self._make(self.current)
+        for name, part in self._parts.items():
+            part.box.layout.display = None if name == self.current else "none"
+
+    def _make(self, name: str) -> None:
+        """The step's form, made when it is first shown: it may ask the service at once."""
+        part, make = self._parts[name], self._makers.get(name)
+        if part.form is None and make is not None:
+            part.form = make()
+            part.box.children = (part.form.widget,)
+
+    @property
+    def _makers(self) -> dict[str, Callable[[], Form]]:
+        return {
+            "store": self._connecting,
+            "sign-in": self._login,
+            "sheet": self._sheet,
+            "images": lambda: widgets.upload_images(self._known),
+            "catalogue": lambda: widgets.browse(self._known),
+        }
+
+    @property
+    def _known(self) -> Store:
+        if self.store is None:
+            raise SettingsError("no store is chosen yet", hint="That is the first step.")
+        return self.store
+
+    def _connecting(self) -> Form:
+        form = ConnectForm()
+        form.on_store(self.work.guarded(self._connected))
+        return form
+
+    def _connected(self, store: Store) -> None:
+        self.store = self._owned = store
+        self._end("store", "sign-in")
+
+    def _login(self) -> Form:
+        form = widgets.login(self._known)
+        form.on_signed_in(self.work.guarded(lambda _: self._end("sign-in", "sheet")))
+        return form
+
+    def _sheet(self) -> Form:
+        form = widgets.open_sheet(self._known)
+        form.on_plan(self.work.guarded(self._planned))
+        return form
+
+    def _planned(self, plan: Plan) -> None:
+        part = self._parts["review"]
+        if part.form is not None:
+            if part.form.work.is_busy:
+                raise LockedError(
+                    "a run is still under way",
+                    hint="Let it end under Review and apply, or stop it.",
+                )
+            part.form.close()
+        form = widgets.review(plan, self._known)
+        form.on_report(self.work.guarded(self._reported))
+        part.form = form
+        part.box.children = (form.widget,)
+        self._done -= {"review", "report"}
+        self._end("sheet", "review")
+
+    def _reported(self, report: Report) -> None:
+        again = ipywidgets.Button(description="Open another sheet")
+        again.on_click(self.work.guarded(lambda _: self.go("sheet")))
+        shown = ipywidgets.HTML(report._repr_html_())
+        self._parts["report"].box.children = (shown, again)
+        self._done |= {"review", "report"}
+        self._draw()
+
+    def _end(self, name: str, following: str) -> None:
+        """The step is done; whoever is still there goes on with the next one."""
+        self._done.add(name)
+        self._draw()
+        if self.current == name:
+            self.go(following)
+
+    def _say(self, name: str, words: str) -> None:
+        self._parts[name].box.children = (ipywidgets.HTML(markup.element("p", markup.text(words))),)

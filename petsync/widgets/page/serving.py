@@ -1,0 +1,157 @@
+"""The server's side of the page: Voilà on this machine's loopback alone, for who has the token."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_core.paths import jupyter_runtime_dir
+from tornado.httpserver import HTTPServer
+from tornado.ioloop import IOLoop
+from tornado.netutil import bind_sockets
+from voila.app import Voila
+
+from petsync.errors import SettingsError
+
+__all__ = ["serve"]
+
+_HERE = Path(__file__).parent
+_HOST = "127.0.0.1"
+_NOTEBOOK = _HERE / "app.ipynb"
+_MOST_BYTES = 64 * 1024 * 1024
+"""So large may one message be; tornado drops the connection of whoever sends a larger one."""
+_PING = 30_000
+"""Every so many milliseconds a browser is asked whether it is there."""
+_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "connect-src 'self' blob: data:",
+        "frame-ancestors 'none'",
+        "form-action 'self'",
+    )
+)
+"""The browser itself fetches nothing from anywhere else."""
+
+
+def serve(
+    port: int,
+    *,
+    theme: str = "light",
+    on_ready: Callable[[str], object],
+    notebook: Path = _NOTEBOOK,
+) -> None:
+    """Serve the page until Ctrl-C; kernels that are still there are ended with it.
+
+    `port` 0 takes a free one; `on_ready` gets the link that opens the page. Raises SettingsError
+    for a port that is taken.
+    """
+    sockets = _bound(port)
+    token = secrets.token_urlsafe(24)
+    page = _Page(
+        notebook_path=str(notebook), sockets=sockets, on_ready=on_ready, token=token, theme=theme
+    )
+    page.initialize([])
+    with suppress(KeyboardInterrupt):
+        page.start()
+
+
+def open_browser(link: str) -> Path | None:
+    """Open the link, without showing it to other users of this machine in a list of processes: by
+    a file that only its owner reads, which is returned. None where there is no browser.
+    """
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    folder = Path(jupyter_runtime_dir())
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refresh = f'<meta http-equiv="refresh" content="0; url={escape(link)}">'
+    with tempfile.NamedTemporaryFile(
+        "w", dir=folder, prefix="petsync-", suffix=".html", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(
+            f'<!doctype html><title>petsync</title>{refresh}<a href="{escape(link)}">petsync</a>'
+        )
+    path = Path(file.name)
+    threading.Thread(target=browser.open, args=(path.as_uri(),), daemon=True).start()
+    return path
+
+
+def _bound(port: int) -> list[socket]:
+    try:
+        return bind_sockets(port, _HOST)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(
+            f"--port {port} cannot be used: {reason}", hint="Leave --port out to take a free one."
+        ) from None
+
+
+class _Native(KernelSpecManager):
+    """Kernels of the Python that petsync runs in, whatever others are installed."""
+
+    def get_kernel_spec(self, _: str) -> KernelSpec:
+        return KernelSpec(resource_dir=RESOURCES, **get_kernel_dict(["--log-level=ERROR"]))
+
+
+class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
+    """Voilà with none of a user's configuration, which could open it to a network."""
+
+    def __init__(
+        self, *, sockets: list[socket], on_ready: Callable[[str], object], theme: str, **given: Any
+    ) -> None:
+        super().__init__(**given)
+        self._sockets, self._on_ready, self._theme = sockets, on_ready, theme
+        self.port = sockets[0].getsockname()[1]
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        self.config_file_paths: list[str] = []
+        self.log_level = logging.ERROR
+        self.ip = _HOST
+        self.open_browser = False
+        config = self.config.VoilaConfiguration
+        config.theme = self._theme
+        config.allow_template_override = "NO"
+        config.file_allowlist = []
+        config.extension_denylist = ["@jupyter-notebook/lab-extension"]
+        config.kernel_spec_manager_class = _Native
+        self.tornado_settings = {
+            "websocket_max_message_size": _MOST_BYTES,
+            "headers": {"Content-Security-Policy": _POLICY},
+            "allow_remote_access": False,
+            "local_hostnames": ["localhost", _HOST],
+            "ws_ping_interval": _PING,
+            "ws_ping_timeout": _PING,
+            "log_function": lambda _: None,
+        }
+        super().initialize(argv)
+
+    def setup_template_dirs(self) -> None:
+        super().setup_template_dirs()
+        self.template_paths.insert(0, str(_HERE / "templates"))
+
+    def listen(self) -> None:
+        server = HTTPServer(self.app)
+        server.add_sockets(self._sockets)
+        self.ioloop = IOLoop.current()
+        self._on_ready(f"http://{_HOST}:{self.port}/?token={self.token}")
+        try:
+            self.ioloop.start()
+        finally:
+            server.stop()
+            self.stop()
