@@ -27,6 +27,7 @@ from petsync.table.sheet import Finding, Sheet
 __all__ = ["compare", "unproved"]
 
 _ORDER = {"add": 0, "update": 2, "delete": 3}
+_CORRECTED = 200
 _DEFAULT_OPTIONS = PlanOptions()
 _DEFAULT_GUARD = Guard()
 
@@ -137,13 +138,16 @@ def _warned(sheet: Sheet) -> Iterator[str]:
 
 
 def _corrected(sheet: Sheet) -> Iterator[str]:
-    """Each cell that says something else here than in the file."""
-    for each in sheet.corrections:
+    """Each cell that says something else here than in the file; of very many the first ones."""
+    rest = len(sheet.corrections) - _CORRECTED
+    for each in sheet.corrections[:_CORRECTED]:
         after = f"as {each.after[:60]!r}" if each.after else "as a blank cell"
         yield (
             f"{each.address}: read {after}, as somebody corrected it; the file says "
             f"{each.before[:60]!r}."
         )
+    if rest > 0:
+        yield f"{rest:,} further cells were corrected as well; plan.corrections lists them all."
 
 
 def _order(change: Change) -> int:

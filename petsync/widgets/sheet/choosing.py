@@ -34,13 +34,16 @@ class Choosing:
         self.path = ipywidgets.Text(
             description="Or its path", placeholder="catalogue.xlsx", continuous_update=False
         )
-        self.open = ipywidgets.Button(description="Open", button_style="primary")
+        self.open = ipywidgets.Button(
+            description="Open", button_style="primary", layout={"width": "max-content"}
+        )
         self.list()
         self.box = ipywidgets.VBox([self.files, self.listed, self.path, self.open])
 
     def list(self) -> None:
         """Show the sheets that the folder has now, the newest first."""
         self.listed.options = [(_NONE, ""), *((name, name) for name in _sheets(self.folder))]
+        self.listed.value = ""
 
     @property
     def named(self) -> Path | None:

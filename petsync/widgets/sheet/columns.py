@@ -28,7 +28,9 @@ class Columns:
     def __init__(self) -> None:
         self.tab = ipywidgets.Dropdown(description="Worksheet")
         self.headers: dict[str, ipywidgets.Dropdown] = {}
-        self.again = ipywidgets.Button(description="Read it so")
+        self.again = ipywidgets.Button(
+            description="Read it with these columns", layout={"width": "max-content"}
+        )
         self._words = ipywidgets.HTML()
         self._chosen = ipywidgets.VBox()
         self.box = ipywidgets.VBox([self.tab, self._words, self._chosen, self.again])

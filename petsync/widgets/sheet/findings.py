@@ -161,6 +161,7 @@ class Findings:
             value = next((p.value for p in self._problems if p.address == address), "")
             self.own.description = f"Text for {address}"
             self.own.value = self.chosen.get(address, value)
+            self.own.focus()
 
     def _take(self) -> None:
         address, text = self._asked, self.own.value

@@ -173,7 +173,11 @@ class SheetForm(Form):
             self._read(self.path, self.tab, mapping, self._wanted())
 
     def _correct_sure(self) -> None:
-        if self.look is not None and self.path is not None:
+        if self.look is None or self.path is None:
+            return
+        if not self.look.sure:
+            self.tell("No correction is sure.", "Guesses are yours to choose, cell by cell.")
+        else:
             # What a person chose for a cell comes before what is suggested there.
             sure = {**self.corrections, **self.look.sure, **self._chosen()}
             self._read(self.path, self.tab, self.mapping, sure)
@@ -361,6 +365,9 @@ class SheetForm(Form):
         self._turn += 1
         self._rest()
         self.tell("Stopped. Nothing was changed.")
+        if self._panel is not None:
+            # The button that was pressed is gone; the keyboard goes on from here.
+            self._panel.compare.focus()
 
     def _rest(self) -> None:
         self._task = None

@@ -91,8 +91,11 @@ class Panel:
     def count(self, look: Look) -> None:
         """Say how many corrections are sure, and how many are chosen."""
         sure, chosen = len(look.sure), len(self.findings.chosen)
-        self.sure.description = f"Make the {sure:,} sure corrections" if sure else "Nothing is sure"
-        self.sure.disabled = not sure
+        self.sure.description = (
+            f"Make the {sure:,} sure {'correction' if sure == 1 else 'corrections'}"
+            if sure
+            else "No sure corrections"
+        )
         self.again.description = (
             f"Check again, with {chosen:,} {'correction' if chosen == 1 else 'corrections'}"
             if chosen
@@ -108,7 +111,6 @@ class Panel:
     def busy(self, is_busy: bool) -> None:
         """Show whether something is under way."""
         self.stop.layout.display = None if is_busy else "none"
-        self.compare.disabled = self.again.disabled = is_busy
         self.meter.shown = is_busy
         self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
 
