@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fronts import Front, Lab, View, Voila, Watch
+from fronts import PATIENCE, Front, Lab, View, Voila, Watch
 from jupyters import IPYKERNELS, House
 from outside import Outside
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 
+expect.set_options(timeout=PATIENCE)
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 # What Chromium itself looks for, with or without a page.

@@ -13,6 +13,7 @@ from jupyters import Server, name_of, write_notebook
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 
 Theme = Literal["light", "dark"]
+PATIENCE = 30_000
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
 # JupyterLab says these of itself, whatever is shown in it.
 _HARMLESS = ("terminals plugin", "ResizeObserver", "Unrecognized feature", "Plugin '")
@@ -32,7 +33,7 @@ class Watch:
         return context
 
     def _page(self, page: Page) -> None:
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE)
         page.on("websocket", lambda socket: self._ask(socket.url))
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.unrest.append(f"error {error}"))

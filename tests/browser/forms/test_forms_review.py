@@ -1,0 +1,147 @@
+"""From a workbook with mistakes to a plan that is applied, stopped, gone on with and taken back, in
+both front ends, as a person does it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import openpyxl
+import pytest
+from fronts import View, serious
+from playwright.sync_api import Locator, expect
+
+import petsync as ps
+from petsync.model import Category, Pet, Tag
+from petsync.sandbox import Sandbox
+
+MANY = 150
+_DOGS, _SHY = Category(1, "Dogs"), Tag(1, "shy")
+
+
+def _pet(n: int) -> Pet:
+    return Pet(
+        id=n, name=f"Pet {n}", status="available", category=_DOGS, tags=(_SHY,), photo_urls=()
+    )
+
+
+@pytest.fixture
+def workbook(box: Sandbox, tmp_path: Path) -> Path:
+    """An exported workbook, edited: 60 pets sold, one of them misspelt, one renamed by sheet and
+    store.
+    """
+    box.reset(_pet(n) for n in range(1, MANY + 1))
+    file = tmp_path / "pets.xlsx"
+    with ps.connect(box.url, auth=ps.auth.bearer(box.token()), state=tmp_path) as store:
+        ps.write_sheet(store.snapshot(), file)
+    book = openpyxl.load_workbook(file)
+    sheet = book["Pets"] if "Pets" in book.sheetnames else book.worksheets[0]
+    titles = [str(cell.value).lower() for cell in sheet[1]]
+    name, status = titles.index("name") + 1, titles.index("status") + 1
+    for row in range(2, 62):
+        sheet.cell(row, status).value = "sold"
+    sheet.cell(10, status).value = "solld"
+    sheet.cell(100, name).value = "Sheet's name"
+    book.save(file)
+    told = sheet.cell(100, titles.index("id") + 1).value
+    box.put(Pet(**{**_fields(_pet(int(told))), "name": "Store's name"}))
+    return file
+
+
+def _fields(pet: Pet) -> dict[str, object]:
+    return {name: getattr(pet, name) for name in pet.__struct_fields__}
+
+
+def _form(view: View, name: str) -> Locator:
+    return view.root.get_by_role("region", name=name)
+
+
+def _press(form: Locator, name: str) -> None:
+    form.get_by_role("button", name=re.compile(name)).click()
+
+
+@pytest.mark.parametrize(("front", "kernel"), [("lab", "6.31"), ("voila", "7.3"), ("lab", "7.4")])
+def test_from_workbook_to_undo(
+    open_in: Callable[..., View],
+    signed_in: str,
+    workbook: Path,
+    box: Sandbox,
+    front: str,
+    kernel: str,
+) -> None:
+    """A misspelt status is corrected where it was found; one change is left out; the conflict goes
+    to the sheet; Stop reacts at once and ends in half a second; the rest is gone on with; and all
+    of it is taken back.
+    """
+    view = open_in(front, signed_in, "form = ps.widgets.open_sheet(store)\nform", kernel=kernel)
+    sheet = _form(view, "Open a sheet")
+    with view.page.expect_file_chooser() as chosen:
+        _press(sheet, "Choose a file")
+    chosen.value.set_files(workbook)
+    expect(sheet).to_contain_text("solld")
+    sheet.get_by_label(re.compile("Correction of .*10$")).select_option(label="“sold” (a guess)")
+    _press(sheet, "Check again")
+    expect(sheet).to_contain_text("Read: 150 rows, no findings.")
+    assert serious(view) == []
+    _press(sheet, "Compare with the store")
+
+    review = _form(view, "Review the plan")
+    expect(review).to_contain_text("60 changes will be sent")
+    review.get_by_role("checkbox", name="Select change 3 Pet 3", exact=True).uncheck()
+    expect(review).to_contain_text("59 of 60")
+    review.get_by_label(re.compile("^Which name 99 .* gets")).select_option("sheet")
+    review.get_by_role("checkbox", name=re.compile("^Update 60 pets all the same")).check()
+    assert serious(view) == []
+    _press(review, "^Apply")
+    box.break_with("latency=0.1")
+    _press(review, "^Send 60 changes")
+    expect(review.get_by_role("progressbar")).to_have_attribute("value", re.compile("[1-9]"))
+    reacted, ended = view.page.evaluate(_STOP)
+    box.break_with(None)
+    sold = _sold(box)
+    assert reacted < 500
+    assert ended < 1_500
+    assert 0 < sold < 59
+
+    _press(review, "^Go on")
+    expect(review.get_by_role("button", name=re.compile("^Go on"))).to_be_hidden()
+    expect(review.get_by_role("table")).to_have_count(1)
+    assert _sold(box) == 59
+    pets = {pet.id: pet for pet in box.pets()}
+    assert pets[99].name == "Sheet's name"
+    assert pets[3].status == "available"
+    assert serious(view) == []
+
+    _press(review, "^Take it back")
+    back = _form(view, "Review what takes a run back")
+    expect(back).to_contain_text("60 changes will be sent")
+    back.get_by_role("checkbox", name=re.compile("^Update 60 pets all the same")).check()
+    _press(back, "^Apply")
+    _press(back, "^Send 60 changes")
+    expect(back.get_by_role("button", name=re.compile("^Take it back"))).to_be_visible()
+    assert _sold(box) == 0
+    assert {pet.id: pet.name for pet in box.pets()}[99] == "Store's name"
+
+
+def _sold(box: Sandbox) -> int:
+    return sum(pet.status == "sold" for pet in box.pets())
+
+
+# Milliseconds from the press to the button's own word, and to the run's end. The second has half a
+# second to be in and the rest for a machine that does other things besides.
+_STOP = """async () => {
+  const named = (text) => [...document.querySelectorAll("button")].find(
+    (each) => each.checkVisibility() && each.textContent.trim().startsWith(text));
+  const stop = named("Stop");
+  const start = performance.now();
+  const until = async (isSo) => {
+    while (!isSo() && performance.now() - start < 20000)
+      await new Promise((go) => setTimeout(go, 5));
+    return performance.now() - start;
+  };
+  stop.click();
+  const reacted = await until(() => stop.textContent.startsWith("Stopping") && stop.disabled);
+  return [reacted, await until(() => named("Go on"))];
+}"""
