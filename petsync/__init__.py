@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from petsync import widgets
+    from petsync.apply.pictures.cancelling import Cancelling
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
     from petsync.client.lookup import Lookups
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from petsync.diff.report import Report, Result
     from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
     from petsync.diff.summary import Summary
-    from petsync.diff.uploaded import Uploaded, UploadedFile
+    from petsync.diff.uploaded import FileProgress, Uploaded, UploadedFile
     from petsync.errors import (
         ApiError,
         AuthError,
@@ -77,6 +78,7 @@ __all__ = [
     "ApiResponse",
     "AsyncStore",
     "AuthError",
+    "Cancelling",
     "Category",
     "Change",
     "Clash",
@@ -87,6 +89,7 @@ __all__ = [
     "Delete",
     "DuplicateError",
     "Explanation",
+    "FileProgress",
     "Finding",
     "FindingsError",
     "Guard",
@@ -152,6 +155,7 @@ __all__ = [
 # only catches errors do not wait for pandas. tests/test_public_names.py holds the three lists
 # together.
 _HOMES = {
+    "petsync.apply.pictures.cancelling": ("Cancelling",),
     "petsync.apply.planfile": ("load_plan", "save_plan"),
     "petsync.diff.rehearsal": ("Rehearsal",),
     "petsync.diff.report": ("Report", "Result"),
@@ -164,7 +168,7 @@ _HOMES = {
     "petsync.diff.plan": ("Plan",),
     "petsync.diff.snapshot": ("Coverage", "Snapshot", "Unanswered"),
     "petsync.diff.summary": ("Summary",),
-    "petsync.diff.uploaded": ("Uploaded", "UploadedFile"),
+    "petsync.diff.uploaded": ("FileProgress", "Uploaded", "UploadedFile"),
     "petsync.errors": (
         "ApiError",
         "AuthError",
