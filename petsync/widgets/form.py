@@ -103,8 +103,8 @@ def is_live() -> bool:
         return True
     from IPython import get_ipython
 
-    shell = get_ipython()
-    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", True))
+    kernel = getattr(get_ipython(), "kernel", None)
+    return kernel is not None and bool(getattr(kernel, "_allow_stdin", True))
 
 
 def _close(widget: ipywidgets.Widget) -> None:

@@ -11,12 +11,17 @@ from petsync.errors import PetsyncError
 from petsync.widgets.form import Form
 
 
+@pytest.fixture
+def faults() -> list[BaseException]:
+    """What forms met that is no PetsyncError; a test that means to see one clears it."""
+    return []
+
+
 @pytest.fixture(autouse=True)
 def no_fault_in_a_callback(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    faults: list[BaseException], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Fails the test where a callback, or what it began, raised anything but a PetsyncError."""
-    faults: list[BaseException] = []
     tell = Form.fail
 
     def fail(form: Form, error: BaseException) -> None:

@@ -17,7 +17,7 @@ export default {
       } else {
         bar.removeAttribute("value");
       }
-      el.classList.toggle("ps-none", !model.get("shown"));
+      for (const child of el.children) child.hidden = !model.get("shown");
     }));
   },
 };

@@ -1,0 +1,191 @@
+"""Form: what holds for every form, whatever it is for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import types
+from collections.abc import Callable, Iterator
+
+import ipywidgets
+import pytest
+
+from petsync.errors import LockedError, PetsyncError
+from petsync.widgets.form import Form, is_live
+
+_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class _Form(Form):
+    title = "A form of a test"
+
+    def html(self) -> str:
+        return "<p>as it stands</p>"
+
+    def text(self) -> str:
+        return "as it stands"
+
+    def _body(self) -> ipywidgets.Widget:
+        self.go = ipywidgets.Button(description="Go")
+        return ipywidgets.VBox([self.go])
+
+
+@pytest.fixture
+def form() -> Iterator[_Form]:
+    """A form with one button."""
+    made = _Form()
+    yield made
+    made.close()
+
+
+def test_without_a_kernel_it_is_html_and_text(form: _Form) -> None:
+    """In a script or an executed notebook the form has no widget at all."""
+    bundle = form._repr_mimebundle_()
+    assert bundle == {"text/plain": "as it stands", "text/html": "<p>as it stands</p>"}
+    assert str(form) == "as it stands"
+    assert form._widget is None
+
+
+def test_with_a_kernel_it_is_widgets_too(form: _Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody can press something, the front end gets the widgets."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
+    assert form._repr_mimebundle_()[_VIEW]["model_id"] == form.widget.model_id
+
+
+def test_it_is_made_once(form: _Form) -> None:
+    """Shown twice, the form is the same; its heading comes first and its notice last."""
+    box = form.widget
+    assert box is form.widget
+    assert (box.children[0], box.children[-1]) == (form.heading, form.notice)
+    assert form.heading.text == "A form of a test"
+    assert "petsync-form" in box._dom_classes
+
+
+def test_closing_takes_every_widget_away(form: _Form) -> None:
+    """No widget of a closed form is left in the kernel."""
+    parts = [form.widget, form.go, form.go.layout, form.go.style, form.heading, form.notice]
+    assert None not in [part.comm for part in parts]
+    form.close()
+    assert [part.comm for part in parts] == [None] * len(parts)
+    assert form._widget is None
+
+
+def test_an_error_is_told_with_its_way_out(form: _Form) -> None:
+    """A PetsyncError is shown as it says itself."""
+
+    def act() -> None:
+        raise LockedError("another run is at work", hint="Wait for it.")
+
+    form.work.guarded(act)()
+    assert (form.notice.text, form.notice.hint) == ("another run is at work", "Wait for it.")
+    assert form.notice.tone == "problem"
+
+
+def test_a_fault_is_told_without_what_it_says(
+    form: _Form, faults: list[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error that is none of petsync's is logged; a person sees its kind, never its words."""
+
+    def act() -> None:
+        raise RuntimeError("hunter2")
+
+    form.work.guarded(act)()
+    assert "(RuntimeError)" in form.notice.text
+    assert "hunter2" not in form.notice.text + form.notice.hint
+    assert [record.getMessage() for record in caplog.records] == ["a form met RuntimeError"]
+    assert [type(error) for error in faults] == [RuntimeError]
+    faults.clear()
+    caplog.clear()
+
+
+def test_work_ends_in_then(form: _Form) -> None:
+    """What was begun ends in its `then`, on another thread, and the form is idle again."""
+    ended: list[tuple[int, str]] = []
+
+    async def seven() -> int:
+        return 7
+
+    form.work.start(seven(), lambda value: ended.append((value, threading.current_thread().name)))
+    assert form.work.wait()
+    assert ended == [(7, "petsync-forms")]
+    assert not form.work.is_busy
+
+
+def test_work_that_fails_is_told(form: _Form) -> None:
+    """A PetsyncError goes to `failed`; without one the form shows it."""
+    told: list[PetsyncError] = []
+
+    async def fails() -> None:
+        raise LockedError("no")
+
+    form.work.start(fails(), print, told.append)
+    form.work.start(fails(), print)
+    assert form.work.wait()
+    assert [error.message for error in told] == ["no"]
+    assert form.notice.text == "no"
+
+
+def test_stopped_work_ends_in_silence(form: _Form) -> None:
+    """What is stopped with nothing to tell says nothing, and its end is waited for."""
+    cleaned = threading.Event()
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    form.work.start(forever(), print)
+    assert form.work.is_busy
+    form.work.stop()
+    assert form.work.wait()
+    assert cleaned.is_set()
+    assert form.notice.text == ""
+
+
+def test_callbacks_come_one_at_a_time(form: _Form) -> None:
+    """Two threads' callbacks never run at once."""
+    inside, most = [0], [0]
+    gate = threading.Barrier(2)
+
+    def act() -> None:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        threading.Event().wait(0.01)
+        inside[0] -= 1
+
+    def press() -> None:
+        gate.wait(30)
+        for _ in range(5):
+            form.work.guarded(act)()
+
+    threads = [threading.Thread(target=press) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1]
+
+
+def _shell(*, allows_input: bool) -> Callable[[], types.SimpleNamespace]:
+    kernel = types.SimpleNamespace(_allow_stdin=allows_input)
+    return lambda: types.SimpleNamespace(kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("allows_input", "voila", "live"),
+    [(True, False, True), (False, False, False), (False, True, True)],
+)
+def test_who_may_press_something(
+    monkeypatch: pytest.MonkeyPatch, allows_input: bool, voila: bool, live: bool
+) -> None:
+    """A kernel that runs a notebook through takes no input and has nobody looking; Voilà's has."""
+    import ipykernel  # noqa: F401 - as in a kernel
+
+    for name in [name for name in os.environ if name.startswith("VOILA_")]:
+        monkeypatch.delenv(name)
+    if voila:
+        monkeypatch.setenv("VOILA_KERNEL_ID", "1")
+    monkeypatch.setattr("IPython.get_ipython", _shell(allows_input=allows_input))
+    assert is_live() is live

@@ -1,0 +1,74 @@
+"""The parts: what their traits promise, and what their scripts may not do."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from petsync.widgets.parts.files import Files
+from petsync.widgets.parts.heading import Heading
+from petsync.widgets.parts.meter import Meter
+from petsync.widgets.parts.notice import Notice
+from petsync.widgets.parts.part import Part
+from petsync.widgets.parts.steps import Steps
+from petsync.widgets.parts.table import Table
+
+PARTS = (Files, Heading, Meter, Notice, Steps, Table)
+_ASSETS = files("petsync.widgets").joinpath("assets")
+SCRIPTS = sorted(each.name for each in _ASSETS.iterdir() if each.name.endswith(".js"))
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_part_brings_its_script_along(kind: type[Part]) -> None:
+    """Script and style come through the kernel, whole; they name no address to load from."""
+    part = kind()
+    assert "export default" in part._esm
+    assert "--jp-ui-font-color1" in part._css
+    assert "import " not in part._esm
+    assert not re.findall(r"https?://", part._esm + part._css)
+    assert not re.findall(r"@import|url\(", part._css)
+    part.close()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_script_makes_html_of_text(name: str) -> None:
+    """Nothing in a script turns text into HTML or runs it."""
+    source = _ASSETS.joinpath(name).read_text("utf-8")
+    never = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|DOMParser"
+    assert not re.findall(never, source)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_script_asks_a_network(name: str) -> None:
+    """Nothing in a script sends a request of its own."""
+    source = _ASSETS.joinpath(name).read_text("utf-8")
+    assert not re.findall(r"\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|\bimport\(", source)
+
+
+def test_a_notice_has_one_tone_at_a_time() -> None:
+    """What is said replaces what was, tone and hint too."""
+    notice = Notice()
+    notice.warn("The store answers nothing", "Try again.")
+    assert (notice.text, notice.hint, notice.tone) == (
+        "The store answers nothing",
+        "Try again.",
+        "problem",
+    )
+    notice.say("Done", done=True)
+    assert (notice.text, notice.hint, notice.tone) == ("Done", "", "done")
+    notice.clear()
+    assert (notice.text, notice.hint, notice.tone) == ("", "", "")
+    notice.close()
+
+
+def test_a_picked_row_is_told() -> None:
+    """A row's button calls what wants to know, with the row's key, and nothing else does."""
+    table, picked = Table(), list[str]()
+    table.on_pick(picked.append)
+    table._heard(table, {"picked": "pet 7"}, [])
+    table._heard(table, {"picked": 7}, [])
+    table._heard(table, {"other": "pet 8"}, [])
+    assert picked == ["pet 7"]
+    table.close()
