@@ -1,8 +1,12 @@
-"""A person at the sandbox's consent page: opens an address, answers, is sent back."""
+"""A person at the sandbox's consent page: opens an address, answers, is sent back.
+
+Run with an address, and maybe an answer, it is a browser for BROWSER.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from urllib.parse import urljoin
 
 import httpx
@@ -24,3 +28,7 @@ def agree(url: str, answer: str = "allow") -> str:
     """The page on which the browser ends that follows."""
     page = httpx.get(sent_back(url, answer), timeout=30)
     return page.text
+
+
+if __name__ == "__main__":
+    agree(*sys.argv[1:])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from petsync.cli.streams import loading
 from petsync.errors import SettingsError
-from petsync.settings import Settings, read_toml, resolve
+from petsync.settings import Secret, Settings, read_toml, resolve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,6 +119,13 @@ class Context:
                 # Another program may keep it fresh: after a refusal it is read again.
                 auth = ps.auth.from_file(source, api_key=self.settings.api_key)
         return ps.connect(environ=environ, auth=auth, **self._arguments())
+
+    def taken_token(self) -> Secret | None:
+        """The token of --token-file, if there is one, to sign in with; the store that is connected
+        to after this does not use it by itself.
+        """
+        source, self.token_file = self.token_file, None
+        return None if source is None else Secret(self._token(source))
 
     def _arguments(self) -> dict[str, Any]:
         return {

@@ -10,12 +10,15 @@ from typing import NoReturn
 import click
 
 from petsync.cli import (
+    app,
     apply,
     check,
     demo,
     doctor,
     export,
     failure,
+    login,
+    logout,
     plan,
     rehearse,
     resume,
@@ -24,6 +27,7 @@ from petsync.cli import (
     streams,
     undo,
     upload,
+    whoami,
 )
 from petsync.cli.command import Group
 from petsync.cli.context import Context
@@ -77,6 +81,10 @@ for _command in (
     undo.command,
     runs.command,
     upload.command,
+    login.command,
+    logout.command,
+    whoami.command,
+    app.command,
     doctor.command,
     serve.command,
 ):

@@ -29,6 +29,10 @@ COMMANDS = (
     "undo",
     "runs",
     "upload",
+    "login",
+    "logout",
+    "whoami",
+    "app",
     "doctor",
     "serve",
 )

@@ -1,0 +1,222 @@
+"""`petsync login`: sign in once, for every command, script and notebook that works with a store."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import webbrowser
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.account import print_account
+from petsync.cli.asked import ask, ask_secret
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.settings import Secret, Settings
+
+if TYPE_CHECKING:
+    from petsync.client.auth import Credentials
+    from petsync.store import Pending
+    from petsync.wire.account import Account
+
+__all__ = ["command"]
+
+_BOTH = ("read:pets", "write:pets")
+_EXAMPLES = """
+petsync login --url https://shop.example/v2
+petsync login --no-browser
+petsync login --client-credentials --client-id nightly
+petsync login --token
+"""
+
+
+@as_command("login", examples=_EXAMPLES)
+@click.option(
+    "--no-browser",
+    is_flag=True,
+    help="Open no browser: print the address to open, on whatever computer, and ask for the "
+    "address on which that browser ends.",
+)
+@click.option(
+    "--token",
+    is_flag=True,
+    help="With an access token, which is asked for, or is in --token-file.",
+)
+@click.option(
+    "--client-credentials",
+    "client",
+    is_flag=True,
+    help="With a client id and its secret, which is asked for.",
+)
+@click.option(
+    "--implicit", is_flag=True, help="In the browser, for a service that offers only a token."
+)
+@click.option(
+    "--api-key",
+    is_flag=True,
+    help="With an api key, which is asked for; alone, or besides a token or a client's secret.",
+)
+@click.option("--client-id", metavar="ID", help="The client's id, if the service gave you one.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="What to ask for; repeatable.  [read:pets and write:pets]",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(1, 3600),
+    default=300,
+    metavar="SECONDS",
+    help="How long to wait for you to agree in the browser.  [300]",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    no_browser: bool,
+    token: bool,
+    client: bool,
+    implicit: bool,
+    api_key: bool,
+    client_id: str | None,
+    scopes: tuple[str, ...],
+    wait: float,
+) -> int:
+    """Sign in to the service, and stay signed in.
+
+    Usually your browser opens the service's own page, where you agree; petsync sees no password.
+    The sign-in is then kept in this computer's keyring (never in a file), for the --url, and for
+    whatever uses the same --state folder: commands, scripts, notebooks. petsync renews it as long
+    as the service lets it.
+
+    Secrets are asked for without being shown; where standard input is no terminal, each is one
+    line of it, in the order of: token or client secret, api key.
+
+    Exits with 0 if you are signed in, else with 1.
+    """
+    context: Context = ctx.obj
+    way = _way(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
+    given = context.taken_token()
+    with context.connect() as store:
+        if way in ("code", "implicit"):
+            listen = not no_browser and _has_browser()
+            pending = store.begin_sign_in(
+                scopes=scopes or _BOTH,
+                client_id=client_id,
+                implicit=way == "implicit",
+                listen=listen,
+                keep="keyring",
+            )
+            with closing(pending):
+                account = _agreed(context, pending, wait)
+        else:
+            asked = _Asked(context.settings, given, client_id, scopes or _BOTH, api_key=api_key)
+            credentials = asked.credentials(way)
+            with context.busy("Asking the service"):
+                account = store.sign_in(credentials, keep="keyring")
+    return _conclude(context, account)
+
+
+def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool) -> str:
+    """The way that is asked for. Raises UsageError where it is more than one."""
+    context: Context = ctx.obj
+    if ctx.args:
+        raise click.UsageError(
+            "a secret is never given as an argument: others could see it. It is asked for. "
+            "If it was typed, take it back: it is in your shell's history.",
+            ctx,
+        )
+    named = {
+        "token": token or context.token_file is not None,
+        "client": client,
+        "implicit": implicit,
+    }
+    ways = [way for way, is_wanted in named.items() if is_wanted]
+    if len(ways) > 1 or (api_key and ways == ["implicit"]):
+        raise click.UsageError("choose one way to sign in", ctx)
+    return ways[0] if ways else "key" if api_key else "code"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a person, a pipe, the environment or an option says."""
+
+    settings: Settings
+    token: Secret | None
+    client_id: str | None
+    scopes: tuple[str, ...]
+    api_key: bool = field(kw_only=True)
+
+    def credentials(self, way: str) -> Credentials:
+        """What to sign in with; what is not known yet is asked for. Raises SettingsError."""
+        import petsync as ps
+
+        if way == "token":
+            return ps.auth.bearer(self.token or ask_secret("access token"), api_key=self._key())
+        if way == "key":
+            return ps.auth.api_key(ask_secret("API key"))
+        return ps.auth.client_credentials(
+            self.client_id or self.settings.client_id or ask("client id"),
+            self.settings.client_secret or ask_secret("client secret"),
+            scopes=self.scopes,
+            api_key=self._key(),
+        )
+
+    def _key(self) -> Secret | None:
+        return ask_secret("API key") if self.api_key else self.settings.api_key
+
+
+def _agreed(context: Context, pending: Pending, wait: float) -> Account:
+    """The account, once the person agreed in a browser here, or brought its last address."""
+    if pending.is_listening:
+        # A browser in the terminal ends when it is left, and must not be waited for.
+        threading.Thread(target=webbrowser.open, args=[pending.url], daemon=True).start()
+        context.say("Your browser opens a page of the service: agree there. If it does not, open:")
+        context.say(pending.url, fold=False)
+        with context.busy("Waiting for you to agree"):
+            return pending.wait(wait)
+    context.say("Open this address in a browser, on this computer or another, and agree there:")
+    context.say(pending.url, fold=False)
+    context.say(
+        "The browser then ends on a page that cannot be reached, which is as it should be. Copy "
+        "that page's whole address and paste it here."
+    )
+    return pending.paste(ask_secret("address"))
+
+
+def _has_browser() -> bool:
+    """Whether a browser can be opened here that a person sees."""
+    if sys.platform.startswith("linux"):
+        screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+        if not any(os.environ.get(name) for name in screens):
+            return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def _conclude(context: Context, account: Account) -> int:
+    """Show the account; the exit code."""
+    print_account(context, account)
+    for name in ("PETSYNC_TOKEN", "PETSYNC_API_KEY"):
+        if os.environ.get(name):
+            context.say(
+                f"warning: {name} is set and comes first; `unset {name}` to use this sign-in",
+                "yellow",
+            )
+    context.say(
+        f"Commands, scripts and notebooks with the state folder {context.settings.state} use it "
+        "from here on; `petsync logout` ends it."
+    )
+    return 0 if account.signed_in else 1
+
+
+# What is typed beside an option is caught, not echoed: it may be a secret.
+command.allow_extra_args = True

@@ -1,0 +1,395 @@
+"""petsync login, logout, whoami: signing in for all that works with a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import consenting
+import httpx
+import pexpect
+import pytest
+import vault
+from commands import PROGRAM, Done, Shell, finished, process, shop, to
+from consenting import sent_back
+
+from petsync.sandbox import Sandbox
+
+AGREES = f"{sys.executable} {Path(consenting.__file__)} %s"
+IGNORES = f"{sys.executable} --version %s"
+_URL = re.compile(r"http://\S+/oauth/authorize\S+")
+
+
+@pytest.fixture(autouse=True)
+def ring(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keyring of its own, and no screen for a browser."""
+    vault.use(monkeypatch, tmp_path)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Sandbox]:
+    """A store that offers only the implicit sign-in, as the reference server does."""
+    with Sandbox(profile="live", pets=shop()) as box:
+        yield box
+
+
+def kept() -> dict[str, object]:
+    """The one sign-in in the keyring, secrets and all."""
+    ((entry,),) = (each.values() for each in vault.entries().values())
+    found: dict[str, object] = json.loads(entry)
+    return found
+
+
+def shown(done: Done) -> str:
+    """All that a command said, as one line."""
+    return " ".join((done.out + done.err).split())
+
+
+def signed_in(shell: Shell, box: Sandbox) -> Done:
+    """Signed in by a client's id and secret."""
+    names = ("--client-credentials", "--client-id", box.client_id)
+    done = shell("login", *to(box), *names, stdin=f"{box.client_secret}\n")
+    assert done.code == 0, done.err
+    return done
+
+
+def test_token_from_a_pipe(shell: Shell, guarded: Sandbox) -> None:
+    """A token on standard input signs in; who one is comes on stdout, what to know on stderr."""
+    token = guarded.token()
+    done = shell("login", *to(guarded), "--token", stdin=f"{token}\n")
+    assert done.code == 0
+    assert "You are signed in" in done.out
+    assert "keyring" in done.out
+    assert "petsync logout" in done.err
+    assert kept()["token"] == token
+
+
+def test_other_commands_use_it(shell: Shell, guarded: Sandbox) -> None:
+    """After signing in every command works, in other processes too, and asks for nothing."""
+    assert shell("export", "pets.csv", *to(guarded)).code == 1
+    signed_in(shell, guarded)
+    done = finished("export", "pets.csv", *to(guarded))
+    assert done.code == 0, done.err
+    assert "O'Malley" in Path("pets.csv").read_text("utf-8")
+
+
+def test_no_file_holds_a_secret(shell: Shell, guarded: Sandbox) -> None:
+    """What the state folder remembers names no secret, and is its owner's alone."""
+    signed_in(shell, guarded)
+    token = str(kept()["token"])
+    files = [each for each in Path(".petsync").rglob("*") if each.is_file()]
+    assert files
+    for file in files:
+        content = file.read_bytes()
+        assert token.encode() not in content
+        assert guarded.client_secret.encode() not in content
+        assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0
+
+
+def test_whoami(shell: Shell, guarded: Sandbox) -> None:
+    """whoami asks the service: 1 and the way out for nobody, 0 and the facts for somebody."""
+    nobody = shell("whoami", *to(guarded))
+    assert nobody.code == 1
+    assert "not signed in" in nobody.out
+    assert "petsync login" in nobody.err
+    signed_in(shell, guarded)
+    before = guarded.pets()
+    somebody = shell("whoami", *to(guarded))
+    assert somebody.code == 0
+    assert guarded.client_id in somebody.out
+    assert "change pets" in somebody.out
+    assert somebody.err == ""
+    assert guarded.pets() == before
+
+
+def test_json(shell: Shell, guarded: Sandbox) -> None:
+    """--json gives each command's account as one document, without a secret."""
+    names = ("--client-credentials", "--client-id", guarded.client_id, "--json")
+    login = shell("login", *to(guarded), *names, stdin=guarded.client_secret)
+    account = login.json
+    assert account["signed_in"] is True
+    assert account["scopes"] == ["read:pets", "write:pets"]
+    assert account["kept"] == "keyring"
+    assert account["expires"].endswith("Z")
+    token = str(kept()["token"])
+    who = shell("whoami", *to(guarded), "--json")
+    assert {**who.json, "user": ""} == {**account, "user": ""}
+    out = shell("logout", *to(guarded), "--json")
+    assert out.json["signed_in"] is False
+    for done in (login, who, out):
+        assert token not in done.out + done.err
+        assert guarded.client_secret not in done.out + done.err
+
+
+def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
+    """Signing out takes it out of the keyring, and the service knows the token no more."""
+    signed_in(shell, guarded)
+    token = str(kept()["token"])
+    asked = {"url": f"{guarded.url}/pet/1", "headers": {"authorization": f"Bearer {token}"}}
+    assert httpx.get(**asked).status_code == 200  # type: ignore[arg-type]
+    done = shell("logout", *to(guarded))
+    assert (done.code, done.out) == (0, f"Signed out of {guarded.url}.\n")
+    assert vault.entries() == {}
+    assert httpx.get(**asked).status_code == 401  # type: ignore[arg-type]
+    assert shell("whoami", *to(guarded)).code == 1
+    assert shell("logout", *to(guarded)).code == 0
+
+
+def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
+    """--token-file is what a token is signed in with, and is not needed afterwards."""
+    file = Path("token.txt")
+    file.write_text(f"{guarded.token()}\n")
+    file.chmod(0o600)
+    assert shell("login", *to(guarded), "--token-file", file).code == 0
+    file.unlink()
+    assert shell("whoami", *to(guarded)).code == 0
+
+
+def test_client_secret_from_the_environment(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the environment says is not asked for."""
+    monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
+    monkeypatch.setenv("PETSYNC_CLIENT_SECRET", guarded.client_secret)
+    done = shell("login", *to(guarded), "--client-credentials", "--scope", "read:pets", "--json")
+    assert done.code == 0
+    assert done.json["scopes"] == ["read:pets"]
+
+
+def test_all_that_is_asked_for_in_its_order(shell: Shell, guarded: Sandbox) -> None:
+    """Client id, secret and api key are lines of standard input, in this order."""
+    lines = f"{guarded.client_id}\n{guarded.client_secret}\n{guarded.api_key}\n"
+    options = ("--client-credentials", "--api-key", "--json")
+    done = shell("login", *to(guarded), *options, stdin=lines)
+    assert done.code == 0
+    assert done.json["api_key"] is True
+    assert kept()["key"] == guarded.api_key
+
+
+def test_api_key_alone(shell: Shell, guarded: Sandbox) -> None:
+    """With an api key alone one hears how little that opens."""
+    done = shell("login", *to(guarded), "--api-key", stdin=guarded.api_key)
+    assert done.code == 0
+    assert "single pets" in shown(done)
+
+
+def test_missing_scope_is_said(shell: Shell, guarded: Sandbox) -> None:
+    """Who may not write hears so when signing in."""
+    done = shell("login", *to(guarded), "--token", stdin=guarded.token("read:pets"))
+    assert done.code == 0
+    assert "lacks write:pets" in shown(done)
+
+
+def test_browser_of_this_computer(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The browser is opened, a person agrees there, and the command goes on by itself."""
+    monkeypatch.setenv("BROWSER", AGREES)
+    done = finished("login", *to(guarded), "--json")
+    assert done.code == 0, done.err
+    assert done.json["kind"] == "code"
+    assert done.json["renews"] is True
+    assert _URL.search(done.err)
+
+
+def test_declined_in_the_browser(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who declines is told that, and nothing is kept."""
+    monkeypatch.setenv("BROWSER", f"{AGREES} deny")
+    done = finished("login", *to(guarded))
+    assert done.code == 1
+    assert "declined" in done.err
+    assert vault.entries() == {}
+
+
+def test_nobody_comes(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A browser in which nobody agrees is not waited for longer than --wait."""
+    monkeypatch.setenv("BROWSER", IGNORES)
+    done = finished("login", *to(guarded), "--wait", 1)
+    assert done.code == 1
+    assert "nobody came back" in done.err
+
+
+def test_interrupt_while_waiting(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while the browser is waited for ends with 130, and nothing is kept."""
+    monkeypatch.setenv("BROWSER", IGNORES)
+    with process("login", *to(guarded)) as running:
+        assert running.stderr is not None
+        while not _URL.search(line := running.stderr.readline()):
+            assert line
+        # Python notices a signal that comes just before it blocks only at the next one.
+        for _ in range(10):
+            running.send_signal(signal.SIGINT)
+            try:
+                code = running.wait(5)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+    assert code == 130
+    assert vault.entries() == {}
+
+
+@pytest.mark.parametrize("options", [["--no-browser"], []])
+def test_address_is_pasted(shell: Shell, guarded: Sandbox, options: list[str]) -> None:
+    """Without a browser here the address to open is shown, and the one it ends on is asked for;
+    so it is where --no-browser says so.
+    """
+    pipe = {"stdin": subprocess.PIPE}
+    with process("login", *to(guarded), *options, "--json", **pipe) as running:
+        assert running.stderr is not None
+        while not (found := _URL.search(line := running.stderr.readline())):
+            assert line
+        out, err = running.communicate(f"{sent_back(found[0])}\n", timeout=60)
+    assert running.returncode == 0, err
+    assert json.loads(out)["kind"] == "code"
+    assert "code=" not in err
+
+
+def test_pasted_address_of_another_sign_in(shell: Shell, guarded: Sandbox) -> None:
+    """An address that answers another question is refused."""
+    foreign = "http://127.0.0.1:5/petsync?code=abc123&state=other"
+    done = shell("login", *to(guarded), "--no-browser", stdin=foreign)
+    assert done.code == 1
+    assert "another sign-in" in done.err
+    assert "abc123" not in done.err
+
+
+def test_implicit(shell: Shell, live: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a service offers only a token, the address that holds it is pasted."""
+    options = ["--implicit", "--profile", "live", "--no-browser", "--json"]
+    with process("login", *to(live), *options, stdin=subprocess.PIPE) as running:
+        assert running.stderr is not None
+        while not (found := _URL.search(line := running.stderr.readline())):
+            assert line
+        out, err = running.communicate(f"{sent_back(found[0])}\n", timeout=60)
+    assert running.returncode == 0, err
+    assert json.loads(out)["kind"] == "implicit"
+
+
+def test_typed_secret_does_not_show(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """On a terminal the client id shows as it is typed, its secret does not."""
+    env = {**os.environ, "TERM": "dumb"}
+    args = [*PROGRAM[1:], "login", *to(guarded), "--client-credentials"]
+    with pexpect.spawn(PROGRAM[0], args, env=env, cwd=tmp_path, timeout=60) as terminal:  # type: ignore[arg-type]
+        terminal.expect("Client id: ")
+        terminal.sendline(guarded.client_id)
+        terminal.expect("Client secret.*: ")
+        typed = terminal.before + terminal.after
+        _until_no_echo(terminal)
+        terminal.sendline(guarded.client_secret)
+        terminal.expect(pexpect.EOF)
+        seen = (typed + terminal.before).decode()
+    assert terminal.wait() == 0, seen
+    assert guarded.client_id in seen
+    assert guarded.client_secret not in seen
+    assert "You are signed in" in seen
+
+
+def test_address_is_pasted_into_a_terminal(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """The address is shown in one piece, to be copied; what is pasted does not show."""
+    args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
+    with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60, dimensions=(24, 80)) as terminal:
+        terminal.expect(r"(http://\S+/oauth/authorize\S+)\r\n")
+        back = sent_back(terminal.match[1].decode())
+        terminal.expect("Address.*: ")
+        _until_no_echo(terminal)
+        terminal.sendline(back)
+        terminal.expect(pexpect.EOF)
+        seen = terminal.before.decode()
+    assert terminal.wait() == 0, seen
+    assert "code=" not in seen
+    assert "You are signed in" in seen
+
+
+def _until_no_echo(terminal: pexpect.spawn) -> None:  # type: ignore[type-arg]
+    end = time.monotonic() + 30
+    while terminal.getecho():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_no_keyring(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no keyring that is said, with the way out, and no file is written instead."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.setattr("keyring.core._keyring_backend", None)
+    token = guarded.token()
+    done = shell("login", *to(guarded), "--token", stdin=token)
+    assert done.code == 64
+    assert "no keyring" in done.err
+    assert "PETSYNC_TOKEN" in done.err
+    assert token not in done.err
+    assert not any(token in f.read_text("utf-8") for f in Path().rglob("*") if f.is_file())
+
+
+def test_secret_as_an_argument(shell: Shell, guarded: Sandbox) -> None:
+    """A secret that was typed as an argument is refused, and not said again."""
+    done = shell("login", *to(guarded), "--token", "s3cret-token")
+    assert done.code == 64
+    assert "never given as an argument" in shown(done)
+    assert "s3cret" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--token", "--client-credentials"],
+        ["--implicit", "--api-key"],
+        ["--token-file", "-", "--implicit"],
+    ],
+)
+def test_one_way_at_a_time(shell: Shell, guarded: Sandbox, options: list[str]) -> None:
+    """Two ways to sign in at once are a usage error."""
+    done = shell("login", *to(guarded), *options)
+    assert done.code == 64
+    assert "one way" in done.err
+
+
+@pytest.mark.parametrize("given", ["", "\n", "  \n"])
+def test_nothing_was_typed(shell: Shell, guarded: Sandbox, given: str) -> None:
+    """An empty answer is said to be that, and how to give one."""
+    done = shell("login", *to(guarded), "--token", stdin=given)
+    assert done.code == 64
+    assert "no access token was given" in done.err
+
+
+def test_wrong_token_leaves_the_present_sign_in(shell: Shell, guarded: Sandbox) -> None:
+    """Who is signed in stays so when another sign-in fails."""
+    signed_in(shell, guarded)
+    before = vault.entries()
+    done = shell("login", *to(guarded), "--token", stdin="wrong-token")
+    assert done.code == 1
+    assert "wrong-token" not in done.err
+    assert vault.entries() == before
+    assert shell("whoami", *to(guarded)).code == 0
+
+
+def test_environment_comes_first(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token in the environment hides the sign-in, which is said."""
+    monkeypatch.setenv("PETSYNC_TOKEN", guarded.token("read:pets"))
+    done = signed_in(shell, guarded)
+    assert "PETSYNC_TOKEN is set and comes first" in shown(done)
+    who = shell("whoami", *to(guarded), "--json")
+    assert (who.json["kept"], who.json["can_write"]) == ("environment", False)
+
+
+def test_sign_ins_are_told_apart(shell: Shell, guarded: Sandbox, live: Sandbox) -> None:
+    """A sign-in is for one service and one state folder; no other sees it."""
+    signed_in(shell, guarded)
+    assert shell("whoami", *to(live), "--profile", "live").code == 1
+    assert shell("whoami", *to(guarded), "--state", "other").code == 1
+    assert shell("whoami", *to(guarded)).code == 0
