@@ -99,7 +99,11 @@ class SheetForm(Form):
         if self.path is None or self.look is not None or self.problem is not None:
             return
         try:
-            self.look = looked(self.store, self.path, self.tab, self.mapping, {})
+            # Named from here, as the person named it: the page is saved, and the machine's folders
+            # are nobody's business.
+            here = Path.cwd()
+            path = self.path.relative_to(here) if self.path.is_relative_to(here) else self.path
+            self.look = looked(self.store, path, self.tab, self.mapping, {})
         except PetsyncError as error:
             self.problem = error
 
