@@ -54,6 +54,11 @@ class Draft:
         self.choices: dict[Key, Side] = {}
         self._allowed: dict[str, int] = {}
         self._rows = _by_row(plan)
+        self._clashing: defaultdict[int | None, list[Conflict]] = defaultdict(list)
+        for conflict in plan.conflicts:
+            if conflict.clashes:
+                self._clashing[conflict.row].append(conflict)
+        self._places = {c.pet_id: c.row for many in self._clashing.values() for c in many}
 
     def tick(self, numbers: Iterable[int] | Numbers, on: bool) -> None:
         """Take these changes in, or leave them out."""
@@ -111,16 +116,18 @@ class Draft:
         return any(self.ticked[number] for number in self._rows.get(row, ()))
 
     def _more(self) -> int:
-        """How many more updates there are by the choices."""
-        if not self.choices:
-            return 0
-        pets = {pet_id for pet_id, _ in self.choices}
-        conflicts = tuple(c for c in self.plan.conflicts if c.clashes and c.pet_id in pets)
-        numbers = [n for row in {c.row for c in conflicts} for n in self._rows.get(row, ())]
-        few = tuple(self.plan.changes[n] for n in numbers)
-        kept = [at for at, n in enumerate(numbers) if self.ticked[n]]
-        part = msgspec.structs.replace(self.plan, changes=few, conflicts=conflicts)
-        return len(part.select(numbers=kept).resolve(self.choices).changes) - len(kept)
+        """How many more updates there are by the choices, and by whom they take fields from."""
+        more = 0
+        for row in {self._places[pet_id] for pet_id, _ in self.choices}:
+            kept = [n for n in self._rows.get(row, ()) if self.ticked[n]]
+            bits = int(self.units[kept[0]]) if kept else 0
+            for conflict in self._clashing[row]:
+                for clash in conflict.clashes:
+                    bit = _BIT[clash.column]
+                    won = self.winner(conflict, clash) == "sheet"
+                    bits = bits | bit if won else bits & ~bit
+            more += bool(bits) - bool(kept)
+        return more
 
     def _judged(self, plan: Plan) -> Verdict:
         if plan.guard.sentinels:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 
 from petsync import _show
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
-from petsync.errors import InterruptedRunError, PetsyncError, StalePlanError
+from petsync.errors import PetsyncError, StalePlanError
 from petsync.render import markup, words
 from petsync.store import Store
 from petsync.widgets.form import Form
 from petsync.widgets.review import said
 from petsync.widgets.review.draft import Draft
 from petsync.widgets.review.ended import Ended
+from petsync.widgets.review.going import Going
 from petsync.widgets.review.panel import Panel, show
 from petsync.widgets.review.sight import Sight
 from petsync.widgets.review.watch import watched
-
-if TYPE_CHECKING:
-    from petsync._loop import Task
 
 __all__ = ["ReviewForm"]
 
@@ -48,7 +46,7 @@ class ReviewForm(Form):
         self._draft = Draft(plan)
         self._panel: Panel | None = None
         self._sight: Sight | None = None
-        self._task: Task[Any] | None = None
+        self._going: Going | None = None
         self._turn, self._at = 0, "plan"
         self._heard: list[Callable[[Report], object]] = []
 
@@ -109,6 +107,9 @@ class ReviewForm(Form):
         self.stop, self.meter = panel.stop, panel.meter
         self.resume, self.gentle, self.undo = panel.resume, panel.gentle, panel.undo
         self.outcome, self.results = panel.outcome, panel.results
+        self.overview, self.count, self.verdict = panel.overview, panel.count, panel.verdict
+        self.question, self.question_box = panel.question, panel.ask
+        self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
         self._sight = Sight(panel, self.work.guarded, self._changed)
         self._wire(panel)
         self._open(panel)
@@ -213,9 +214,10 @@ class ReviewForm(Form):
         self.heading.focus()
 
     def _send(self, panel: Panel) -> None:
-        plan, self.ready = self.ready, None
+        plan = self.ready
         if plan is None or (plan.deletes and not panel.sure.value):
             return
+        self.ready = None
         self._begin(panel, lambda tell: self.store.aio.apply(plan, on_progress=tell))
 
     def _resume(self, panel: Panel) -> None:
@@ -231,20 +233,21 @@ class ReviewForm(Form):
         panel.stop.description, panel.stop.disabled = "Stop", False
         self._phase(panel, "run")
         self.heading.focus()
-        session = self.store.aio.api.session
-        self._task = self.work.start(
-            _looked_at(watched(run, panel.meter, session)),
+        meter, session = panel.meter, self.store.aio.api.session
+        self._going = going = Going(lambda: watched(run, meter, session))
+        going.task = self.work.start(
+            going.looked_at(),
             lambda ended: self._ended(panel, ended),
             lambda error: self._not_run(panel, error),
         )
 
     def _stop(self, panel: Panel) -> None:
         panel.stop.disabled, panel.stop.description = True, "Stopping..."
-        if self._task is not None:
-            self._task.cancel()
+        if self._going is not None:
+            self._going.stop()
 
     def _ended(self, panel: Panel, ended: Ended | None) -> None:
-        self._task = None
+        self._going = None
         if ended is None:
             self._unbegun(panel)
             return
@@ -271,7 +274,7 @@ class ReviewForm(Form):
 
     def _not_run(self, panel: Panel, error: PetsyncError) -> None:
         """Nothing was sent: the plan can be looked at again, and the report stays as it was."""
-        self._task = None
+        self._going = None
         self._phase(panel, "plan" if self.report is None else "done")
         if self.report is None:
             self._changed()
@@ -336,17 +339,6 @@ class ReviewForm(Form):
         show(panel.done, phase == "done")
         panel.meter.shown = phase == "run"
         panel.changes.disabled = panel.clashes.disabled = not can_change
-
-
-async def _looked_at(run: Coroutine[Any, Any, Report | None]) -> Ended | None:
-    """The report of the run, also of one that was stopped, with its results in groups."""
-    try:
-        report = await run
-    except InterruptedRunError as error:
-        if not isinstance(error.report, Report):
-            raise
-        report = error.report
-    return None if report is None else await asyncio.to_thread(Ended, report)
 
 
 def _in_buttons(error: PetsyncError) -> PetsyncError:

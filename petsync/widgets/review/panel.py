@@ -10,6 +10,7 @@ from petsync.diff.guard import Refusal
 from petsync.render import markup
 from petsync.widgets.parts.meter import Meter
 from petsync.widgets.parts.table import Table
+from petsync.widgets.review import said
 from petsync.widgets.review.find import ANY
 from petsync.widgets.review.rows import TITLES, clash_columns, held_columns, result_columns
 
@@ -123,7 +124,7 @@ class Panel:
 
     def say(self, text: str) -> None:
         """How much is sent."""
-        self.count.value = markup.fragment([markup.summary(text)])
+        self.count.value = said.piece(markup.summary(text))
 
 
 def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:

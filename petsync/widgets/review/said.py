@@ -24,6 +24,7 @@ __all__ = [
     "in_buttons",
     "left_to_do",
     "overview",
+    "piece",
     "result",
     "title_of",
 ]
@@ -38,6 +39,10 @@ _BUTTONS = (
     (r" \(`petsync check` names each with its address\)", ""),
     (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
     (r" with what the same command says with -v", ""),
+    (r" \(--delete-missing would delete (it|them)\)", ""),
+    (r" \(--column HEADER=COLUMN\)", ""),
+    (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
+    (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """What commands are called here."""
 
@@ -56,11 +61,16 @@ def overview(plan: Plan) -> str:
         lines = (prose(words.sentences(*said)) for said in words.unanswered(plan))
         parts.append(markup.alert(words.UNANSWERED, lines))
     if plan.notes:
-        items = "".join(element("li", prose(note)) for note in plan.notes)
+        items = "".join(element("li", prose(in_buttons(note))) for note in plan.notes)
         title = f"To look at: {words.count(len(plan.notes), 'note')}"
         few = len(plan.notes) <= _NAMED
         parts.append(markup.folding(title, element("ul", items), open_=few))
     return markup.fragment(parts)
+
+
+def piece(*parts: str) -> str:
+    """A part of the form, in the style that its overview brings along."""
+    return element("div", "\n".join(part for part in parts if part), class_="petsync")
 
 
 def counted(tally: Tally) -> str:
@@ -81,17 +91,21 @@ def guard(draft: Draft) -> str:
     refusals = draft.refusals()
     if not refusals:
         said = words.KEPT if draft.tally().sent else ""
-        return markup.fragment([element("p", text(said), class_="ps-kept")] if said else [])
+        return piece(element("p", text(said), class_="ps-kept")) if said else ""
     if draft.is_ok:
-        lines = (prose(f"{capital(each.problem)}.") for each in refusals)
+        lines = (prose(f"{_problem(each)}.") for each in refusals)
         title = "Over the guard's limits, and let through by you, for this plan alone"
-        return markup.fragment([markup.alert(title, lines)])
+        return piece(markup.alert(title, lines))
     lines = (prose(_refused(each, let_through=draft.allows(each))) for each in refusals)
-    return markup.fragment([markup.alert(words.REFUSED, lines, kind="ps-refused")])
+    return piece(markup.alert(words.REFUSED, lines, kind="ps-refused"))
+
+
+def _problem(refusal: Refusal) -> str:
+    return in_buttons(capital(refusal.problem))
 
 
 def _refused(refusal: Refusal, *, let_through: bool) -> str:
-    problem = f"{capital(refusal.problem)}."
+    problem = f"{_problem(refusal)}."
     if let_through:
         return f"{problem} You let this pass."
     if not refusal.override:
@@ -123,12 +137,12 @@ def asked(draft: Draft, plan: Plan) -> str:
     parts += [element("p", text(line)) for line in _settled(plan)]
     passed = draft.refusals()
     if passed:
-        lines = (text(f"{capital(refusal.problem)}.") for refusal in passed)
+        lines = (text(f"{_problem(refusal)}.") for refusal in passed)
         parts.append(markup.alert("You let this pass the guard", lines))
     if plan.deletes:
         parts.append(_deletes(plan.deletes))
     name = f"This is plan {plan.fingerprint[:12]}; just this one is sent, and it can be sent once."
-    return markup.fragment([*parts, element("p", text(name))])
+    return piece(*parts, element("p", text(name)))
 
 
 def _settled(plan: Plan) -> Iterator[str]:
@@ -150,8 +164,9 @@ def _deletes(deletes: Iterable[Delete]) -> str:
     items = "".join(element("li", markup.bdi(name)) for name in named)
     more = len(all_) - len(named)
     rest = element("p", text(f"... and {words.count(more, 'more pet')}")) if more > 0 else ""
-    title = f"{words.count(len(all_), 'pet')} will be deleted"
-    return markup.alert(title, [element("ul", items), rest], kind="ps-refused")
+    title = element("strong", text(f"{words.count(len(all_), 'pet')} will be deleted"))
+    inner = title + element("ul", items) + rest
+    return element("div", inner, class_="ps-alert ps-refused", role="note")
 
 
 def result(report: Report) -> str:
@@ -163,7 +178,7 @@ def result(report: Report) -> str:
     if report.stopped:
         lines = map(text, in_buttons(report.stopped).splitlines())
         parts.append(markup.alert(words.STOPPED, lines))
-    return markup.fragment(parts)
+    return piece(*parts)
 
 
 def causes(groups: Iterable[Group]) -> str:
@@ -177,7 +192,7 @@ def causes(groups: Iterable[Group]) -> str:
     if not items:
         return ""
     rows = "".join(element("li", item) for item in items)
-    return markup.fragment([element("ul", rows)])
+    return piece(element("ul", rows))
 
 
 def left_to_do(report: Report) -> str:

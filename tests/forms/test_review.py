@@ -1,0 +1,651 @@
+"""The review form: a plan looked over, changed, sent, stopped, gone on with and taken back."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from shop import base_of, sheet_saying
+
+import petsync as ps
+from petsync.client.retry import RetryPolicy
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.report import Report
+from petsync.errors import PlanError
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.table.base import Base
+from petsync.table.sheet import Sheet
+from petsync.widgets.review import ReviewForm, review
+
+SHOP = [Pet(id=n, name=f"Pet {n}", status="available", photo_urls=()) for n in range(1, 61)]
+HOSTILE = "<img src=x onerror=alert(1)>\u202e"
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    """A shop of sixty pets."""
+    with Sandbox(auth=False, pets=SHOP) as running:
+        yield running
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """Connected to the shop."""
+    once = RetryPolicy(attempts=1)
+    with ps.connect(box.url, environ={}, state=tmp_path / "state", retry=once) as connected:
+        yield connected
+
+
+@pytest.fixture
+def opened(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
+    """Opens forms as a person sees them, and closes them afterwards."""
+    forms = []
+
+    def open_(plan: ps.Plan, of: ps.Store | None = None) -> ReviewForm:
+        form = review(plan, of or store)
+        forms.append(form)
+        assert form.widget is not None
+        assert form.work.wait()
+        return form
+
+    yield open_
+    for form in forms:
+        form.close()
+        assert form.work.wait()
+
+
+def renaming(*numbers: int, to: str = "New") -> Sheet:
+    """A sheet that renames these pets."""
+    return sheet_saying(*({"id": n, "name": f"{to} {n}"} for n in numbers))
+
+
+def slow(box: Sandbox, latency: float) -> None:
+    """Have each request take so many seconds, about."""
+    box.break_with(f"latency={latency}" if latency else None)
+
+
+def send(form: ReviewForm) -> None:
+    """Apply, and say yes to everything."""
+    form.apply.click()
+    assert form.work.wait()
+    assert form.ready is not None, form.notice.text
+    form.sure.value = True
+    form.send.click()
+
+
+def finish(form: ReviewForm) -> Report:
+    """The report, once the run has ended."""
+    assert form.work.wait()
+    assert form.report is not None, form.notice.text
+    return form.report
+
+
+def names(store: ps.Store) -> dict[int, str]:
+    """What the shop's pets are called."""
+    frame = store.snapshot().frame
+    return dict(zip(frame["id"].tolist(), frame["name"].tolist(), strict=True))
+
+
+def shown(widget: Any) -> bool:
+    """Whether a widget takes room."""
+    return bool(widget.layout.display != "none")
+
+
+def untick(form: ReviewForm, *keys: str) -> None:
+    """Take the ticks from these rows."""
+    form.changes.ticked = [key for key in form.changes.ticked if key not in keys]
+
+
+def counted(form: ReviewForm) -> str:
+    """The sentence that counts."""
+    return str(form.count.value)
+
+
+Opened = Callable[..., ReviewForm]
+
+
+def test_a_plan_is_shown_whole(store: ps.Store, opened: Opened) -> None:
+    """Each change has its row with a tick, and says what it does, to which pet and from where."""
+    sheet = sheet_saying(
+        {"name": "Neu", "status": "sold"},
+        {"id": 1, "name": "Rex"},
+        {"id": 2, "action": "delete"},
+    )
+    form = opened(store.plan(sheet))
+    add, update, delete = form.changes.rows
+    assert [row["tone"] for row in (add, update, delete)] == ["add", "update", "delete"]
+    assert form.changes.ticked == ["0", "1", "2"]
+    assert update["cells"]["name"] == {"before": "Pet 1", "after": "Rex"}
+    assert update["cells"]["where"] == "Pets!A3"
+    assert add["cells"]["status"] == {"before": None, "after": "sold"}
+    assert delete["cells"]["name"] == {"before": "Pet 2", "after": None}
+    assert update["label"] == "change 1 Pet 1"
+    assert "All 3 changes will be sent" in counted(form)
+    assert "1 to add, 1 to change, 1 to delete" in form.overview.value
+    assert not form.apply.disabled
+    assert not shown(form.clashes_box)
+    assert not shown(form.held)
+
+
+def test_what_is_unticked_is_not_sent(store: ps.Store, opened: Opened) -> None:
+    """What is left out is said before and is not sent, and the report counts it."""
+    form = opened(store.plan(renaming(1, 2, 3)))
+    untick(form, "1")
+    assert "2 of 3 changes will be sent; 1 is left out." in counted(form)
+    send(form)
+    report = finish(form)
+    assert report.counts == {"applied": 2, "skipped": 1, "conflict": 0, "failed": 0, "unknown": 0}
+    assert [names(store)[n] for n in (1, 2, 3)] == ["New 1", "Pet 2", "New 3"]
+    assert form.notice.tone == "done"
+
+
+def test_adds_without_an_id_are_told_apart(store: ps.Store, opened: Opened) -> None:
+    """Of several new pets without an id, just the one is left out that was unticked."""
+    form = opened(store.plan(sheet_saying(*({"name": n, "status": "sold"} for n in "ABC"))))
+    untick(form, "1")
+    send(form)
+    finish(form)
+    assert {"A", "C"} <= set(names(store).values())
+    assert "B" not in names(store).values()
+
+
+def test_the_plan_that_was_shown_last_is_the_one_that_is_sent(
+    store: ps.Store, opened: Opened
+) -> None:
+    """The question names a fingerprint, and the journal has a run of that plan and no other."""
+    form = opened(store.plan(renaming(1, 2, 3)))
+    untick(form, "0")
+    form.apply.click()
+    assert form.work.wait()
+    plan = form.ready
+    assert plan is not None
+    assert plan.fingerprint[:12] in form.question.value
+    # A tick that comes late changes nothing of what was asked.
+    form.changes.ticked = ["0", "1", "2"]
+    form.send.click()
+    assert finish(form).plan.fingerprint == plan.fingerprint
+    assert names(store)[1] == "Pet 1"
+
+
+def test_an_untouched_plan_is_sent_as_it_is(store: ps.Store, opened: Opened) -> None:
+    """Where nothing was left out, the plan of the run is the very one that was given."""
+    plan = store.plan(renaming(1))
+    form = opened(plan)
+    send(form)
+    assert finish(form).plan.fingerprint == plan.fingerprint
+
+
+def test_nothing_is_sent_before_the_last_word(store: ps.Store, opened: Opened) -> None:
+    """Apply asks, and going back leaves everything as it was."""
+    form = opened(store.plan(renaming(1)))
+    form.send.click()
+    form.apply.click()
+    assert form.work.wait()
+    assert shown(form.question_box)
+    assert form.send.description == "Send 1 change"
+    form.back.click()
+    form.send.click()
+    assert form.work.wait()
+    assert (form.ready, form.report) == (None, None)
+    assert not shown(form.question_box)
+    assert names(store)[1] == "Pet 1"
+
+
+def test_deletes_are_named_before_they_are_sent(store: ps.Store, opened: Opened) -> None:
+    """The last question names the pets that go, and wants a tick of its own."""
+    form = opened(store.plan(sheet_saying({"id": 3, "action": "delete"})))
+    form.apply.click()
+    assert form.work.wait()
+    assert "1 pet will be deleted" in form.question.value
+    assert "3 Pet 3" in form.question.value
+    assert form.sure.description == "Yes, delete this pet"
+    assert form.send.disabled
+    form.send.click()
+    assert form.report is None
+    form.sure.value = True
+    assert not form.send.disabled
+    form.send.click()
+    finish(form)
+    assert 3 not in names(store)
+
+
+def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
+    """Changes are found by action, field, text and tick; ticks of what is hidden stay."""
+    sheet = sheet_saying(
+        {"id": 1, "name": "Rex"}, {"id": 2, "status": "sold"}, {"name": "N", "status": "sold"}
+    )
+    form = opened(store.plan(sheet))
+    form.action.value = "update"
+    assert [row["cells"]["id"] for row in form.changes.rows] == ["1", "2"]
+    form.field.value = "status"
+    assert [row["cells"]["id"] for row in form.changes.rows] == ["2"]
+    assert form.untick_all.description == "Leave out this one"
+    form.untick_all.click()
+    assert form.changes.ticked == []
+    form.action.value = form.field.value = ""
+    assert form.changes.ticked == ["0", "1"]
+    form.sent.value = "out"
+    assert [row["cells"]["id"] for row in form.changes.rows] == ["2"]
+    form.sent.value, form.search.value = "", "rex"
+    assert [row["cells"]["id"] for row in form.changes.rows] == ["1"]
+    form.search.value = "nothing like it"
+    assert form.changes.rows == []
+    assert form.untick_all.disabled
+    assert "2 of 3 changes will be sent" in counted(form)
+
+
+def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
+    """A page is fifty rows; ticks stay where they were set, and a button ticks all that are shown
+    on every page.
+    """
+    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    assert (len(form.changes.rows), form.changes.pages, form.changes.total) == (50, 2, 60)
+    untick(form, "7")
+    form.changes.page = 1
+    assert [row["key"] for row in form.changes.rows] == [str(n) for n in range(50, 60)]
+    untick(form, "55")
+    form.changes.page = 0
+    assert "7" not in form.changes.ticked
+    assert "58 of 60 changes" in counted(form)
+    form.untick_all.click()
+    assert form.changes.ticked == []
+    assert "None of 60 changes will be sent" in counted(form)
+    assert form.apply.disabled
+    form.tick_all.click()
+    assert "All 60 changes" in counted(form)
+
+
+def test_a_tick_of_a_page_that_was_turned_counts_for_no_other(
+    store: ps.Store, opened: Opened
+) -> None:
+    """What the browser says of the page before is not taken for the page that is there now."""
+    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    before = form.changes.ticked
+    form.changes.page = 1
+    form.changes.ticked = before[1:]
+    assert form.changes.ticked == [str(n) for n in range(50, 60)]
+    assert "All 60 changes" in counted(form)
+
+
+def exported(store: ps.Store) -> Base:
+    """What a sheet carries that was exported before anybody changed anything."""
+    return base_of(SHOP, url=store.url)
+
+
+def conflicting(store: ps.Store) -> ps.Plan:
+    """A plan in which name and status of pet 1, and the name of pet 2, clash, one row is held,
+    and pet 3 just changes.
+    """
+    for number, name in ((1, "Theirs 1"), (2, "Theirs 2")):
+        store.api.update_pet(replace(SHOP[number - 1], name=name, status="sold"))
+    store.api.delete_pet(4)
+    sheet = sheet_saying(
+        {"id": 1, "name": "Ours 1", "status": "pending"},
+        {"id": 2, "name": "Ours 2"},
+        {"id": 3, "name": "Ours 3"},
+        {"id": 4, "name": "Ours 4"},
+        base=exported(store),
+    )
+    return store.plan(sheet)
+
+
+def test_conflicts_have_a_choice_each(store: ps.Store, opened: Opened) -> None:
+    """Export, sheet and store stand side by side, and a person says which it is to be."""
+    form = opened(conflicting(store))
+    assert shown(form.clashes_box)
+    cells = [row["cells"] for row in form.clashes.rows]
+    assert [(c["pet"], c["field"], c["base"], c["sheet"], c["store"]) for c in cells] == [
+        ("1 Theirs 1", "Name", "Pet 1", "Ours 1", "Theirs 1"),
+        ("1 Theirs 1", "Status", "available", "pending", "sold"),
+        ("2 Theirs 2", "Name", "Pet 2", "Ours 2", "Theirs 2"),
+    ]
+    assert [c["winner"]["value"] for c in cells] == ["store"] * 3
+    assert "All 1 change" not in counted(form)
+    form.clashes.chosen = {"0": {"winner": "sheet"}}
+    assert "All 2 changes will be sent" in counted(form)
+    form.clashes.chosen = {"0": {"winner": "sheet"}, "2": {"winner": "sheet"}}
+    form.clashes.chosen = {"0": {"winner": "sheet"}, "2": {"winner": "store"}}
+    send(form)
+    report = finish(form)
+    assert report.counts["applied"] + report.counts["conflict"] == 4
+    pets = {n: store.api.get_pet_by_id(n) for n in (1, 2, 3)}
+    assert (pets[1].name, pets[1].status) == ("Ours 1", "sold")
+    assert pets[2].name == "Theirs 2"
+    assert pets[3].name == "Ours 3"
+
+
+def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
+    """One button gives all fields to the sheet, another all to the store; the question tells."""
+    form = opened(conflicting(store))
+    form.to_sheet.click()
+    assert [row["cells"]["winner"]["value"] for row in form.clashes.rows] == ["sheet"] * 3
+    assert "All 3 changes will be sent" in counted(form)
+    form.apply.click()
+    assert form.work.wait()
+    assert "Of 3 fields in conflict the sheet&#x27;s value is sent." in form.question.value
+    form.back.click()
+    form.to_store.click()
+    assert "The one change will be sent" in counted(form)
+
+
+def test_rows_that_are_held_say_why(store: ps.Store, opened: Opened) -> None:
+    """A conflict of the whole row has no choice, but its reason and its cure."""
+    form = opened(conflicting(store))
+    assert shown(form.held)
+    (row,) = form.held.rows
+    assert row["cells"]["where"] == "Pets!A5"
+    assert "pet 4 is gone from the store since the export" in row["cells"]["problem"]
+    assert row["cells"]["cure"].startswith("Write `add`")
+
+
+def test_a_value_that_cannot_be_sent_is_no_choice(store: ps.Store, opened: Opened) -> None:
+    """Where the sheet clears a status, the store's stays, and the form says why."""
+    store.api.update_pet(replace(SHOP[0], status="sold"))
+    base = exported(store)
+    form = opened(store.plan(sheet_saying({"id": 1, "status": ""}, base=base)))
+    (row,) = form.clashes.rows
+    assert "would have no status" in row["cells"]["winner"]
+    form.clashes.chosen = {"0": {"winner": "sheet"}}
+    form.to_sheet.click()
+    assert "There is nothing to send" in counted(form)
+
+
+def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> None:
+    """A plan over a limit is not sent; a tick that names the limit lets just this much through,
+    and the plan of the run has that guard.
+    """
+    form = opened(store.plan(renaming(*range(1, 31))))
+    assert form.apply.disabled
+    assert "30 updates are more than the limit of 30 % lets through" in form.verdict.value
+    box = form.overrides["update"]
+    assert [name for name, each in form.overrides.items() if shown(each)] == ["update"]
+    assert box.description == "Update 30 pets all the same (max_update)"
+    box.value = True
+    assert not form.apply.disabled
+    untick(form, "0")
+    assert not form.apply.disabled
+    box.value = False
+    assert form.apply.disabled
+    box.value = True
+    form.apply.click()
+    assert form.work.wait()
+    assert "You let this pass the guard" in form.question.value
+    form.send.click()
+    report = finish(form)
+    assert report.plan.guard.max_update == Limit(29, is_share=False)
+    assert report.counts["applied"] == 29
+
+
+def test_fewer_changes_need_no_override(store: ps.Store, opened: Opened) -> None:
+    """Leaving changes out until the limit is kept is enough."""
+    form = opened(store.plan(renaming(*range(1, 31))))
+    untick(form, *(str(n) for n in range(20)))
+    assert not form.apply.disabled
+    assert not any(map(shown, form.overrides.values()))
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.005)
+
+
+def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+    """Stop is heard at once and ends the run within half a second; going on does the rest, and no
+    pet is changed twice.
+    """
+    form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
+    slow(box, 0.1)
+    reports: list[Report] = []
+    form.on_report(reports.append)
+    send(form)
+    assert shown(form.stop)
+    until(lambda: form.meter.done >= 2)
+    begun = time.monotonic()
+    form.stop.click()
+    assert form.stop.disabled
+    assert form.stop.description == "Stopping..."
+    report = finish(form)
+    spent = time.monotonic() - begun
+    assert spent < 0.5, f"it took {spent:.2f} s"
+    done = report.counts["applied"]
+    assert 0 < done < 60
+    assert report.stopped
+    assert (form.notice.tone, shown(form.stop)) == ("problem", False)
+    assert "petsync resume" not in form.notice.text
+    assert "“Go on” does them" in form.notice.text
+    assert form.resume.description == f"Go on with the rest ({60 - done})"
+    assert sum(name.startswith("New") for name in names(store).values()) == done
+    form.resume.click()
+    report = finish(form)
+    assert (report.counts["applied"], report.stopped) == (60, "")
+    assert not shown(form.resume)
+    assert len(reports) == 2
+    assert reports[0].run_id == reports[1].run_id
+
+
+def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:
+    """Undo shows its plan in the same form, and sends it only after the same question."""
+    form = opened(store.plan(renaming(1, 2)))
+    send(form)
+    finish(form)
+    assert shown(form.undo)
+    store.api.update_pet(replace(SHOP[1], name="Theirs"))
+    form.undo.click()
+    assert form.work.wait()
+    assert form.report is None
+    assert form.heading.text == "Review what takes a run back"
+    assert names(store)[1] == "New 1"
+    (change,) = form.changes.rows
+    assert change["cells"]["name"] == {"before": "New 1", "after": "Pet 1"}
+    (kept,) = form.held.rows
+    assert "2" in kept["cells"]["pet"]
+    send(form)
+    finish(form)
+    assert [names(store)[n] for n in (1, 2)] == ["Pet 1", "Theirs"]
+
+
+def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened) -> None:
+    """A plan that was applied shows what became of it, and cannot be sent."""
+    plan = store.plan(renaming(1))
+    report = store.apply(plan, progress=False)
+    form = opened(plan)
+    assert "applied already" in form.notice.text
+    assert form.report is not None
+    assert form.report.run_id == report.run_id
+    assert not shown(form.apply)
+    assert shown(form.undo)
+
+
+def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Opened) -> None:
+    """Somebody else may apply the plan while the form is open: nothing is sent twice."""
+    plan = store.plan(renaming(1))
+    form = opened(plan)
+    form.apply.click()
+    assert form.work.wait()
+    store.apply(plan, progress=False)
+    form.send.click()
+    report = finish(form)
+    assert "applied already" in form.notice.text
+    assert report.counts["applied"] == 1
+    assert len(store.runs()) == 1
+
+
+def test_a_plan_for_another_store_can_be_looked_at(store: ps.Store, opened: Opened) -> None:
+    """A plan of another service is shown, with what is wrong, and cannot be sent."""
+    plan = replace(store.plan(renaming(1)), store="http://127.0.0.1:9/v2")
+    form = opened(plan)
+    assert "the plan is for http://127.0.0.1:9/v2" in form.notice.text
+    assert not shown(form.apply)
+    assert len(form.changes.rows) == 1
+
+
+def test_a_store_that_is_locked(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+    """While another run is at work nothing is sent; the form says so, and can be tried again."""
+    form = opened(store.plan(renaming(1)))
+    other = store.plan(renaming(*range(2, 20)))
+    slow(box, 0.3)
+    form.apply.click()
+    assert form.work.wait()
+    seen = threading.Event()
+    run = threading.Thread(
+        target=store.apply, args=(other,), kwargs={"on_progress": lambda _: seen.set()}
+    )
+    run.start()
+    assert seen.wait(60)
+    form.send.click()
+    assert form.work.wait()
+    assert "at work" in form.notice.text
+    assert form.report is None
+    assert shown(form.apply)
+    run.join()
+    slow(box, 0)
+    send(form)
+    assert finish(form).counts["applied"] == 1
+
+
+def test_problems_come_by_cause_with_a_cure(store: ps.Store, opened: Opened) -> None:
+    """Results that need a person stand in groups, each with what to do, in this form's words."""
+    plan = store.plan(renaming(1, 2, 3, 4))
+    store.api.update_pet(replace(SHOP[0], name="Theirs"))
+    store.api.update_pet(replace(SHOP[1], name="Theirs"))
+    store.api.delete_pet(3)
+    form = opened(plan)
+    send(form)
+    report = finish(form)
+    assert report.counts["conflict"] == 3
+    assert "2 in conflict: changed in the store since the plan" in form.causes.value
+    assert "1 in conflict: gone from the store" in form.causes.value
+    assert "Plan again" in form.causes.value
+    assert form.notice.tone == "problem"
+    assert [row["cells"]["id"] for row in form.results.rows] == ["1", "2"]
+    assert {row["tone"] for row in form.results.rows} == {"conflict"}
+    form.outcome.value = -1
+    assert len(form.results.rows) == 4
+
+
+def test_a_service_that_goes_away_can_be_gone_on_with(
+    box: Sandbox, store: ps.Store, opened: Opened
+) -> None:
+    """Changes that the service refuses for a fault of its own are told, and tried again later."""
+    form = opened(store.plan(renaming(1, 2)))
+    box.break_with("drop_before=1,only=updatePetWithForm")
+    form.apply.click()
+    assert form.work.wait()
+    form.send.click()
+    report = finish(form)
+    assert report.counts["applied"] < 2
+    assert shown(form.resume)
+    assert "petsync resume" not in form.causes.value + form.notice.text + form.notice.hint
+    box.break_with(None)
+    form.resume.click()
+    assert finish(form).counts["applied"] == 2
+
+
+def test_closing_the_form_stops_its_run(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+    """A form that is closed ends its run at a change's boundary; the same plan in a new form shows
+    what was done, and goes on with it.
+    """
+    plan = store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0)))
+    form = opened(plan)
+    slow(box, 0.1)
+    send(form)
+    until(lambda: form.meter.done >= 2)
+    form.close()
+    assert form.work.wait()
+    slow(box, 0)
+    again = opened(plan)
+    assert again.report is not None
+    assert 0 < again.report.counts["applied"] < 60
+    again.resume.click()
+    assert finish(again).counts["applied"] == 60
+
+
+def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Opened) -> None:
+    """A run that is stopped right away changes nothing that it does not report."""
+    form = opened(store.plan(renaming(1), guard=Guard(sentinels=(9,))))
+    slow(box, 3)
+    send(form)
+    form.stop.click()
+    assert form.work.wait()
+    assert form.report is None
+    assert form.notice.text == "Stopped before anything was sent."
+    slow(box, 0)
+    assert names(store)[1] == "Pet 1"
+    assert shown(form.apply)
+    send(form)
+    assert finish(form).counts["applied"] == 1
+
+
+def test_an_interrupt_of_the_kernel_stops_no_run(
+    box: Sandbox, store: ps.Store, opened: Opened
+) -> None:
+    """Ctrl-C in a cell ends the cell that waits; the form's run goes on, and Stop is its button."""
+    form = opened(store.plan(renaming(*range(1, 19))))
+    slow(box, 0.05)
+    send(form)
+    until(lambda: form.meter.done >= 1)
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT])
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        threading.Event().wait(60)
+    timer.join()
+    assert finish(form).counts["applied"] == 18
+
+
+def test_nothing_to_do(store: ps.Store, opened: Opened) -> None:
+    """A plan in sync says so, and offers nothing to send."""
+    form = opened(store.plan(sheet_saying({"id": 1, "name": "Pet 1"})))
+    assert "There is nothing to send" in counted(form)
+    assert form.apply.disabled
+    assert "In sync" in form.overview.value
+
+
+def test_without_a_kernel_it_is_html_and_text(store: ps.Store) -> None:
+    """Without anybody to press something the form shows the plan as it would be sent, and later the
+    report; no widget is made.
+    """
+    form = review(store.plan(renaming(1, 2)), store)
+    text, html = form.text(), form.html()
+    assert form._widget is None
+    assert "0 to add, 2 to change, 0 to delete" in text
+    assert max(map(len, text.splitlines())) <= 80
+    for said in (text, html):
+        assert "All 2 changes will be sent." in said
+    form.draft.tick([0], on=False)
+    assert "1 of 2 changes will be sent; 1 is left out." in form.text()
+    form.close()
+
+
+def test_hostile_words_are_shown_as_text(store: ps.Store, opened: Opened) -> None:
+    """Whatever pets are called, no HTML of the form holds it as anything but text."""
+    store.api.update_pet(replace(SHOP[0], name=HOSTILE))
+    sheet = sheet_saying({"id": 1, "action": "delete"}, {"id": 2, "name": HOSTILE})
+    form = opened(store.plan(sheet))
+    form.apply.click()
+    assert form.work.wait()
+    form.sure.value = True
+    told: Sequence[str] = [form.html(), form.question.value, form.overview.value]
+    form.send.click()
+    finish(form)
+    for html in (*told, form.html(), form.causes.value, form.report_box.value):
+        assert "<img" not in html
+        assert "\u202e" not in html
+    assert "&lt;img" in told[1]
+
+
+def test_what_is_no_plan_is_refused(store: ps.Store) -> None:
+    """Anything else is named for what it is."""
+    with pytest.raises(PlanError, match="a str is no plan"):
+        review("plan.json", store)  # type: ignore[arg-type]

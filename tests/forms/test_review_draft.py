@@ -1,0 +1,170 @@
+"""What a person makes of a plan, before it is sent: ticks, choices, and what the guard lets by."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import base_of, plan_of, sheet_of, sheet_saying
+from triples import Triple, triple_of
+
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.plan import Plan
+from petsync.model import Pet
+from petsync.widgets.review.draft import Draft
+from petsync.widgets.review.find import Finder
+
+CROWDS = st.builds(
+    triple_of, st.integers(5, 15), st.randoms(use_true_random=False), based=st.just(True)
+)
+PETS = [Pet(id=n, name=f"P{n}", status="available") for n in range(1, 101)]
+
+
+def scribbled(plan: Plan, chance: Random) -> Draft:
+    """A draft in which somebody has ticked, unticked and chosen, and changed their mind."""
+    draft = Draft(plan)
+    pairs = [(conflict, clash) for conflict in plan.conflicts for clash in conflict.clashes]
+    for _ in range(chance.randrange(12)):
+        if plan.changes and chance.randrange(2):
+            draft.tick([chance.randrange(len(plan.changes))], bool(chance.randrange(2)))
+        elif pairs:
+            draft.choose(*chance.choice(pairs), chance.choice(["store", "sheet"]))
+    return draft
+
+
+@settings(max_examples=80, deadline=None)
+@given(CROWDS, st.sampled_from(["store", "sheet"]), st.randoms(use_true_random=False))
+def test_what_is_counted_is_what_is_made(triple: Triple, wins: Any, chance: Random) -> None:
+    """The numbers, the winners and the guard's word that are shown are those of the plan that is
+    made, whoever won before.
+    """
+    plan = triple.plan(on_conflict=wins).guarded(Guard())
+    draft = scribbled(plan, chance)
+    made, tally = draft.made(), draft.tally()
+    counts = (tally.add, tally.update, tally.delete)
+    assert counts == (len(made.adds), len(made.updates), len(made.deletes))
+    assert draft.refusals() == made.verdict.refusals
+    winners = {(c.pet_id, e.column): c.winner for c in made.conflicts for e in c.clashes}
+    shown = {(c.pet_id, e.column): draft.winner(c, e) for c in plan.conflicts for e in c.clashes}
+    assert winners == shown
+
+
+def test_nothing_done_is_the_very_plan() -> None:
+    """A draft that nobody touched, or in which everything was put back, is its plan."""
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "A"}, {"id": 2, "name": "B"}))
+    draft = Draft(plan)
+    assert draft.made() is plan
+    draft.tick([0, 1], on=False)
+    assert draft.made().changes == ()
+    draft.tick(np.array([0, 1]), on=True)
+    assert draft.made() is plan
+
+
+def over(guard: Guard, names: int, **more: Any) -> Draft:
+    """A draft that renames so many pets, under a guard."""
+    pets = [replace(pet, name=f"N{pet.id}") for pet in PETS[:names]]
+    return Draft(plan_of(PETS, sheet_of(pets), guard=guard, **more))
+
+
+def test_just_so_much_passes_as_a_person_saw() -> None:
+    """What is let pass is what there was then: more of it is refused again, less needs nothing."""
+    draft = over(Guard(), 40)
+    (refusal,) = draft.refusals()
+    draft.tick(range(35, 40), on=False)
+    draft.allow(draft.refusals()[0], on=True)
+    assert draft.is_ok
+    made = draft.made()
+    assert made.guard.max_update == Limit(35, is_share=False)
+    made.require_ok()
+    draft.tick([35], on=True)
+    assert not draft.is_ok
+    assert not draft.allows(draft.refusals()[0])
+    draft.tick(range(30, 40), on=False)
+    assert draft.refusals() == ()
+    assert draft.made().guard == Guard()
+    draft.tick(range(40), on=True)
+    draft.allow(refusal, on=True)
+    draft.allow(refusal, on=False)
+    assert not draft.made().verdict.ok
+
+
+def test_every_pet_may_be_deleted_only_with_both_ticks() -> None:
+    """Deleting all is over two limits, and each has to be let pass."""
+    rows = [{"id": pet.id, "action": "delete"} for pet in PETS[:3]]
+    draft = Draft(plan_of(PETS[:3], sheet_saying(*rows), guard=Guard()))
+    for refusal in draft.refusals():
+        assert not draft.is_ok
+        draft.allow(refusal, on=True)
+    assert draft.is_ok
+    made = draft.made()
+    made.require_ok()
+    assert made.guard.allow_empty
+
+
+def test_nothing_lets_a_sentinel_pass() -> None:
+    """A change of a sentinel is refused whatever is ticked, until it is left out."""
+    draft = over(Guard(sentinels=(1,)), 2)
+    (refusal,) = draft.refusals()
+    draft.allow(refusal, on=True)
+    assert not draft.is_ok
+    assert not draft.made().verdict.ok
+    draft.tick([0], on=False)
+    assert draft.is_ok
+    draft.made().require_ok()
+
+
+def test_a_field_that_was_left_out_can_be_asked_for() -> None:
+    """Where the sheet had won, unticking gives the store its field back, and a choice of the sheet
+    sends this field alone.
+    """
+    rex = Pet(id=1, name="Rex", status="available")
+    said = {"id": 1, "name": "Bello", "status": "sold"}
+    sheet = sheet_saying(said, base=base_of([rex]))
+    plan = plan_of([replace(rex, name="Max")], sheet, on_conflict="sheet")
+    draft = Draft(plan)
+    ((conflict, clash),) = [(c, e) for c in plan.conflicts for e in c.clashes]
+    assert draft.winner(conflict, clash) == "sheet"
+    draft.tick([0], on=False)
+    assert draft.winner(conflict, clash) == "store"
+    assert draft.tally().sent == 0
+    draft.choose(conflict, clash, "sheet")
+    assert [change.fields for change in draft.made().changes] == [("name",)]
+    assert draft.tally().sent == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"action": "add"}, [0]),
+        ({"field": "status"}, [0, 2]),
+        ({"action": "update", "field": "category"}, [1]),
+        ({"sent": "out"}, [3]),
+        ({"sent": "in", "action": "delete"}, []),
+        ({"text": "  FISH "}, [1]),
+        ({"text": "straße"}, [1]),
+        ({"text": "7"}, [2]),
+        ({"text": "shy"}, [3]),
+        ({"text": "no such thing"}, []),
+    ],
+)
+def test_changes_are_found(asked: dict[str, str], found: list[int]) -> None:
+    """By action, field, ticks and text, in any mix; text is found in whatever case."""
+    pets = [Pet(id=n, name=f"P{n}", status="available") for n in (5, 7)]
+    shy = Pet(id=9, name="Gone", status="sold", tags=())
+    shy = replace(shy, name="Shy one")
+    sheet = sheet_saying(
+        {"name": "New", "status": "sold"},
+        {"id": 5, "name": "STRASSE", "category": "Fish"},
+        {"id": 7, "status": "pending"},
+        {"id": 9, "action": "delete"},
+    )
+    draft = Draft(plan_of([*pets, shy], sheet))
+    draft.tick([3], on=False)
+    whole = {"action": "", "field": "", "sent": "", "text": ""}
+    assert Finder(draft).numbers(**{**whole, **asked}).tolist() == found

@@ -1,0 +1,132 @@
+"""A plan of 100,000 changes in the review form: whatever a person does takes less than a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from msgspec.structs import replace
+
+import petsync as ps
+from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.plan import Plan
+from petsync.model import Category, Pet, Tag
+from petsync.widgets.review import ReviewForm, review
+
+MANY = 100_000
+
+
+def pet(number: int) -> Pet:
+    """A pet with something in every field."""
+    return Pet(
+        id=number,
+        name=f"Pet {number}",
+        status="available",
+        category=Category(number % 7, f"Kind {number % 7}"),
+        tags=(Tag(number % 5, f"tag {number % 5}"),),
+        photo_urls=(f"https://photos.example/{number}",),
+    )
+
+
+def changes() -> Iterator[Change]:
+    """Adds, updates and deletes, 100,000 together."""
+    for n in range(MANY // 10):
+        new = replace(pet(n), id=None)
+        yield Add(row=MANY + n, source=f"Pets!A{n}", fields=("name", "status"), after=new)
+    for n in range(1, MANY * 8 // 10 + 1):
+        after = replace(pet(n), name=f"New {n}", status="sold")
+        place = f"Pets!B{n}"
+        yield Update(row=n, source=place, fields=("name", "status"), before=pet(n), after=after)
+    for n in range(MANY // 10):
+        yield Delete(row=None, source="", before=pet(10 * MANY + n), why="missing")
+
+
+def conflicts() -> Iterator[Conflict]:
+    """A clash in every twentieth row."""
+    for n in range(1, MANY // 20):
+        yield Conflict(
+            row=n,
+            source=f"Pets!F{n}",
+            pet_id=n,
+            name=f"Pet {n}",
+            rule="both-changed",
+            problem="differs",
+            suggestion="decide",
+            clashes=(Clash(column="tags", base="a", sheet="b", store="c"),),
+            winner="store",
+            before=pet(n),
+            after=replace(pet(n), tags=(Tag(None, "b"),)),
+            says=("tags",),
+        )
+
+
+@pytest.fixture(scope="module")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReviewForm]:
+    """The form, opened in less than a second."""
+    with ps.connect("http://127.0.0.1:9/v2", environ={}, state=tmp_path_factory.mktemp("s")) as s:
+        plan = Plan(
+            created="2026-11-20T00:00:00+00:00",
+            store=s.url,
+            profile="standard",
+            source="large.xlsx",
+            tab="Pets",
+            places={"name": "B", "tags": "F"},
+            guard=Guard(max_update=Limit(0.1), max_delete=Limit(1.0)),
+            changes=tuple(changes()),
+            conflicts=tuple(conflicts()),
+            rows=MANY,
+            pets=2 * MANY,
+        ).judged()
+        made = []
+        in_a_second(lambda: made.append(review(plan, s)))
+        in_a_second(lambda: made[0].widget)
+        assert made[0].work.wait()
+        yield made[0]
+        made[0].close()
+
+
+def in_a_second(act: Callable[[], object]) -> None:
+    """Do it; it may not take this thread more than a second of its own."""
+    begun = time.thread_time()
+    act()
+    spent = time.thread_time() - begun
+    assert spent < 1.0, f"it took {spent:.2f} s"
+
+
+def test_everything_answers_in_a_second(form: ReviewForm) -> None:
+    """Filtering, paging, ticking, choosing and letting pass, one after the other."""
+    everything = f"All {MANY:,} changes will be sent"
+    assert everything in form.count.value
+    steps: list[Callable[[], object]] = [
+        lambda: setattr(form.action, "value", "update"),
+        lambda: setattr(form.field, "value", "status"),
+        lambda: setattr(form.search, "value", "new 777"),
+        lambda: setattr(form.search, "value", ""),
+        lambda: setattr(form.changes, "page", 900),
+        lambda: setattr(form.changes, "ticked", form.changes.ticked[1:]),
+        form.untick_all.click,
+        lambda: setattr(form.sent, "value", "out"),
+        form.tick_all.click,
+        lambda: setattr(form.clashes, "chosen", {"3": {"winner": "sheet"}}),
+        form.to_sheet.click,
+        form.to_store.click,
+        lambda: setattr(form.overrides["update"], "value", True),
+    ]
+    for step in steps:
+        in_a_second(step)
+    assert form.changes.total == MANY * 8 // 10
+    assert len(form.changes.rows) == 50
+    assert everything in form.count.value
+    assert not form.apply.disabled
+
+
+def test_the_question_is_ready_soon(form: ReviewForm) -> None:
+    """Apply answers at once, and the plan that it asks about comes soon, all of it."""
+    form.overrides["update"].value = True
+    in_a_second(form.apply.click)
+    assert form.work.wait()
+    assert form.ready is not None
+    assert len(form.ready.changes) == MANY
+    assert "and 9,980 more pets" in form.question.value
