@@ -15,7 +15,8 @@ __all__ = ["error_for", "retry_after"]
 
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
 _HINTS = {
-    401: "Give a valid token: --token-file, PETSYNC_TOKEN, or auth=petsync.auth.bearer(…).",
+    401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
+    "PETSYNC_TOKEN, --token-file.",
     403: "The token lacks a scope that this operation needs (write:pets, read:pets).",
 }
 

@@ -105,10 +105,16 @@ def checked_place(url: str, what: str, allow_http: Collection[str]) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise SettingsError(f"{what} cannot be read as an address") from None
+        raise SettingsError(
+            f"{what} cannot be read as an address",
+            hint="It looks like https://shop.example/oauth/token.",
+        ) from None
     clean = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in _PORTS or not host or parts.fragment or "@" in parts.netloc or not clean:
-        raise SettingsError(f"{what} is no address that starts with https://")
+        raise SettingsError(
+            f"{what} is no address that starts with https://",
+            hint="It looks like https://shop.example/oauth/token, without a user or #.",
+        )
     if parts.scheme == "http" and host not in allow_http and not is_loopback(host):
         raise SettingsError(
             f"{what} is at http://{host}, where secrets would travel unencrypted",

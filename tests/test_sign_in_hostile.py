@@ -1,0 +1,354 @@
+"""Signing in to services that answer wrongly: metadata, token endpoints, and what is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted import ScriptedServer, answer
+from signing import credentials
+
+import petsync as ps
+from petsync.client.oauth.authority import Authority
+
+SECRET = "client-secret-0123456789"
+TOKEN = "access-token-0123456789"
+CLIENT = "nightly"
+
+
+class Service(ScriptedServer):
+    """A service whose metadata and token endpoint answer what the test wants. `metadata` and
+    `token` are answers, or None for no answer at all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+        self.metadata: bytes | None = None
+        self.token: bytes | None = None
+        self.pets = answer(200, b"[]", content_type="application/json")
+
+    def _serve(self, handler: Any) -> bool:
+        self._script = [self._reply]
+        return super()._serve(handler)
+
+    def _reply(self) -> bytes | None:
+        first = self.requests[-1].partition("\r\n")[0]
+        if "/.well-known/" in first:
+            return self.metadata
+        return self.token if "/token" in first else self.pets
+
+    @property
+    def origin(self) -> str:
+        return self.url.removesuffix("/v2")
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """Metadata as they should be."""
+        return {
+            "issuer": self.origin,
+            "authorization_endpoint": f"{self.origin}/authorize",
+            "token_endpoint": f"{self.origin}/token",
+            "response_types_supported": ["code"],
+        }
+
+
+def as_json(value: object, status: int = 200, **headers: str) -> bytes:
+    return answer(status, json.dumps(value).encode(), content_type="application/json", **headers)
+
+
+GRANTED = as_json({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as one:
+        one.metadata, one.token = as_json(one.said), GRANTED
+        yield one
+
+
+@pytest.fixture
+def store(service: Service, tmp_path: Path) -> Iterator[ps.Store]:
+    with ps.connect(service.url, state=tmp_path, environ={}, timeout=5) as one:
+        yield one
+
+
+def sign_in(store: ps.Store) -> ps.Account:
+    return store.sign_in(ps.auth.client_credentials(CLIENT, SECRET))
+
+
+@contextmanager
+def refused(kind: type[ps.PetsyncError], said: str, service: Service) -> Iterator[None]:
+    """The error that is expected has a way out and no secret, and nobody is signed in."""
+    with pytest.raises(kind, match=said) as failed:
+        yield
+    error = failed.value
+    assert error.hint
+    assert not {SECRET, TOKEN} & set(str(error).split())
+    assert SECRET not in f"{error!r} {error.args}"
+    assert len(error.message) < 500
+    assert error.message.isprintable()
+
+
+def test_a_good_service(service: Service, store: ps.Store) -> None:
+    """Against the same server all is well where it says what it should; the secret goes into the
+    header, and neither into an address nor into the form.
+    """
+    account = sign_in(store)
+    assert (account.signed_in, account.renews) == (True, True)
+    (asked,) = [each for each in service.requests if each.startswith("POST")]
+    assert "authorization: Basic " in asked
+    assert SECRET not in asked
+
+
+def test_by_post_where_only_that_is_offered(service: Service, store: ps.Store) -> None:
+    """A service that wants id and secret in the form gets them there."""
+    methods = ["client_secret_post"]
+    service.metadata = as_json({**service.said, "token_endpoint_auth_methods_supported": methods})
+    sign_in(store)
+    (asked,) = [each for each in service.requests if each.startswith("POST")]
+    assert f"client_secret={SECRET}" in asked
+    assert "authorization:" not in asked
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"issuer": "https://evil.example"}, "speaks for another service"),
+        ({"issuer": None}, "speaks for another service"),
+        ({"issuer": ["x"]}, "speaks for another service"),
+        ({"token_endpoint": "https://evil.example/token"}, "points to another place"),
+        ({"token_endpoint": "http://127.0.0.1:1/token"}, "points to another place"),
+        ({"token_endpoint": "//evil.example/token"}, "points to another place"),
+        ({"token_endpoint": "/token"}, "points to another place"),
+        ({"token_endpoint": "javascript:alert(1)"}, "points to another place"),
+        ({"token_endpoint": 7}, "points to another place"),
+        ({"token_endpoint": "http://[::1/token"}, "points to another place"),
+        ({"revocation_endpoint": "https://evil.example/r"}, "points to another place"),
+        ({"introspection_endpoint": "https://evil.example/i"}, "points to another place"),
+        ({"authorization_endpoint": "https://evil.example/a"}, "points to another place"),
+    ],
+)
+def test_metadata_that_point_elsewhere(
+    service: Service, store: ps.Store, change: dict[str, object], said: str
+) -> None:
+    """No secret is sent anywhere on the word of metadata that speak for another service or point
+    to another place.
+    """
+    service.metadata = as_json({**service.said, **change})
+    with refused(ps.SettingsError, said, service):
+        sign_in(store)
+    assert not [each for each in service.requests if each.startswith("POST")]
+
+
+@pytest.mark.parametrize("user", ["user:pw@", "user@"])
+def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, user: str) -> None:
+    """An address that carries a user is not used."""
+    place = f"http://{user}{service.origin.removeprefix('http://')}/token"
+    service.metadata = as_json({**service.said, "token_endpoint": place})
+    with refused(ps.SettingsError, "no address", service):
+        sign_in(store)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        answer(404),
+        answer(200, b"<html>hello</html>", content_type="text/html"),
+        answer(200, b"[1]", content_type="application/json"),
+        answer(200, b"\xff\xfe", content_type="application/json"),
+        answer(200, b"[" * 100_000, content_type="application/json"),
+        answer(302, location="https://evil.example/"),
+        answer(401),
+        answer(500),
+    ],
+)
+def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None:
+    """Where a service does not say where one signs in, that is the error, and the way out names
+    petsync.toml; a token by hand signs in all the same.
+    """
+    service.metadata = metadata
+    with refused(ps.SettingsError, "does not say where one signs in", service):
+        sign_in(store)
+    with refused(ps.SettingsError, "does not say where one signs in", service):
+        store.begin_sign_in()
+    assert store.sign_in(ps.auth.bearer(TOKEN)).signed_in
+    assert not [each for each in service.requests if "evil" in each]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "said"),
+    [
+        (answer(200, b"<html>", content_type="text/html"), ps.ResponseError, "no JSON"),
+        (answer(200, b""), ps.ResponseError, "no JSON"),
+        (as_json([]), ps.ResponseError, "no JSON"),
+        (as_json({}), ps.ResponseError, "no token"),
+        (as_json({"access_token": ""}), ps.ResponseError, "no token"),
+        (as_json({"access_token": 7}), ps.ResponseError, "no token"),
+        (as_json({"access_token": "a b"}), ps.ResponseError, "no token"),
+        (as_json({"access_token": "a\r\nX-Evil: 1"}), ps.ResponseError, "no token"),
+        (as_json({"access_token": "ü"}), ps.ResponseError, "no token"),
+        (
+            as_json({"access_token": TOKEN, "token_type": "mac"}),
+            ps.ResponseError,
+            "of the type mac",
+        ),
+        (answer(500, b"oops"), ps.ServiceError, "failed"),
+        (answer(503, b"<html>"), ps.ServiceError, "failed"),
+        (answer(429), ps.RateLimitedError, "asks to wait"),
+        (answer(302, location="https://evil.example/"), ps.RedirectError, "points elsewhere"),
+        (answer(307, location="http://127.0.0.1:1/"), ps.RedirectError, "points elsewhere"),
+        (answer(404), ps.ResponseError, "no JSON"),
+        (None, ps.TransportError, "no whole answer"),
+        (answer(200, b"x" * 400_000), ps.ResponseError, "far too long"),
+        (b"HTTP/1.1 200 x\r\ncontent-length: 50\r\n\r\n{", ps.TransportError, "no whole answer"),
+        (b"nonsense\r\n\r\n", ps.TransportError, "no whole answer"),
+        (
+            answer(200, gzip.compress(b"x" * 10_000_000), content_encoding="gzip"),
+            ps.ResponseError,
+            "no JSON",
+        ),
+        (as_json({"error": "invalid_client"}, 401), ps.AuthError, "does not know this client id"),
+        (as_json({"error": "invalid_scope"}, 400), ps.AuthError, "permissions"),
+        (as_json({"error": "unauthorized_client"}, 400), ps.AuthError, "may not sign in this way"),
+        (as_json({"error": "unsupported_grant_type"}, 400), ps.AuthError, "not offer"),
+        (as_json({"error": "invalid_grant"}, 400), ps.AuthError, "any more"),
+        (as_json({"error": "server_error"}, 400), ps.AuthError, "the service failed"),
+        (as_json({"error": "new_in_2030"}, 400), ps.AuthError, "refuses .new_in_2030."),
+        (as_json({"error": ["x"]}, 400), ps.AuthError, "refuses"),
+        (as_json({"message": "no"}, 403), ps.AuthError, "refuses"),
+        (as_json({"access_token": TOKEN, "error": "both"}), ps.AuthError, "both"),
+        (
+            as_json({"error": "x", "error_description": f"you sent {SECRET}\x1b[2J\u202e"}, 400),
+            ps.AuthError,
+            r"you sent \*\*\*",
+        ),
+    ],
+)
+def test_token_endpoints(
+    service: Service,
+    store: ps.Store,
+    reply: bytes | None,
+    kind: type[ps.PetsyncError],
+    said: str,
+) -> None:
+    """Whatever a token endpoint answers is an error that says it, with a way out and no secret."""
+    service.token = reply
+    with refused(kind, said, service):
+        sign_in(store)
+    assert not credentials(store)
+    assert not [each for each in service.requests if "evil" in each]
+
+
+@pytest.mark.parametrize(
+    ("life", "ends"),
+    [
+        (3600, True),
+        (3600.5, True),
+        ("3600", True),
+        (0, True),
+        (-5, True),
+        (10**30, True),
+        (None, False),
+        ("soon", False),
+        (True, False),
+        ([1], False),
+        ("nan", False),
+        ("1e400", True),
+    ],
+)
+def test_how_long_it_lasts(service: Service, store: ps.Store, life: object, ends: bool) -> None:
+    """Any number is a life, up to a century; anything else is none. No answer of a service keeps
+    the account from showing itself, or makes every request ask for a new token.
+    """
+    service.token = as_json({"access_token": TOKEN, "token_type": "bearer", "expires_in": life})
+    account = sign_in(store)
+    assert (account.expires is not None) == ends
+    assert str(account)
+    for _ in range(3):
+        store.find_by_status("available")
+    asked = [each for each in service.requests if each.startswith("POST")]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("scope", ["read:pets", "", None, 7, ["read:pets"]])
+def test_scopes_that_are_told(service: Service, store: ps.Store, scope: object) -> None:
+    """Scopes that a service tells count; where it tells none, those that were asked for do."""
+    service.token = as_json({"access_token": TOKEN, "scope": scope})
+    told = scope in ("read:pets", ["read:pets"])
+    assert sign_in(store).can_write is not told
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        as_json({"active": False}),
+        as_json({"active": True, "username": 7, "exp": "x", "scope": 7, "sub": None}),
+        as_json({"active": True, "exp": 10**400}),
+        as_json({"active": True, "username": "x" * 10_000 + "\u202e\x1b"}),
+        answer(500),
+        answer(200, b"<html>"),
+        None,
+    ],
+)
+def test_introspection_that_says_nonsense(
+    service: Service, store: ps.Store, told: bytes | None
+) -> None:
+    """What introspection says is an extra: without it, or with nonsense in it, one is signed in."""
+    place = f"{service.origin}/token/introspect"
+    service.metadata = as_json({**service.said, "introspection_endpoint": place})
+    service.token = told
+    account = store.sign_in(ps.auth.bearer(TOKEN))
+    assert account.signed_in
+    assert len(account.user) <= 200
+    assert max(map(len, str(account).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (answer(500), ps.ServiceError),
+        (answer(429), ps.RateLimitedError),
+        (answer(302, location="https://evil.example/"), ps.RedirectError),
+        (None, ps.TransportError),
+    ],
+)
+def test_a_service_that_cannot_be_asked(
+    service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.PetsyncError]
+) -> None:
+    """A token that cannot be tried is not used: nobody is signed in on the word of an error."""
+    service.pets = reply  # type: ignore[assignment]
+    with pytest.raises(kind):
+        store.sign_in(ps.auth.bearer(TOKEN))
+    assert not credentials(store)
+
+
+def test_a_slow_drip(service: Service, tmp_path: Path) -> None:
+    """A service that sends its answer byte by byte is waited for as long as the timeout, in all."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = f"http://127.0.0.1:{listening.getsockname()[1]}/token"
+        dripping = threading.Thread(target=_drip, args=[listening])
+        dripping.start()
+        auth = Authority(service.url, auth={"token_url": place}, timeout=0.5)
+        with pytest.raises(ps.TransportError, match="no whole answer"):
+            asyncio.run(auth.by_client(ps.auth.client_credentials(CLIENT, SECRET)))
+        dripping.join(30)
+        assert not dripping.is_alive()
+
+
+def _drip(listening: socket.socket) -> None:
+    """A byte now and then, until nobody listens any more."""
+    line, _ = listening.accept()
+    with line, suppress(OSError):
+        line.sendall(b"HTTP/1.1 200 x\r\ncontent-length: 100000\r\n\r\n")
+        while True:
+            line.sendall(b" ")
+            time.sleep(0.02)

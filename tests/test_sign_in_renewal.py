@@ -1,0 +1,244 @@
+"""A sign-in lasts: renewed before it ends, once for all, and never so that it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from consenting import sent_back
+from hypothesis import given
+from hypothesis import strategies as st
+from signing import age, credentials, renewals, spoil, store_at
+
+import petsync as ps
+from petsync._loop import LoopThread
+from petsync.client.credentials import Credentials
+from petsync.client.grant import Grant
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+
+PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(pets=PETS) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """Signed in by a code."""
+    with store_at(box, tmp_path) as one:
+        pending = one.begin_sign_in(listen=False)
+        pending.paste(sent_back(pending.url))
+        yield one
+
+
+def test_before_the_end(box: Sandbox, store: ps.Store) -> None:
+    """A token that is about to end is renewed before it is used, and no request is refused."""
+    before = credentials(store)
+    age(store)
+    assert len(store.find_by_status("available")) == 1
+    after = credentials(store)
+    assert after.token != before.token
+    assert after.grant.refresh != before.grant.refresh
+    assert after.grant.name == before.grant.name
+    assert (renewals(box), store.aio.api.session.traffic().retries) == (1, 0)
+    assert store.who().user == "shopkeeper"
+
+
+def test_after_a_refusal(box: Sandbox, store: ps.Store) -> None:
+    """A token that the service ended early is renewed after the 401, and the request sent again."""
+    spoil(store)
+    assert len(store.find_by_status("available")) == 1
+    assert renewals(box) == 1
+
+
+def test_who_renews_too(box: Sandbox, store: ps.Store) -> None:
+    """Asking who one is renews what can be renewed before it calls the sign-in refused."""
+    spoil(store)
+    assert store.who().signed_in
+    assert renewals(box) == 1
+
+
+@pytest.mark.parametrize("how", [age, spoil])
+def test_once_for_all(box: Sandbox, store: ps.Store, how) -> None:
+    """Fifty requests at once, on two event loops and from threads, renew once."""
+    how(store)
+
+    async def many() -> list[object]:
+        asked = (store.aio.find_by_status("available") for _ in range(25))
+        return list(await asyncio.gather(*asked))
+
+    other = LoopThread("other")
+    with ThreadPoolExecutor(4) as pool:
+        found = [
+            pool.submit(lambda: len(other.run(many()))),
+            pool.submit(lambda: len(store._loop.run(many()))),
+            pool.submit(lambda: len(store.find_by_status("available"))),
+        ]
+        assert [each.result(60) for each in found] == [25, 25, 1]
+    assert renewals(box) == 1
+    other.run(store.aio.close())
+    other.close()
+
+
+def test_again_and_again(box: Sandbox, store: ps.Store) -> None:
+    """Each renewal gives what the next one needs."""
+    for n in range(1, 6):
+        age(store)
+        store.find_by_status("available")
+        assert renewals(box) == n
+
+
+def test_short_lives(tmp_path: Path) -> None:
+    """Where tokens live for seconds, a long run never meets a refusal."""
+    with Sandbox(token_lifetime=1.0, pets=PETS) as box, store_at(box, tmp_path) as store:
+        store.sign_in(ps.auth.client_credentials(box.client_id, box.client_secret))
+        tokens, until = set(), time.monotonic() + 60
+        while len(tokens) < 3 and time.monotonic() < until:
+            store.find_by_status("available")
+            tokens.add(credentials(store).token)
+        assert len(tokens) == 3
+
+
+def test_a_token_without_life(tmp_path: Path) -> None:
+    """Where tokens have ended when they come, that is the error: not an endless renewing."""
+    with Sandbox(token_lifetime=0, pets=PETS) as box, store_at(box, tmp_path) as store:
+        auth = ps.auth.client_credentials(box.client_id, box.client_secret)
+        with pytest.raises(ps.AuthError, match="does not take this token"):
+            store.sign_in(auth)
+        with (
+            store_at(box, tmp_path, auth=auth) as unasked,
+            pytest.raises(ps.AuthError, match="just renewed"),
+        ):
+            unasked.find_by_status("available")
+
+
+def test_the_refresh_token_is_spent(box: Sandbox, store: ps.Store) -> None:
+    """Where the service ended the sign-in, the error says to sign in again, and repeats no spent
+    refresh token in vain while the token still works.
+    """
+    other = credentials(store)
+    age(store)
+    store.find_by_status("available")
+    store.aio.api.session.use(other)
+    age(store)
+    with pytest.raises(ps.AuthError, match="does not take this sign-in any more") as failed:
+        store.find_by_status("available")
+    assert "Sign in again" in failed.value.hint
+    with pytest.raises(ps.AuthError):
+        store.who()
+
+
+def test_a_failed_renewal_spares_a_good_token(box: Sandbox, store: ps.Store) -> None:
+    """Where no new token is to be had just now, the present one is used as long as it works, and
+    not every request asks in vain.
+    """
+    token = ps.auth.checked_token(box.token())
+    spent = replace(credentials(store).grant, refresh=Secret("unknown-refresh-token"))
+    store.api.aio.session.use(Credentials(token, grant=spent))
+    age(store, left=30)
+    for _ in range(3):
+        assert len(store.find_by_status("available")) == 1
+    assert credentials(store).token == token
+    assert store.api.aio.session.traffic().retries == 0
+
+
+@pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
+def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
+    """A clock that was set by a day since costs a renewal at most, and never the sign-in."""
+    mine = credentials(store)
+    grant = mine.grant.renewed(
+        refresh=mine.grant.refresh,
+        scopes=mine.grant.scopes,
+        issued=mine.grant.issued + skew,
+        expires=(mine.grant.expires or 0.0) + skew,
+    )
+    assert mine.token is not None
+    store.api.aio.session.use(mine.granted(mine.token, grant))
+    assert len(store.find_by_status("available")) == 1
+    assert renewals(box) <= 1
+    assert len(store.find_by_status("available")) == 1
+    assert renewals(box) <= 1
+
+
+def test_signing_in_while_it_renews(box: Sandbox, store: ps.Store) -> None:
+    """Who signs in anew during a renewal stays signed in as that, whatever the renewal brings."""
+    token = box.token("read:pets")
+    age(store)
+    asking = threading.Thread(target=lambda: store.find_by_status("available"))
+    asking.start()
+    store.sign_in(ps.auth.bearer(token))
+    asking.join(60)
+    assert credentials(store).token == ps.auth.checked_token(token)
+    assert store.who().scopes == frozenset({"read:pets"})
+
+
+def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
+    """A token that was renewed, and a refresh token that was spent, are masked as before."""
+    before = credentials(store)
+    age(store)
+    store.find_by_status("available")
+    now = credentials(store)
+    for secret in (before.token, before.grant.refresh, now.token, now.grant.refresh):
+        assert secret is not None
+        assert now.masked_text(f"you sent {secret.reveal()}") == "you sent ***"
+
+
+def test_an_implicit_token_ends(tmp_path: Path) -> None:
+    """What cannot be renewed is used to its end, and then the error says to sign in."""
+    with Sandbox(pets=PETS) as box, store_at(box, tmp_path) as store:
+        store.sign_in(ps.auth.implicit(box.token()))
+        assert not store.who().renews
+        spoil(store)
+        with pytest.raises(ps.AuthError) as failed:
+            store.find_by_status("available")
+        assert "ign in" in failed.value.hint
+
+
+def test_closing_waits_for_a_renewal(box: Sandbox, store: ps.Store) -> None:
+    """A store that is closed while it renews lets that end: what it spent is not lost."""
+    age(store)
+    before = credentials(store)
+
+    async def story() -> None:
+        asking = asyncio.create_task(store.aio.find_by_status("available"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert store.api.aio.session._keyring._renewing is not None
+        asking.cancel()
+        await store.aio.close()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    store._loop.run(story())
+    assert credentials(store).grant.refresh != before.grant.refresh
+    assert renewals(box) == 1
+
+
+@given(
+    issued=st.floats(-1e12, 1e12),
+    life=st.one_of(st.none(), st.floats(-1e9, 1e12)),
+    now=st.floats(-1e12, 1e12),
+)
+def test_when_it_is_due(issued: float, life: float | None, now: float) -> None:
+    """Due is a token with a life of its own that is nearly over, and no other; when it ends can
+    always be told.
+    """
+    grant = Grant(issued=issued, expires=None if life is None else issued + life)
+    due = grant.is_due(now)
+    if grant.expires is None or grant.expires <= issued:
+        assert not due
+    elif now >= grant.expires:
+        assert due
+    elif now < grant.expires - 60:
+        assert not due or now >= issued + 0.8 * (grant.expires - issued) - 60
+    assert (grant.until is None) == (grant.expires is None)
