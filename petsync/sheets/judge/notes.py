@@ -65,7 +65,7 @@ class Notes:
         """Drop what was noted of the rows at these positions, except of the cells of `but`."""
         self._notes = [each for each in self._notes if each[0] not in rows or each[1] == but]
 
-    def findings(self, marker: str) -> tuple[Finding, ...]:
+    def findings(self, marker: str = "") -> tuple[Finding, ...]:
         """All of them, in the order of the file. Nothing that the `marker` is in is suggested: it
         would empty the field.
         """
