@@ -98,7 +98,8 @@ def _credentials(settings: Settings) -> Credentials:
     found = _environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
-    return Vault(settings.state, (settings.url or "").strip().rstrip("/")).kept() or auths.none()
+    kept = Vault(settings.state, (settings.url or "").strip().rstrip("/")).kept()
+    return auths.none() if kept is None else kept
 
 
 def _environment(settings: Settings) -> Credentials:

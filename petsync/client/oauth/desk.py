@@ -66,13 +66,13 @@ class Desk:
 
     async def _forgotten(self, mine: Credentials) -> str:
         """What a person should know after the keyring has nothing any more."""
+        if mine.grant.kept == "keyring":
+            await self._vault.forget(mine)
+            return ""
         there = await asyncio.to_thread(self._vault.kept)
         if there is not None:
-            await self._vault.forget(there)
-        if mine.grant.kept == "keyring":
-            return ""
-        if there is not None:
             await self._ended(there)
+            await self._vault.forget(there)
         return "what PETSYNC_… in the environment holds is still there, and counts next time"
 
     async def _keeps(self, keep: str) -> Kept:

@@ -78,7 +78,8 @@ class Vault:
             name = marks.get(self._url)
             if name is None:
                 return
-            there = await asyncio.to_thread(self._read, name)
+            packed = await asyncio.to_thread(self._safe.get, name)
+            there = None if packed is None else _restored(packed)
             if there is None or there.grant.name == mine.grant.name:
                 await asyncio.to_thread(self._safe.remove, name)
                 self._mark({url: other for url, other in marks.items() if url != self._url})

@@ -1,0 +1,443 @@
+"""A sign-in in the keyring: found by others, renewed once for all of them, gone when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import keyring.errors
+import pytest
+import vault
+from consenting import sent_back
+from keyring.backend import KeyringBackend
+from signing import age, credentials, renewals, spoil, store_at
+
+import petsync as ps
+from petsync.client.oauth.vault import Vault
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+
+PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
+_PROGRAM = """
+import sys, petsync as ps
+with ps.connect(sys.argv[1], state=sys.argv[2], environ={}) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(len(store.find_by_status("available")), store.who().kept, flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keyring of the test's own."""
+    vault.use(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox(pets=PETS) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def store(box: Sandbox, state: Path) -> Iterator[ps.Store]:
+    """Signed in by a code, and kept."""
+    with store_at(box, state) as one:
+        pending = one.begin_sign_in(listen=False, keep="keyring")
+        assert pending.paste(sent_back(pending.url)).kept == "keyring"
+        yield one
+
+
+def kept() -> dict[str, object]:
+    """The one sign-in that is kept, secrets and all."""
+    ((text,),) = (each.values() for each in vault.entries().values())
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def outdate(left: float = 1.0) -> None:
+    """Let what is kept have no more than so many seconds left."""
+    import time
+
+    found, now = vault.entries(), time.time()
+    for entries in found.values():
+        for name, text in entries.items():
+            saved = json.loads(text)
+            saved["grant"] |= {"issued": now - 3600, "expires": now + left}
+            entries[name] = json.dumps(saved)
+    Path(os.environ["PETSYNC_TEST_VAULT"]).write_text(json.dumps(found))
+
+
+def test_found_by_the_next_store(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Another store with the same state folder is signed in already, as the same person."""
+    with store_at(box, state) as other:
+        account = other.who()
+    assert account == store.who()
+    assert (account.kept, account.user, account.renews) == ("keyring", "shopkeeper", True)
+
+
+@pytest.mark.parametrize("how", ["token", "client", "key"])
+def test_each_way_is_kept(box: Sandbox, state: Path, how: str) -> None:
+    """Whatever one signed in with is found again, whole."""
+    auth = {
+        "token": ps.auth.bearer(box.token("read:pets"), api_key=box.api_key),
+        "client": ps.auth.client_credentials(box.client_id, box.client_secret),
+        "key": ps.auth.api_key(box.api_key),
+    }[how]
+    with store_at(box, state) as one:
+        account = one.sign_in(auth, keep="keyring")
+        assert account.kept == "keyring"
+    with store_at(box, state) as other:
+        assert other.who() == account
+        other.api.get_pet_by_id(1)
+
+
+def test_not_for_another_folder_or_service(box: Sandbox, store: ps.Store, tmp_path: Path) -> None:
+    """Another state folder, and another service, have nothing of it."""
+    with store_at(box, tmp_path / "other") as other:
+        assert not other.who().signed_in
+    with Sandbox() as second, store_at(second, tmp_path / "state") as other:
+        assert not other.who().signed_in
+
+
+def test_the_keyring_is_not_asked_in_vain(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing was kept the keyring is not touched: it might ask for a password."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "no.such.Backend")
+    with store_at(box, tmp_path / "none") as store:
+        assert not store.who().signed_in
+        assert store.who().problem == ""
+
+
+def test_first_comes_first(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """What is given, and what the environment holds, come before the keyring."""
+    token = box.token("read:pets")
+    with store_at(box, state, auth=ps.auth.bearer(token)) as other:
+        assert other.who().kept == "argument"
+    with store_at(box, state, environ={"PETSYNC_TOKEN": token}) as other:
+        assert other.who().kept == "environment"
+
+
+def test_no_secret_in_the_state_folder(store: ps.Store, state: Path) -> None:
+    """What says that there is a sign-in holds no secret, and belongs to its owner alone."""
+    mine = credentials(store)
+    secrets = [mine.token, *mine.grant.secrets()]
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert state / "sign-in.json" in files
+    for path in files:
+        content = path.read_bytes()
+        assert not [each for each in secrets if each and each.reveal().encode() in content]
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def test_signed_out(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Signing out takes it out of the keyring, and ends it at the service for everybody."""
+    with store_at(box, state) as other:
+        store.sign_out()
+        assert vault.entries() == {}
+        assert json.loads((state / "sign-in.json").read_text()) == {}
+        with pytest.raises(ps.AuthError, match="ended elsewhere"):
+            other.find_by_status("available")
+    with store_at(box, state) as third:
+        assert not third.who().signed_in
+
+
+def test_signing_out_of_the_environment_clears_the_keyring(
+    box: Sandbox, store: ps.Store, state: Path
+) -> None:
+    """Who signs out while PETSYNC_TOKEN is set has nothing in the keyring afterwards either."""
+    with store_at(box, state, environ={"PETSYNC_TOKEN": box.token()}) as other:
+        assert "PETSYNC_" in other.sign_out().problem
+    assert vault.entries() == {}
+    with pytest.raises(ps.AuthError):
+        store.find_by_status("available")
+
+
+def test_signing_out_of_memory_leaves_the_keyring(
+    box: Sandbox, store: ps.Store, state: Path
+) -> None:
+    """A sign-in of one store alone ends alone."""
+    with store_at(box, state) as other:
+        other.sign_in(ps.auth.bearer(box.token()))
+        other.sign_out()
+    assert store.who().signed_in
+    assert kept()
+
+
+def test_renewed_is_kept(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """A renewal is in the keyring at once, and the next store goes on from it."""
+    age(store)
+    outdate()
+    store.find_by_status("available")
+    mine = credentials(store)
+    assert mine.token is not None
+    assert kept()["token"] == mine.token.reveal()
+    with store_at(box, state) as other:
+        outdate()
+        age(other)
+        assert len(other.find_by_status("available")) == 1
+    assert renewals(box) == 2
+
+
+def test_another_renewed_already(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """A store whose token is about to end takes what another one got meanwhile: the refresh token
+    that it holds is spent, and using it would end the sign-in of all.
+    """
+    with store_at(box, state) as other:
+        age(store)
+        outdate()
+        store.find_by_status("available")
+        for make in (age, spoil):
+            make(other)
+            assert len(other.find_by_status("available")) == 1
+            assert credentials(other).token == credentials(store).token
+    assert renewals(box) == 1
+
+
+def test_many_stores_at_once(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Eight stores in threads, all at once, renew once, and all go on."""
+    outdate()
+    stores = [ps.connect(box.url, state=state, environ={}) for _ in range(8)]
+    ready = threading.Barrier(8)
+
+    def go(one: ps.Store) -> int:
+        ready.wait(60)
+        return len(one.find_by_status("available"))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(go, stores)) == [1] * 8
+    assert renewals(box) == 1
+    assert len({credentials(one).token for one in stores}) == 1
+    for one in stores:
+        one.close()
+
+
+def test_many_processes_at_once(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Two processes whose token is about to end renew once, and all go on."""
+    outdate()
+    command = [sys.executable, "-c", _PROGRAM, box.url, str(state)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    assert [each.stdout.readline() for each in started] == ["ready\n"] * 2
+    for each in started:
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    assert [each.communicate(timeout=120)[0] for each in started] == ["1 keyring\n"] * 2
+    assert [each.returncode for each in started] == [0, 0]
+    assert renewals(box) == 1
+    age(store)
+    assert len(store.find_by_status("available")) == 1
+
+
+def test_somebody_else_signs_in(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Who works goes on as who they are when somebody signs in anew in the same folder; the next
+    one is the new one.
+    """
+    with store_at(box, state) as other:
+        other.sign_in(ps.auth.bearer(box.token("read:pets")), keep="keyring")
+    age(store)
+    assert len(store.find_by_status("available")) == 1
+    account = store.who()
+    assert (account.user, account.kept, account.can_write) == ("shopkeeper", "memory", True)
+    with store_at(box, state) as third:
+        assert third.who().can_write is False
+
+
+class Broken(KeyringBackend):
+    """A keyring that can be told what goes wrong."""
+
+    priority = 1.0  # type: ignore[assignment]
+    error: BaseException | None = None
+    forgets = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        self._fail()
+        return None if self.forgets else vault.Vault().get_password(service, username)
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._fail(password)
+        vault.Vault().set_password(service, username, password)
+
+    def delete_password(self, service: str, username: str) -> None:
+        self._fail()
+        vault.Vault().delete_password(service, username)
+
+    def _fail(self, about: str = "") -> None:
+        if self.error is not None:
+            raise type(self.error)(*self.error.args, about)
+
+
+class PlaintextKeyring(Broken):
+    """One that keeps passwords in a file for everybody, by its name."""
+
+
+@pytest.fixture
+def broken() -> Iterator[Broken]:
+    """The keyring from here on."""
+    before = keyring.get_keyring()
+    one = Broken()
+    keyring.set_keyring(one)
+    yield one
+    keyring.set_keyring(before)
+
+
+ERRORS = [
+    (keyring.errors.NoKeyringError("x"), "no keyring"),
+    (keyring.errors.KeyringLocked("x"), "locked"),
+    (keyring.errors.InitError("x"), "cannot be used"),
+    (keyring.errors.PasswordSetError("x"), "cannot be used"),
+    (RuntimeError("D-Bus"), "cannot be used"),
+]
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS)
+def test_a_keyring_that_fails(
+    box: Sandbox, state: Path, broken: Broken, error: BaseException, said: str
+) -> None:
+    """A keyring that cannot be used is said before anybody is asked for anything; nothing is
+    kept anywhere else instead, and without it one can sign in.
+    """
+    broken.error = error
+    token = box.token()
+    with store_at(box, state) as store:
+        for begin in (
+            lambda: store.begin_sign_in(keep="keyring"),
+            lambda: store.sign_in(ps.auth.bearer(token), keep="keyring"),
+        ):
+            with pytest.raises(ps.SettingsError, match=said) as failed:
+                begin()
+            assert "PETSYNC_TOKEN" in failed.value.hint
+        assert not credentials(store)
+        assert store.sign_in(ps.auth.bearer(token)).kept == "memory"
+    assert not [path for path in state.rglob("*") if token.encode() in path.read_bytes()]
+
+
+def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> None:
+    """A keyring that takes everything and keeps nothing is noticed."""
+    broken.forgets = True
+    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="keeps nothing"):
+        store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
+
+
+def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> None:
+    """A keyring that is a readable file gets nothing."""
+    keyring.set_keyring(PlaintextKeyring())
+    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="everybody can read"):
+        store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
+    assert vault.entries() == {}
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS)
+def test_locked_when_it_is_needed(
+    box: Sandbox, store: ps.Store, state: Path, broken: Broken, error: BaseException, said: str
+) -> None:
+    """Where the kept sign-in cannot be had, connecting works; the account says why one is not
+    signed in, and so does the first request that is refused.
+    """
+    broken.error = error
+    with store_at(box, state) as other:
+        assert said in other.who().problem
+        with pytest.raises(ps.AuthError, match=said):
+            other.find_by_status("available")
+
+
+def test_locked_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> None:
+    """A keyring that is locked when a renewal is due leaves the refresh token unspent: what is not
+    read cannot be overtaken.
+    """
+    age(store, left=30)
+    broken.error = keyring.errors.KeyringLocked("x")
+    assert len(store.find_by_status("available")) == 1
+    assert renewals(box) == 0
+
+
+def test_full_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> None:
+    """A renewal that cannot be kept is used all the same, and the account says so."""
+    age(store)
+    outdate()
+    broken.error = None
+
+    def refuse(about: str = "") -> None:
+        if about:
+            raise keyring.errors.PasswordSetError(about)
+
+    broken._fail = refuse  # type: ignore[method-assign]
+    assert len(store.find_by_status("available")) == 1
+    account = store.who()
+    assert "could not be kept" in account.problem
+    assert account.signed_in
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", "{}", '{"format": 2}', '{"format": 1, "token": 7}']
+)
+def test_what_is_kept_is_damaged(box: Sandbox, store: ps.Store, state: Path, text: str) -> None:
+    """An entry that cannot be read is a problem with a way out, and the next sign-in repairs it."""
+    found = {name: dict.fromkeys(each, text) for name, each in vault.entries().items()}
+    Path(os.environ["PETSYNC_TEST_VAULT"]).write_text(json.dumps(found))
+    with store_at(box, state) as other:
+        assert "keyring" in other.who().problem
+        other.sign_in(ps.auth.bearer(box.token()), keep="keyring")
+    with store_at(box, state) as third:
+        assert third.who().signed_in
+
+
+def test_the_entry_is_gone(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Where somebody deleted the entry by hand, that is said."""
+    Path(os.environ["PETSYNC_TEST_VAULT"]).unlink()
+    with store_at(box, state) as other:
+        assert "lost" in other.who().problem
+        assert other.sign_out().problem == ""
+        assert other.who().problem == ""
+
+
+def test_the_mark_is_damaged(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """A damaged mark in the state folder is said, with the way out."""
+    (state / "sign-in.json").write_text("{")
+    with store_at(box, state) as other:
+        assert "sign-in.json" in other.who().problem
+
+
+def test_a_folder_that_cannot_be_written(box: Sandbox, tmp_path: Path) -> None:
+    """Where the state folder cannot be made, nothing is kept, and that is the error."""
+    (tmp_path / "file").write_text("")
+    with (
+        store_at(box, tmp_path / "file" / "state") as store,
+        pytest.raises(ps.SettingsError, match="cannot be written"),
+    ):
+        store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
+
+
+def test_two_services_in_one_folder(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Each service has its own sign-in; signing out of one leaves the other."""
+    with Sandbox(pets=PETS) as second:
+        with store_at(second, state) as other:
+            other.sign_in(ps.auth.bearer(second.token()), keep="keyring")
+            store.sign_out()
+        with store_at(second, state) as other:
+            assert other.who().signed_in
+
+
+def test_what_is_not_kept_is_not_forgotten(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Forgetting a sign-in that somebody has replaced meanwhile leaves the new one."""
+    import asyncio
+
+    old = credentials(store)
+    with store_at(box, state) as other:
+        other.sign_in(ps.auth.bearer(box.token()), keep="keyring")
+    asyncio.run(Vault(state, box.url).forget(old))
+    with store_at(box, state) as third:
+        assert third.who().kind == "token"
