@@ -336,7 +336,8 @@ def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
     assert form.work.wait(30)
     assert form.account is not None
     assert form.account.api_key
-    assert "nothing else" in form.notice.text
+    assert "single pets" in form.notice.text
+    assert "and nothing else" in form.html()
 
 
 def test_sign_out(form: LoginForm, box: Sandbox) -> None:

@@ -14,8 +14,8 @@ export default {
     const field = make("input", { id, class: "ps-field-input", type: "text", readonly: true });
     const copy = make("button", { class: "ps-button", type: "button" }, "Copy");
     const said = make("span", { class: "ps-field-hint", role: "status" });
-    const label = make("label", { class: "ps-field-label", for: id }, "Or copy its address");
-    el.classList.add("ps-link");
+    const label = make("label", { class: "ps-field-label", for: id }, "Or copy the link");
+    el.classList.add("petsync-part", "ps-link");
     el.append(link, make("div", { class: "ps-field" }, label, field, copy, said));
     const lead = (url) => {
       const good = isWeb(url);

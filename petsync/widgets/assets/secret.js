@@ -3,7 +3,6 @@ export default {
   render({ model, el }) {
     const id = freshId();
     const label = make("label", { class: "ps-field-label", for: id });
-    const hint = make("span", { class: "ps-field-hint", id: `${id}-hint` });
     const input = make("input", {
       id,
       class: "ps-field-input",
@@ -17,8 +16,8 @@ export default {
       sent = input.value;
       model.send({ text: sent, ...more });
     };
-    el.classList.add("ps-field");
-    el.append(label, input, hint);
+    el.classList.add("petsync-part", "ps-field");
+    el.append(label, input);
     input.addEventListener("input", () => send());
     input.addEventListener("change", () => send());
     input.addEventListener("keydown", (event) => {
@@ -31,12 +30,8 @@ export default {
     };
     model.on("msg:custom", heard);
     follow(model, ["label", "hint", "masked", "disabled"], () => {
-      const said = model.get("hint");
       label.textContent = short(model.get("label"));
-      hint.textContent = short(said, 300);
-      hint.hidden = !said;
-      if (said) input.setAttribute("aria-describedby", hint.id);
-      else input.removeAttribute("aria-describedby");
+      input.placeholder = short(model.get("hint"));
       input.type = model.get("masked") ? "password" : "text";
       input.disabled = model.get("disabled");
     });

@@ -32,9 +32,10 @@ class Panel:
         self.sign_out = _button("Sign out")
         self._who, self._then = ipywidgets.HTML(), ipywidgets.HTML()
         self._entry = ipywidgets.VBox([self.entries.box, self.go])
-        self._open = ipywidgets.VBox([self._then, self.link, self.address, self.paste])
-        row = ipywidgets.HBox([self.check, self.other, self.sign_out])
-        self.box = ipywidgets.VBox([self._who, row, self._entry, self._open, self.stop])
+        self._open = ipywidgets.VBox([self._then, self.link, self.address])
+        signed = ipywidgets.HBox([self.check, self.other, self.sign_out])
+        under_way = ipywidgets.HBox([self.paste, self.stop])
+        self.box = ipywidgets.VBox([self._who, signed, self._entry, self._open, under_way])
 
     def open(self, url: str, way: Way) -> None:
         """Lead to the service's page."""
@@ -55,10 +56,12 @@ class Panel:
         self.go.description = self.entries.chosen.button
         self.go.disabled = self.sign_out.disabled = busy
         self.other.description = "Stay as I am" if anew else "Sign in differently"
+        _shown(self.check, account is None or is_in)
         _shown(self.other, is_in and not opened)
         _shown(self.sign_out, is_in and not opened)
         _shown(self._entry, not opened and (anew or not is_in))
         _shown(self._open, opened)
+        _shown(self.paste, opened)
         _shown(self.stop, busy or opened)
 
 

@@ -36,9 +36,10 @@ def lack(account: Account) -> Said | None:
 
 def welcome(account: Account) -> Said:
     """What is said right after signing in."""
-    lacking = lack(account)
-    if lacking is not None:
-        return lacking
+    if lack(account) is not None:
+        missing = READ if account.can_read is False else WRITE
+        how = "but only for single pets" if account.kind == "api key" else f"but without {missing}"
+        return f"You are signed in, {how}.", "What that means is said above."
     who = f" as {account.user}" if account.user else ""
     if account.can_write is None:
         return (

@@ -18,8 +18,9 @@ __all__ = ["SecretField"]
 
 
 class SecretField(Part, script="secret.js"):
-    """A labelled field for a secret. `masked` shows dots in place of what is typed; `hint` says
-    what belongs there. `value` is what was typed so far; it is no trait, so that nothing saves it.
+    """A labelled field for a secret. `masked` shows dots in place of what is typed; `hint`, while
+    it is empty, says what belongs there. `value` is what was typed so far; it is no trait, so that
+    nothing saves it.
     """
 
     label = t.Unicode("").tag(sync=True)
