@@ -10,6 +10,7 @@ from typing import Any
 from petsync.apply.pictures.thumbnail import thumbnail
 from petsync.errors import PetsyncError
 from petsync.model import Pet
+from petsync.render.pictures_words import of_pet
 from petsync.render.visible import shorten
 from petsync.store import Store
 from petsync.widgets.parts.table import Table
@@ -41,7 +42,7 @@ class Photos:
         """Show the pet's photos, or none."""
         self._urls = () if pet is None else pet.photo_urls
         self._known = {url: said for url, said in self._known.items() if said.startswith("data:")}
-        name = "" if pet is None else shorten(pet.name or f"pet {pet.id}", 60)
+        name = "" if pet is None else shorten(of_pet(pet.id, pet.name or ""), 100)
         with self.table.hold_sync():
             self.table.caption = f"Pictures of {name}" if name else ""
             self.table.total = len(self._urls)

@@ -176,7 +176,8 @@ def test_files_are_shown_before_they_are_sent(form: UploadForm) -> None:
     drop(form, cat__jpg=image("JPEG", (300, 200)), dog__gif=animation())
     cat, dog = form.listed.rows
     assert cat["cells"]["picture"]["src"].startswith("data:image/jpeg;base64,")
-    assert (cat["cells"]["pixels"], dog["cells"]["pixels"]) == ("300 × 200", "8 × 6, 3 frames")
+    assert cat["cells"]["size"].endswith("KiB, 300 × 200")
+    assert dog["cells"]["size"].endswith("bytes, 8 × 6, 3 frames")
     assert dog["cells"]["picture"]["src"].startswith("data:image/png;base64,")
     assert states(form) == {"cat.jpg": "ready", "dog.gif": "ready"}
     assert form.go.description.startswith("Upload 2 pictures (")
@@ -258,6 +259,41 @@ def test_a_path_is_another_way_in(form: UploadForm, tmp_path: Path) -> None:
     form.add.click()
     assert form.notice.tone == "problem"
     assert "missing.png" in form.notice.text
+
+
+@pytest.mark.parametrize("given", ["", "~nobody-of-this-name/x.png", "x" * 5000, "\0", "/root/*"])
+def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
+    """Whatever is typed as a path, the form says what is wrong with it."""
+    form.path.value = given
+    form.add.click()
+    assert form.notice.tone == "problem"
+    assert not form.items
+
+
+def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
+    """A folder without files adds none, and says so."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / ".hidden.png").write_bytes(image())
+    form.path.value = str(tmp_path / "empty")
+    form.add.click()
+    assert "there is no file in" in form.notice.text
+    assert not form.items
+
+
+def test_a_service_that_does_not_say_where_is_told_of(tmp_path: Path) -> None:
+    """Where a service adds no address, the file is done all the same."""
+    with (
+        Sandbox(auth=False, profile="live", pets=[ps.Pet(id=7, name="Bella")]) as box,
+        ps.connect(box.url, profile="live", state=tmp_path, environ={}) as store,
+    ):
+        form = upload_images(store, 7)
+        assert form.widget
+        drop(form, a__png=image())
+        form.go.click()
+        assert form.work.wait()
+        assert states(form) == {"a.png": "done"}
+        assert "does not say where" in said(form, "a.png")
+        form.close()
 
 
 def test_one_that_waits_can_be_cancelled(box: Sandbox, form: UploadForm) -> None:
@@ -442,6 +478,7 @@ def test_without_a_live_kernel_it_is_text_and_html(
     assert "store.pictures_of(8" in shown["text/plain"]
     assert max(map(len, shown["text/plain"].splitlines())) <= 80
     assert "No pet is chosen" in upload_images(store).text()
+    assert "Pet 7 (Bella) has no picture yet." in upload_images(store, 7).text()
     assert "no pet 99" in upload_images(store, 99).text()
 
 

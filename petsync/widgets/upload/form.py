@@ -11,8 +11,7 @@ import ipywidgets
 
 from petsync._loop import Task
 from petsync.apply.pictures.cancelling import Cancelling
-from petsync.apply.pictures.found import LARGEST, content_of
-from petsync.apply.pictures.thumbnail import thumbnail
+from petsync.apply.pictures.found import LARGEST
 from petsync.diff.pictures import Picture, PictureProblem, Pictures
 from petsync.diff.uploaded import FileProgress, Uploaded, UploadedFile, Uploading
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
@@ -27,6 +26,7 @@ from petsync.widgets.parts.files import Received
 from petsync.widgets.upload import still
 from petsync.widgets.upload.finder import Finder
 from petsync.widgets.upload.item import Item, limit_in
+from petsync.widgets.upload.local import files_at, make_small
 from petsync.widgets.upload.panel import Panel
 
 __all__ = ["UploadForm", "upload_images"]
@@ -69,11 +69,11 @@ class UploadForm(Form):
 
     def html(self) -> str:
         """The pet with its pictures' addresses, and what became of each file."""
-        return still.html(self.title, self._pet_now(), self.report)
+        return still.html(self.title, self._pet_now(), self.report, self._pet_id)
 
     def text(self) -> str:
         """The same as plain text of at most 80 columns."""
-        return still.text(self.title, self._pet_now(), self.report)
+        return still.text(self.title, self._pet_now(), self.report, self._pet_id)
 
     def choose(self, pet: Pet) -> None:
         """Make this the pet that gets the pictures."""
@@ -88,29 +88,20 @@ class UploadForm(Form):
 
     def add_file(self, path: Path, name: str = "", received: Received | None = None) -> None:
         """Take one more file, which is looked at at once."""
-        self._count += 1
-        item = Item(str(self._count), name or path.name, path, received)
-        self.items.append(item)
+        self._take(path, name, received)
         self._look()
 
     def add_path(self, given: str) -> None:
         """Take the file of this path on the kernel's machine, or every file of this folder."""
-        path = Path(given.strip().strip("\"'")).expanduser()
         if not given.strip():
             raise SettingsError("no path is given", hint="Write, say, photos/bella.jpg.")
-        if path.is_dir():
-            files = sorted(each for each in path.iterdir() if _is_plain(each))
-            if not files:
-                raise SettingsError(f"there is no file in {path}")
-        elif path.is_file():
-            files = [path]
-        else:
-            raise SettingsError(
-                f"there is no file {path}",
-                hint="The path is one on the machine that the notebook runs on.",
-            )
-        for each in files:
-            self.add_file(each)
+        for each in files_at(given):
+            self._take(each)
+        self._look()
+
+    def _take(self, path: Path, name: str = "", received: Received | None = None) -> None:
+        self._count += 1
+        self.items.append(Item(str(self._count), name or path.name, path, received))
 
     def remove(self, key: str) -> None:
         """Take a file out of the list, or, while it is on its way, cancel it."""
@@ -204,7 +195,7 @@ class UploadForm(Form):
         self._draw()
 
     async def _look_at(self, items: list[Item], pet: Pet | None) -> Pictures | None:
-        await asyncio.to_thread(_make_small, items)
+        await asyncio.to_thread(make_small, items)
         if pet is None or pet.id is None:
             return None
         paths = [item.path for item in items]
@@ -366,17 +357,3 @@ def _pairs(items: tuple[Item, ...], report: Uploaded | None) -> list[tuple[Item,
         for item in items
         if item.picture is not None and item.picture.row in results
     ]
-
-
-def _make_small(items: list[Item]) -> None:
-    for item in items:
-        if not item.small and not item.bytes:
-            try:
-                content = content_of(item.path)
-            except OSError:
-                continue
-            item.bytes, item.small = len(content), thumbnail(content)
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from petsync.render.pictures_words import size
 from petsync.render.words import sentences
 from petsync.widgets.parts.files import Received
 
-__all__ = ["COLUMNS", "Item", "State", "limit_in", "plain"]
+__all__ = ["Item", "State", "columns_for", "limit_in", "plain"]
 
 State = Literal[
     "looking",
@@ -30,15 +31,15 @@ State = Literal[
     "unknown",
 ]
 
-COLUMNS: list[dict[str, Any]] = [
+_COLUMNS: list[dict[str, Any]] = [
     {"key": "picture", "title": "Picture", "kind": "image"},
     {"key": "name", "title": "File"},
     {"key": "size", "title": "Size"},
-    {"key": "pixels", "title": "Pixels"},
     {"key": "state", "title": "State", "kind": "mark"},
     {"key": "said", "title": "What there is to say"},
-    {"key": "address", "title": "Address", "kind": "link"},
+    {"key": "address", "title": "Link", "kind": "link"},
 ]
+_WHERE_ANY = ("said", "address")
 _MARKS: dict[State, tuple[str, str]] = {
     "looking": ("…", ""),
     "ready": ("+", "add"),
@@ -59,6 +60,7 @@ _LEFT_ALONE = {
     "came through. Look at the pet's pictures in the store.",
 }
 _AGAIN = "An earlier upload of it did not come through."
+_NOWHERE = "The service has it, and does not say where."
 _CUT = "cut-off"
 
 
@@ -119,27 +121,36 @@ class Item:
         self.state = _state_of(result, is_cancelled=self.state == "cancelled")
         cure = "" if self.state == "cancelled" else plain(result.cure)
         self.said = sentences(capital(plain(result.message)), cure)
+        if self.state == "done" and not self.urls and not self.said:
+            self.said = _NOWHERE
         self.number = None
 
     @property
     def row(self) -> dict[str, Any]:
         """Its row in a parts.table.Table."""
         symbol, tone = _MARKS[self.state]
-        pixels = "" if self.picture is None else _pixels(self.picture)
         alt = f"Small copy of {self.name}" if self.small else "no picture"
         cells = {
             "picture": {"src": self.small, "alt": alt} if self.small else "",
             "name": self.name,
-            "size": size(self.bytes),
-            "pixels": pixels,
+            "size": ", ".join(filter(None, (size(self.bytes), _pixels(self.picture)))),
             "state": {"symbol": symbol, "text": self.state},
             "said": self.said,
-            "address": {"href": self.urls[0], "text": self.urls[0]} if self.urls else "",
+            "address": {"href": self.urls[0], "text": f"See {self.name}"} if self.urls else "",
         }
         return {"key": self.key, "label": self.name, "cells": cells, "tone": tone}
 
 
-def _pixels(picture: Picture) -> str:
+def columns_for(items: Sequence[Item]) -> list[dict[str, Any]]:
+    """The columns for these files: what is said of none, and a link that none has, take no room."""
+    rows = [item.row["cells"] for item in items]
+    empty = {key for key in _WHERE_ANY if not any(cells[key] for cells in rows)}
+    return [column for column in _COLUMNS if column["key"] not in empty]
+
+
+def _pixels(picture: Picture | None) -> str:
+    if picture is None:
+        return ""
     frames = f", {picture.frames:,} frames" if picture.frames > 1 else ""
     return f"{picture.width:,} × {picture.height:,}{frames}"
 
@@ -168,7 +179,7 @@ _CURES = {
 def plain(text: str) -> str:
     """The text without options of the command line; what a form has instead, in their place."""
     cures = [cure for name, cure in _CURES.items() if name in text]
-    return " ".join(filter(None, [_OF_COMMANDS.sub("", text).strip(), *cures]))
+    return " ".join(filter(None, [_OF_COMMANDS.sub("", text).rstrip(" ;").lstrip(), *cures]))
 
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}

@@ -19,7 +19,7 @@ from petsync.widgets.parts.meter import Meter
 from petsync.widgets.parts.table import Table
 from petsync.widgets.photos import Photos
 from petsync.widgets.upload.finder import Finder
-from petsync.widgets.upload.item import COLUMNS, Item
+from petsync.widgets.upload.item import Item, columns_for
 from petsync.widgets.work import Work
 
 __all__ = ["Panel"]
@@ -36,7 +36,7 @@ class Panel:
     """
 
     def __init__(self, finder: Finder, store: Store, work: Work) -> None:
-        self.pet = ipywidgets.Label(_NO_PET)
+        self.nobody = ipywidgets.HTML(f"<p>{_NO_PET}</p>")
         self.photos = Photos(store, work)
         self.files = Files(
             label="Pictures",
@@ -50,7 +50,9 @@ class Panel:
         self.metadata = _text("Additional metadata:", "goes with each of these pictures")
         self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
         self.strip = _tick("Leave out what the camera wrote (place, time, device)")
-        self.listed = Table(columns=COLUMNS, caption="Files", empty="No file yet.", pick="Remove")
+        self.listed = Table(
+            columns=columns_for(()), caption="Files", empty="No file yet.", pick="Remove"
+        )
         self.go = ipywidgets.Button(
             description="Upload", button_style="primary", layout={"width": "auto"}
         )
@@ -60,7 +62,7 @@ class Panel:
         self.box = ipywidgets.VBox(
             [
                 finder.box,
-                self.pet,
+                self.nobody,
                 self.photos.table,
                 self.files,
                 ipywidgets.HBox([self.path, self.add], layout={"flex_flow": "row wrap"}),
@@ -76,7 +78,7 @@ class Panel:
 
     def choose(self, pet: Pet) -> None:
         """Show the pet and its pictures."""
-        self.pet.value = f"Chosen: {shorten(of_pet(pet.id, pet.name or ''), 100)}"
+        self.nobody.layout.display = "none"
         self.photos.table.layout.display = None
         self.photos.show(pet)
 
@@ -89,6 +91,7 @@ class Panel:
         with self.listed.hold_sync():
             self.listed.total = len(items)
             self.listed.pick = "Cancel" if is_sending else "Remove"
+            self.listed.columns = columns_for(items)
             self.listed.rows = [item.row for item in items[first : first + _A_PAGE]]
         ready = looked is not None and bool(looked.items)
         self.go.description = _to_do(looked, pet)

@@ -31,43 +31,48 @@ def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncE
         return error
 
 
-def html(title: str, pet: Pet | PetsyncError | None, report: Uploaded | None) -> str:
+def html(
+    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+) -> str:
     """The form as an HTML fragment."""
     parts = [markup.element("h3", markup.text(title))]
-    parts += [markup.element("p", markup.text(line)) for line in _about(pet)]
+    parts += [markup.element("p", markup.text(line)) for line in _about(pet, pet_id)]
     if isinstance(pet, Pet) and pet.photo_urls:
         items = (markup.element("li", markup.bdi(url)) for url in pet.photo_urls[:_MOST])
         parts.append(markup.element("ul", "".join(items)))
     if report is not None:
         return "\n".join(parts) + _show.as_html(report)
-    code = markup.element("code", markup.text(_code(pet)))
+    code = markup.element("code", markup.text(_code(pet, pet_id)))
     return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
 
 
-def text(title: str, pet: Pet | PetsyncError | None, report: Uploaded | None) -> str:
+def text(
+    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+) -> str:
     """The form as plain text of at most 80 columns."""
-    lines = [title, *(line for said in _about(pet) for line in wrap(said, 80))]
+    lines = [title, *(line for said in _about(pet, pet_id) for line in wrap(said, 80))]
     if isinstance(pet, Pet):
         lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MOST]]
     if report is not None:
         return "\n".join(lines) + "\n\n" + _show.as_text(report)
-    return "\n".join([*lines, _HOW, f"  {_code(pet)}"])
+    return "\n".join([*lines, _HOW, f"  {_code(pet, pet_id)}"])
 
 
-def _about(pet: Pet | PetsyncError | None) -> Iterator[str]:
+def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
     if isinstance(pet, PetsyncError):
         yield pet.message
         if pet.hint:
             yield pet.hint
     elif pet is None:
-        yield "No pet is chosen yet."
+        yield "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
     else:
         total = len(pet.photo_urls)
         more = f"; the first {_MOST}" if total > _MOST else ""
         has = f"{count(total, 'picture')}{more}" if total else "no picture yet"
-        yield f"{of_pet(pet.id, shorten(pet.name or '', 60)).capitalize()} has {has}."
+        whom = markup.capital(of_pet(pet.id, shorten(pet.name or "", 60)))
+        yield f"{whom} has {has}."
 
 
-def _code(pet: Pet | PetsyncError | None) -> str:
-    number = pet.id if isinstance(pet, Pet) else 7
+def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
+    number = pet.id if isinstance(pet, Pet) else 7 if pet_id is None else pet_id
     return f'store.upload(store.pictures_of({number}, ["a.jpg", "b.png"]))'
