@@ -88,8 +88,9 @@ class AppForm(Form):
             )
             for title, twin in map(_STEPS.__getitem__, self._names)
         ]
-        top = markup.element("p", markup.text(self._where))
-        return markup.fragment([top, markup.element("ul", "".join(items))])
+        heading = markup.element(f"h{self.level}", markup.text(self.title))
+        top = "".join(markup.element("p", markup.text(line)) for line in self._where.splitlines())
+        return markup.fragment([heading, top, markup.element("ul", "".join(items))])
 
     def text(self) -> str:
         """The same as plain text."""
@@ -101,8 +102,14 @@ class AppForm(Form):
         """The step that is shown."""
         return self.steps.current
 
+    @property
+    def forms(self) -> dict[str, Form]:
+        """The form of each step that was shown so far."""
+        return {name: part.form for name, part in self._parts.items() if part.form is not None}
+
     def go(self, name: str) -> None:
         """Show this step, and have the keyboard go on there."""
+        self.notice.clear()
         self.steps.current = name
         form = self._parts[name].form
         if form is not None:
@@ -110,9 +117,10 @@ class AppForm(Form):
 
     def close(self) -> None:
         """Stop what is under way in any step, and take the page away."""
-        for part in self._parts.values():
-            if part.form is not None:
-                part.form.close()
+        # Before the steps' own forms: one of them may just be telling that it has ended.
+        self.work.close()
+        for form in self.forms.values():
+            form.close()
         super().close()
         if self._owned is not None:
             self._owned.close()
@@ -120,7 +128,7 @@ class AppForm(Form):
     @property
     def _where(self) -> str:
         at = "a store that you choose" if self.store is None else self.store.url
-        return f"petsync for {at}: one page with a live kernel, or function by function."
+        return f"petsync for {at}\nOne page where a kernel is live; the same as functions:"
 
     def _body(self) -> ipywidgets.Widget:
         self.steps = Steps(label="Steps")
@@ -128,8 +136,9 @@ class AppForm(Form):
         self._say("review", _NO_PLAN)
         self._say("report", _NO_REPORT)
         self._draw()
-        self.steps.observe(self.work.guarded(lambda _: self._show()), "current")
         self.steps.current = self._names[0]
+        self._show()
+        self.steps.observe(self.work.guarded(lambda _: self._turned()), "current")
         return ipywidgets.VBox([self.steps, *(part.box for part in self._parts.values())])
 
     def _draw(self) -> None:
@@ -144,8 +153,11 @@ class AppForm(Form):
             for name in self._names
         ]
 
-    def _show(self) -> None:
+    def _turned(self) -> None:
         self.notice.clear()
+        self._show()
+
+    def _show(self) -> None:
         self._make(self.current)
         for name, part in self._parts.items():
             part.box.layout.display = None if name == self.current else "none"
@@ -213,7 +225,9 @@ class AppForm(Form):
         again.on_click(self.work.guarded(lambda _: self.go("sheet")))
         shown = ipywidgets.HTML(report._repr_html_())
         self._parts["report"].box.children = (shown, again)
-        self._done |= {"review", "report"}
+        self._done.add("report")
+        if not report.stopped:
+            self._done.add("review")
         self._draw()
 
     def _end(self, name: str, following: str) -> None:

@@ -76,7 +76,7 @@ class Form(ABC):
 
     def close(self) -> None:
         """Stop what is under way, and take the widgets away."""
-        self.work.stop()
+        self.work.close()
         for part in (self._widget, self.heading, self.notice):
             if part is not None:
                 _close(part)

@@ -34,6 +34,7 @@ class Work:
         self._lock = threading.RLock()
         self._tasks: set[Task[Any]] = set()
         self._idle = threading.Condition()
+        self._is_closed = False
 
     def guarded(self, act: Callable[..., object]) -> Callable[..., None]:
         """The function as a widget's callback: no error of it vanishes."""
@@ -41,7 +42,8 @@ class Work:
         def callback(*given: Any) -> None:
             try:
                 with self._lock:
-                    act(*given)
+                    if not self._is_closed:
+                        act(*given)
             except Exception as error:  # noqa: BLE001 - ipywidgets would swallow it
                 self._tell(error)
 
@@ -60,7 +62,16 @@ class Work:
         """
         task = _LOOP.start(work)
         self._tasks.add(task)
-        task.done.add_done_callback(lambda done: self._ended(task, done, then, failed))
+        starter = threading.get_ident()
+
+        def ended(done: Future[R]) -> None:
+            # It may be over already; whoever starts it hears of that only after this has returned.
+            if threading.get_ident() == starter:
+                _LOOP.start(self._ended_later(task, done, then, failed))
+            else:
+                self._ended(task, done, then, failed)
+
+        task.done.add_done_callback(ended)
         return task
 
     @property
@@ -73,12 +84,29 @@ class Work:
         for task in list(self._tasks):
             task.cancel()
 
+    def close(self) -> None:
+        """Stop everything that is under way; from now on no callback is called, and no `then`: what
+        they would show is gone. Returns once none is being called any more.
+        """
+        with self._lock:
+            self._is_closed = True
+        self.stop()
+
     def wait(self, seconds: float = 60.0) -> bool:
         """Whether everything that was under way has ended, and was dealt with, in that time. For
         scripts and tests; a callback must not wait.
         """
         with self._idle:
             return self._idle.wait_for(lambda: not self._tasks, seconds)
+
+    async def _ended_later(
+        self,
+        task: Task[R],
+        done: Future[R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None,
+    ) -> None:
+        self._ended(task, done, then, failed)
 
     def _ended(
         self,
@@ -105,7 +133,10 @@ class Work:
         error = done.exception()
         with self._lock:
             if error is None:
-                then(done.result())
+                if not self._is_closed:
+                    then(done.result())
+            elif isinstance(error, PetsyncError) and self._is_closed:
+                pass  # nobody is there to read it
             elif isinstance(error, PetsyncError) and failed is not None:
                 failed(error)
             elif not isinstance(error, KeyboardInterrupt):

@@ -112,6 +112,40 @@ def test_work_ends_in_then(form: _Form) -> None:
     assert not form.work.is_busy
 
 
+def test_work_that_is_over_at_once(form: _Form) -> None:
+    """However short it is, its end comes after `start` has returned."""
+    order: list[str] = []
+
+    async def nothing() -> None:
+        pass
+
+    def press() -> None:
+        task = form.work.start(nothing(), lambda _: order.append("ended"))
+        task.done.result(60)
+        order.append("returned")
+
+    form.work.guarded(press)()
+    assert form.work.wait()
+    assert order == ["returned", "ended"]
+
+
+def test_a_closed_form_hears_nothing(form: _Form) -> None:
+    """What ends after a form was closed is not dealt with any more, nor is what is pressed."""
+    told: list[str] = []
+    go_on = threading.Event()
+
+    async def late() -> None:
+        await asyncio.to_thread(go_on.wait, 60)
+
+    form.work.start(late(), lambda _: told.append("ended"))
+    press = form.work.guarded(lambda: told.append("pressed"))
+    form.close()
+    go_on.set()
+    press()
+    assert form.work.wait()
+    assert told == []
+
+
 def test_work_that_fails_is_told(form: _Form) -> None:
     """A PetsyncError goes to `failed`; without one the form shows it."""
     told: list[PetsyncError] = []
