@@ -49,10 +49,14 @@ class Exchange:
         url = self._encoded_base + request.target
         headers = self._headers(request, credentials)
         for _ in range(_REDIRECTS + 1):
+            # Raised outside, an error leaves behind the frames of those who saw the headers.
+            failure: TransportError | None = None
             try:
                 response = await carrier.carry(request.method, url, headers, request.body, on_sent)
             except ERRORS as error:
-                raise self._transport_error(request, error, credentials) from None
+                failure = self._transport_error(request, error, credentials)
+            if failure is not None:
+                raise failure
             if log.isEnabledFor(logging.DEBUG):
                 shown = credentials.masked_text(url)
                 log.debug("%s %s: %d", request.method, shown, response.status)

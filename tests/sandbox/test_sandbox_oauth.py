@@ -421,3 +421,14 @@ def test_live_denied_is_said_behind_the_hash():
         form = {"question": key_in(page), "answer": "deny"}
         place = web.post("/oauth/authorize", data=form).headers["location"]
         assert "error=access_denied" in urlsplit(place).fragment
+
+
+def test_a_browser_can_answer(web):
+    """A browser names the page's origin only where the page lets it: another one, or none that is
+    told (`null`), is refused.
+    """
+    page = web.get("/oauth/authorize", params=question(pair()[1]))
+    assert page.headers["referrer-policy"] == "same-origin"
+    form = {"question": key_in(page), "answer": "allow"}
+    refused = web.post("/oauth/authorize", data=form, headers={"origin": "null"})
+    assert refused.status_code == 400

@@ -1,0 +1,259 @@
+"""No secret of a sign-in is seen: in no repr, log, error, or traceback with its local variables."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import httpx
+import pytest
+import vault
+from consenting import sent_back
+from IPython.core.ultratb import VerboseTB
+from scripted import ScriptedServer, answer
+from signing import age, credentials, spoil, store_at
+
+import petsync as ps
+from petsync.client.oauth.loopback import Loopback
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+
+PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
+SECRET = "s3cret-0123456789-abcdef"
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(pets=PETS) as sandbox:
+        yield sandbox
+
+
+def seen(error: BaseException) -> str:
+    """All that the strictest of tracebacks shows of an error: chained errors, every frame, and the
+    value of every variable in it.
+    """
+    error = error.with_traceback(_beyond(error.__traceback__))
+    told = traceback.TracebackException.from_exception(error, capture_locals=True)
+    shown = ["".join(told.format()), repr(error), str(error), repr(error.args)]
+    shown += _frames(error, set())
+    shown.append(VerboseTB(theme_name="nocolor").text(type(error), error, error.__traceback__))
+    return "\n".join(shown)
+
+
+def _beyond(trace: TracebackType | None) -> TracebackType | None:
+    """Without the frames of the tests, which know the secret."""
+    while trace is not None and "/tests/" in trace.tb_frame.f_code.co_filename:
+        trace = trace.tb_next
+    return trace
+
+
+def _frames(error: BaseException | None, known: set[int]) -> Iterator[str]:
+    """The variables of the frames of petsync, httpx and asyncio, hidden errors' too."""
+    if error is None or id(error) in known:
+        return
+    known.add(id(error))
+    trace = error.__traceback__
+    while trace is not None:
+        if "/tests/" not in trace.tb_frame.f_code.co_filename:
+            yield f"{trace.tb_frame.f_code}: {dict(trace.tb_frame.f_locals)}"
+        trace = trace.tb_next
+    yield from _frames(error.__cause__, known)
+    yield from _frames(error.__context__, known)
+
+
+def bad(secret: str) -> str:
+    """A secret that no header can carry."""
+    return f"{secret}\nwrapped"
+
+
+FAILING: dict[str, Callable[[ps.Store], object]] = {
+    "token with a line break": lambda _: ps.auth.bearer(bad(SECRET)),
+    "api key with a line break": lambda _: ps.auth.api_key(bad(SECRET)),
+    "renew is no function": lambda _: ps.auth.bearer(SECRET, renew="x"),  # type: ignore[arg-type]
+    "second key": lambda _: ps.auth.bearer("good", api_key=bad(SECRET)),
+    "client secret without a client": lambda _: ps.auth.client_credentials("", SECRET),
+    "unknown token": lambda store: store.sign_in(ps.auth.bearer(SECRET)),
+    "unknown key": lambda store: store.sign_in(ps.auth.api_key(SECRET)),
+    "unknown client": lambda store: store.sign_in(ps.auth.client_credentials("x", SECRET)),
+    "implicit without a state": lambda _: ps.auth.implicit(
+        f"https://a.example/#access_token={SECRET}&state=x"
+    ),
+    "implicit of another": lambda _: ps.auth.implicit(
+        f"https://a.example/#access_token={SECRET}&state=x", state=SECRET
+    ),
+    "implicit said twice": lambda _: ps.auth.implicit(f"#access_token={SECRET}&access_token=x"),
+    "implicit of another type": lambda _: ps.auth.implicit(
+        f"#access_token={SECRET}&token_type=mac"
+    ),
+    "implicit that no header carries": lambda _: ps.auth.implicit(f"#access_token={SECRET}%0A"),
+    "implicit that is refused": lambda _: (
+        ps.auth.implicit(f"#error=x&error_description={SECRET}&access_token={SECRET}") and None
+    ),
+    "pasted without a state": lambda store: store.begin_sign_in(listen=False).paste(
+        f"http://127.0.0.1/?code={SECRET}"
+    ),
+    "pasted with another state": lambda store: store.begin_sign_in(listen=False).paste(
+        f"http://127.0.0.1/?code={SECRET}&state={SECRET}"
+    ),
+    "pasted nonsense": lambda store: store.begin_sign_in(listen=False).paste(f"{SECRET} " * 9_000),
+    "asked with a bad token": lambda store: _asked_with(store, SECRET),
+}
+
+
+def _asked_with(store: ps.Store, secret: str) -> object:
+    store.api.aio.session.use(ps.auth.bearer(secret))
+    return store.find_by_status("available")
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_errors(box: Sandbox, tmp_path: Path, what: str) -> None:
+    """However a secret is refused, neither the error nor any frame behind it shows it."""
+    with store_at(box, tmp_path) as store, pytest.raises(ps.PetsyncError) as failed:
+        FAILING[what](store)
+    if what == "implicit that is refused":
+        return  # The service's words are shown: what it puts there is its own affair.
+    assert SECRET not in seen(failed.value)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        answer(500, b"x"),
+        answer(200, b"<html>", content_type="text/html"),
+        answer(200, b"x" * 400_000),
+        answer(200, f'{{"access_token": "{SECRET} x"}}'.encode()),
+        answer(200, f'{{"access_token": "{SECRET}", "token_type": "mac"}}'.encode()),
+        answer(200, f'{{"access_token": "{SECRET}", "error": "both"}}'.encode()),
+        answer(400, f'{{"error": "x", "error_description": "{SECRET}"}}'.encode()),
+        answer(302, location="https://evil.example/"),
+    ],
+)
+def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -> None:
+    """Neither the client's secret nor what the endpoint answered is in the error, in a frame
+    behind it, or in a log at its most talkative, httpx's and httpcore's included.
+    """
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "petsync.toml").write_text("")
+    with ScriptedServer(reply) as server:
+        origin = server.url.removesuffix("/v2")
+        environ = {"PETSYNC_CLIENT_ID": "me", "PETSYNC_CLIENT_SECRET": SECRET}
+        with pytest.MonkeyPatch.context() as patch:
+            (tmp_path / "petsync.toml").write_text(f'[auth]\ntoken_url = "{origin}/token"\n')
+            patch.chdir(tmp_path)
+            with ps.connect(server.url, state=tmp_path, environ=environ, timeout=5) as store:
+                with pytest.raises(ps.PetsyncError) as failed:
+                    store.sign_in(ps.auth.client_credentials("me", SECRET))
+                assert SECRET not in seen(failed.value)
+                with pytest.raises(ps.PetsyncError) as failed:
+                    store.find_by_status("available")
+                assert SECRET not in seen(failed.value)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("reply", [None, answer(500), answer(401), answer(302, location="//x/")])
+def test_a_service_that_fails(tmp_path: Path, reply: bytes | None) -> None:
+    """A request that fails shows no header: no frame behind the error does."""
+    policy = ps.RetryPolicy(attempts=2, first=0.01)
+    auth = ps.auth.bearer(SECRET, api_key=f"key-{SECRET}")
+    with (
+        ScriptedServer(reply) as server,
+        ps.connect(server.url, state=tmp_path, environ={}, auth=auth, retry=policy) as store,
+    ):
+        for call in (
+            lambda: store.api.get_pet_by_id(1),
+            lambda: store.api.delete_pet(1),
+            store.who,
+        ):
+            with pytest.raises(ps.PetsyncError) as failed:
+                call()
+            assert SECRET not in seen(failed.value)
+
+
+def test_a_service_that_echoes(tmp_path: Path) -> None:
+    """A service that sends back what it was sent does not get it shown either."""
+    reply = answer(401, f'{{"message": "bad {SECRET}"}}'.encode(), content_type="application/json")
+    with (
+        ScriptedServer(reply) as server,
+        ps.connect(server.url, state=tmp_path, environ={}, auth=ps.auth.bearer(SECRET)) as store,
+        pytest.raises(ps.AuthError) as failed,
+    ):
+        store.api.get_pet_by_id(1)
+    assert "bad ***" in failed.value.message
+    assert SECRET not in seen(failed.value)
+
+
+def test_logs_of_a_whole_story(
+    box: Sandbox, tmp_path: Path, caplog, monkeypatch: pytest.MonkeyPatch, capfd
+) -> None:
+    """A sign-in by browser, kept, renewed early and late, asked about and ended: nothing of it is
+    in any log at its most talkative, on a terminal, in a repr, or in the state folder.
+    """
+    vault.use(monkeypatch, tmp_path)
+    caplog.set_level(logging.DEBUG)
+    secrets: set[str] = set()
+    shown: list[str] = []
+    with store_at(box, tmp_path / "state") as store:
+        pending = store.begin_sign_in(keep="keyring")
+        question = pending.aio._question
+        secrets |= {question.state.reveal(), question.verifier.reveal()}
+        address = sent_back(pending.url)
+        secrets.add(address.partition("code=")[2].partition("&")[0])
+        caplog.clear()  # What the test's own browser logs is the browser's.
+        shown += [repr(pending), repr(pending.aio), repr(question)]
+        shown.append(repr(pending.paste(address)))
+        for act in (lambda: None, lambda: age(store), lambda: spoil(store)):
+            act()
+            store.find_by_status("available")
+            mine = credentials(store)
+            kept = (mine.token, *mine.grant.secrets())
+            secrets |= {each.reveal() for each in kept if each is not None}
+            shown += [repr(mine), repr(mine.grant), repr(store), repr(vars(store.aio)), str(mine)]
+        shown += [repr(store.who()), str(store.sign_out())]
+    assert len(secrets) >= 7
+    captured = capfd.readouterr()
+    files = [p.read_text() for p in (tmp_path / "state").rglob("*") if p.is_file()]
+    everything = "\n".join([*shown, *files, caplog.text, captured.out, captured.err])
+    assert not [each for each in secrets if each in everything]
+
+
+def test_the_browsers_return_is_not_logged(box: Sandbox, tmp_path: Path, caplog) -> None:
+    """What comes to the loopback page is in no log of petsync's."""
+    caplog.set_level(logging.DEBUG)
+    with store_at(box, tmp_path) as store:
+        pending = store.begin_sign_in()
+        httpx.get(sent_back(pending.url))
+        pending.wait(30)
+    mine = [record.getMessage() for record in caplog.records if record.name.startswith("petsync")]
+    assert not [each for each in mine if "code=" in each or "state=" in each]
+
+
+def test_secrets_are_not_copied_out() -> None:
+    """A secret says *** wherever it is put, is not pickled, and equals its like alone."""
+    secret = Secret(SECRET)
+    for text in (repr(secret), str(secret), f"{secret}", repr([secret])):
+        assert SECRET not in text
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(secret)
+    with pytest.raises(TypeError):
+        copy.deepcopy(ps.auth.bearer(SECRET))
+    assert secret == Secret(SECRET) != Secret("other")
+
+
+def test_repr_of_what_holds_them() -> None:
+    """Everything that `ps.auth` makes shows itself as ***."""
+    made = (
+        ps.auth.bearer(SECRET, api_key=SECRET),
+        ps.auth.api_key(SECRET),
+        ps.auth.client_credentials("me", SECRET),
+        ps.auth.implicit(SECRET),
+    )
+    for each in made:
+        assert SECRET not in f"{each!r} {each} {each.grant!r}"
+    assert "object at" in repr(Loopback(None))  # type: ignore[arg-type]
