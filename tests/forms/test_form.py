@@ -162,15 +162,17 @@ def test_work_that_fails_is_told(form: _Form) -> None:
 
 def test_stopped_work_ends_in_silence(form: _Form) -> None:
     """What is stopped with nothing to tell says nothing, and its end is waited for."""
-    cleaned = threading.Event()
+    begun, cleaned = threading.Event(), threading.Event()
 
     async def forever() -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             cleaned.set()
 
     form.work.start(forever(), print)
+    assert begun.wait(60)
     assert form.work.is_busy
     form.work.stop()
     assert form.work.wait()
