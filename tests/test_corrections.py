@@ -359,6 +359,23 @@ def test_results_are_written_with_what_was_applied(store: ps.Store, tmp_path: Pa
     assert read_sheet(backup).errors == 1
 
 
+def test_results_have_a_value_in_place_of_a_formula(store: ps.Store, tmp_path: Path) -> None:
+    """A corrected formula is a value in the results, so that they can be applied again; one on
+    which other cells hang stays, and so do all formulas that nobody corrected.
+    """
+    book = workbook_of([["id", "name", "status", "Price"]])
+    book.active.append(["1002", "=PROPER(A2)", "sold", "=1+1"])
+    book.active.append(["1003", None, "sold", ""])
+    shared = openpyxl.worksheet.formula.ArrayFormula("B3:B4", "=A3:A4")
+    book.active["B3"] = shared
+    book.save(tmp_path / "pets.xlsx")
+    sheet = store.read(tmp_path / "pets.xlsx", corrections={"B2": "Rex", "B3": "Mia"})
+    write_results(sheet, store.apply(store.plan(sheet)), tmp_path / "results.xlsx")
+    cells = openpyxl.load_workbook(tmp_path / "results.xlsx")["Pets"]
+    assert (cells["B2"].value, cells["D2"].value) == ("Rex", "=1+1")
+    assert cells["B3"].value.ref == "B3:B4"
+
+
 class TestCopy:
     """write_corrected."""
 

@@ -63,7 +63,8 @@ def corrected_source(source: Source, sheet: Sheet, suffix: str = "") -> Source:
     else:
         from petsync.sheets.ooxml.patch import patched
 
-        data = patched(source, sheet, texts(sheet), (), suffix=suffix, over_formulas=True)
+        over = {(each.row, each.column) for each in sheet.corrections}
+        data = patched(source, sheet, texts(sheet), (), suffix=suffix, over=over, strict=True)
     copy = replace(source, data=data)
     _must_agree(source, copy, sheet)
     return copy

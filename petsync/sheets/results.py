@@ -45,9 +45,9 @@ def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
     cell gets the assigned id, or that of the pet that the row was recognised as, and an `add` that
     was applied becomes `merge`, so that the copy can be read and applied again; for that the base
     that the sheet carries goes with it, and says of each row that a report calls applied what the
-    row says. Cells that the sheet has corrected are so here, but for those with a formula. Of a
-    workbook all else stays as it is (its macros if the copy is an `.xlsm` too), of a CSV file every
-    other byte.
+    row says. Cells that the sheet has corrected are so here, but for those with a formula
+    on which others hang. Of a workbook all else stays as it is (its macros if the copy is an
+    `.xlsm` too), of a CSV file every other byte.
 
     Raises SheetError where the file has changed since it was read, cannot be written, or what is
     given is no sheet, no results or no path.
@@ -82,7 +82,8 @@ def told(
         return extended(source, sheet, edits, new), lines or sidecar_lines(source)
     from petsync.sheets.ooxml.patch import patched
 
-    return patched(source, sheet, edits, new, lines=lines, suffix=suffix), None
+    over = {(each.row, each.column) for each in sheet.corrections}
+    return patched(source, sheet, edits, new, lines=lines, suffix=suffix, over=over), None
 
 
 def put(path: Path, source: Source, data: bytes, lines: list[str] | None) -> None:

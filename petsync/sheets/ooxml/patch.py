@@ -7,7 +7,7 @@ which a library that loads and saves the workbook would not do.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
@@ -41,18 +41,20 @@ def patched(
     *,
     lines: Sequence[str] | None = None,
     suffix: str = "",
-    over_formulas: bool = False,
+    over: Collection[tuple[int, str]] = (),
+    strict: bool = False,
 ) -> bytes:
     """The workbook with `edits` (texts by row and column name) in the sheet's tab.
 
     The columns `new` are added behind the last one that has a value, with a header. A formula
-    is replaced only `over_formulas`, and SheetError raised where others hang on it. `lines` are
-    those of a new base. `suffix` is that of the file it becomes, if
-    that is another one: without `.xlsm` no macros are kept.
+    stays but in the cells `over` which an edit may go, by row and column; one on which other cells
+    hang stays there too, and with `strict` SheetError is raised. `lines` are those of a new base.
+    `suffix` is that of the file it becomes, if that is another one: without `.xlsm` no macros are
+    kept.
     """
     parts = Parts(source)
     try:
-        _patch(parts, sheet, edits, new, over_formulas=over_formulas)
+        _patch(parts, sheet, edits, new, over, strict=strict)
         if lines is not None:
             _hide(parts, lines)
     except MarkupError as error:
@@ -67,7 +69,13 @@ def patched(
 
 
 def _patch(
-    parts: Parts, sheet: Sheet, edits: Edits, new: Sequence[str], *, over_formulas: bool
+    parts: Parts,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    over: Collection[tuple[int, str]],
+    *,
+    strict: bool,
 ) -> None:
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
@@ -75,9 +83,9 @@ def _patch(
     Walk(survey.take).run(data)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
     free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
-    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)), over_formulas)
+    desk = _Desk(sheet, edits, places, free, Styles(parts.read(styles)), frozenset(over))
     worksheet = Worksheet(data, desk.change, {*edits, sheet.header_row})
-    if over_formulas and desk.shared:
+    if strict and desk.shared:
         raise SheetError(
             f"{sheet.source}: the formula in {desk.shared[0]} is shared with other cells, and "
             "cannot be replaced here",
@@ -90,7 +98,7 @@ def _patch(
             _name_filter(parts, part, reference)
     parts.put(part, worksheet.bytes())
     parts.put(styles, desk.styles.bytes())
-    if over_formulas:
+    if over:
         # It lists the cells with formulas; programs make it anew.
         parts.drop_calculation_order()
 
@@ -114,7 +122,7 @@ class _Desk:
     places: Mapping[str, int]
     free: Mapping[str, int]
     styles: Styles
-    over_formulas: bool
+    over: frozenset[tuple[int, str]]
     shared: list[str] = field(default_factory=list)
 
     def change(self, row: Row) -> dict[int, New]:
@@ -129,15 +137,20 @@ class _Desk:
         return {
             places[name]: New(self._style(row, name, text), text)
             for name, text in edit.items()
-            if name in places and self._is_open(row, places[name], text)
+            if name in places and self._is_open(row, name, places[name], text)
         }
 
-    def _is_open(self, row: Row, column: int, text: str) -> bool:
+    def _is_open(self, row: Row, name: str, column: int, text: str) -> bool:
         if column not in row.cells:
             return bool(text)
+        if not row.has_formula(column):
+            return True
+        if (row.number, name) not in self.over:
+            return False
         if row.has_dependents(column):
             self.shared.append(f"{letter(column)}{row.number}")
-        return self.over_formulas or not row.has_formula(column)
+            return False
+        return True
 
     def _style(self, row: Row, name: str, text: str) -> int:
         role = name.removeprefix(OURS)
