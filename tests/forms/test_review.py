@@ -226,7 +226,7 @@ def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
     assert [row["cells"]["id"] for row in form.changes.rows] == ["1", "2"]
     form.field.value = "status"
     assert [row["cells"]["id"] for row in form.changes.rows] == ["2"]
-    assert form.untick_all.description == "Leave out this one"
+    assert form.untick_all.description == "Untick the one shown"
     form.untick_all.click()
     assert form.changes.ticked == []
     form.action.value = form.field.value = ""
@@ -242,15 +242,15 @@ def test_filters_and_what_they_show(store: ps.Store, opened: Opened) -> None:
 
 
 def test_pages_keep_their_ticks(store: ps.Store, opened: Opened) -> None:
-    """A page is fifty rows; ticks stay where they were set, and a button ticks all that are shown
+    """A page is 25 rows; ticks stay where they were set, and a button ticks all that are shown
     on every page.
     """
     form = opened(store.plan(renaming(*range(1, 61)), guard=Guard(max_update=Limit(1.0))))
-    assert (len(form.changes.rows), form.changes.pages, form.changes.total) == (50, 2, 60)
+    assert (len(form.changes.rows), form.changes.pages, form.changes.total) == (25, 3, 60)
     untick(form, "7")
     form.changes.page = 1
-    assert [row["key"] for row in form.changes.rows] == [str(n) for n in range(50, 60)]
-    untick(form, "55")
+    assert [row["key"] for row in form.changes.rows] == [str(n) for n in range(25, 50)]
+    untick(form, "35")
     form.changes.page = 0
     assert "7" not in form.changes.ticked
     assert "58 of 60 changes" in counted(form)
@@ -270,7 +270,7 @@ def test_a_tick_of_a_page_that_was_turned_counts_for_no_other(
     before = form.changes.ticked
     form.changes.page = 1
     form.changes.ticked = before[1:]
-    assert form.changes.ticked == [str(n) for n in range(50, 60)]
+    assert form.changes.ticked == [str(n) for n in range(25, 50)]
     assert "All 60 changes" in counted(form)
 
 
@@ -467,12 +467,15 @@ def test_a_plan_that_was_used_is_not_sent_again(store: ps.Store, opened: Opened)
 
 
 def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Opened) -> None:
-    """Somebody else may apply the plan while the form is open: nothing is sent twice."""
-    plan = store.plan(renaming(1))
-    form = opened(plan)
+    """Somebody else may apply the very part of a plan while the form is open: nothing is sent
+    twice, and the form shows what became of it.
+    """
+    form = opened(store.plan(renaming(1, 2)))
+    untick(form, "1")
     form.apply.click()
     assert form.work.wait()
-    store.apply(plan, progress=False)
+    assert form.ready is not None
+    store.apply(form.ready, progress=False)
     form.send.click()
     report = finish(form)
     assert "applied already" in form.notice.text
@@ -572,8 +575,9 @@ def test_closing_the_form_stops_its_run(box: Sandbox, store: ps.Store, opened: O
 
 def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Opened) -> None:
     """A run that is stopped right away changes nothing that it does not report."""
-    form = opened(store.plan(renaming(1), guard=Guard(sentinels=(9,))))
-    slow(box, 3)
+    form = opened(store.plan(renaming(1, 2), guard=Guard(sentinels=(9,))))
+    untick(form, "1")
+    slow(box, 1)
     send(form)
     form.stop.click()
     assert form.work.wait()
@@ -582,6 +586,7 @@ def test_stop_before_anything_was_sent(box: Sandbox, store: ps.Store, opened: Op
     slow(box, 0)
     assert names(store)[1] == "Pet 1"
     assert shown(form.apply)
+    assert form.changes.ticked == ["0"]
     send(form)
     assert finish(form).counts["applied"] == 1
 

@@ -153,10 +153,13 @@ class ReviewForm(Form):
             self.work.start(asyncio.to_thread(self._past), self._show_past)
 
     def _past(self) -> Ended | None:
-        """What became of the run that this plan was used in."""
+        """What became of the run that this plan was used in, or what the person made of it."""
         with self.store.aio.history.opened() as journal:
-            run = journal.used_by(self.plan.fingerprint)
-            return None if run is None else Ended(journal.report(run))
+            for plan in (self._draft.made(), self.plan):
+                run = journal.used_by(plan.fingerprint)
+                if run is not None:
+                    return Ended(journal.report(run))
+        return None
 
     def _show_past(self, ended: Ended | None) -> None:
         if ended is not None and self._panel is not None:
@@ -259,7 +262,8 @@ class ReviewForm(Form):
 
     def _unbegun(self, panel: Panel) -> None:
         if self.report is None:
-            self.review(self.plan)
+            self._phase(panel, "plan")
+            self._changed()
             self.tell("Stopped before anything was sent.")
         else:
             self._phase(panel, "done")
@@ -327,10 +331,11 @@ class ReviewForm(Form):
         """
         self._at = phase
         can_change = phase == "plan"
-        clashing = any(conflict.clashes for conflict in self.plan.conflicts)
-        show(panel.both, clashing)
-        for part in (panel.decide, panel.look):
-            show(part, phase in ("plan", "over"))
+        is_seen = phase in ("plan", "over")
+        show(panel.both, is_seen and any(each.clashes for each in self.plan.conflicts))
+        show(panel.look, is_seen)
+        stuck = self.plan.blocked or any(not each.clashes for each in self.plan.conflicts)
+        show(panel.held, is_seen and bool(stuck))
         for part in (panel.limits, panel.count, panel.apply, panel.ticks, panel.sides):
             show(part, can_change)
         show(panel.overview, phase != "done")

@@ -8,15 +8,13 @@ from typing import Any
 from petsync.widgets.parts.table import Table
 from petsync.widgets.review.draft import Numbers
 
-__all__ = ["SIZE", "Pages"]
-
-SIZE = 50
-"""So many rows has a page."""
+__all__ = ["Pages"]
 
 
 class Pages:
-    """Turns the table's pages. `row` makes the row of a number, and `ticked` says whether it has a
-    tick; a person's ticks go to `on_tick` with the numbers of the rows and whether they are on.
+    """Turns the table's pages of `size` rows. `row` makes the row of a number, and `ticked` says
+    whether it has a tick; a person's ticks go to `on_tick` with the numbers of the rows and whether
+    they are on.
     """
 
     def __init__(
@@ -25,10 +23,11 @@ class Pages:
         row: Callable[[int], dict[str, Any]],
         guarded: Callable[[Callable[..., object]], Callable[..., None]],
         *,
+        size: int = 25,
         ticked: Callable[[int], bool] | None = None,
         on_tick: Callable[[list[int], bool], object] | None = None,
     ) -> None:
-        self.table, self._row = table, row
+        self.table, self._row, self._size = table, row, size
         self._ticked, self._on_tick = ticked, on_tick
         self._numbers: Sequence[int] | Numbers = ()
         self._filling = False
@@ -38,13 +37,13 @@ class Pages:
     @property
     def here(self) -> list[int]:
         """The numbers of the rows on the page that is shown."""
-        start = self.table.page * SIZE
-        return [int(number) for number in self._numbers[start : start + SIZE]]
+        start = self.table.page * self._size
+        return [int(number) for number in self._numbers[start : start + self._size]]
 
     def show(self, numbers: Sequence[int] | Numbers, *, keep: bool = False) -> None:
         """Show these rows, from the first page on, or the same page if `keep`."""
         self._numbers = numbers
-        pages = max(-(-len(numbers) // SIZE), 1)
+        pages = max(-(-len(numbers) // self._size), 1)
         self._fill(min(self.table.page, pages - 1) if keep else 0, pages)
 
     def _turned(self, _: object) -> None:

@@ -34,8 +34,9 @@ class Panel:
         self.box = ipywidgets.VBox(
             [
                 self.overview,
-                self.decide,
+                self.both,
                 self.look,
+                self.held,
                 self.limits,
                 self.count,
                 self.apply,
@@ -55,7 +56,6 @@ class Panel:
         self.both = ipywidgets.VBox([self.clashes, self.sides])
         self.held = Table(caption="Nothing is sent for these")
         self.held.columns = held_columns()
-        self.decide = ipywidgets.VBox([self.both, self.held])
 
     def _changes(self) -> None:
         fields = [("Any field", ANY), *((title, unit) for unit, title in TITLES.items())]

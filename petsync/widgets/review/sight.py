@@ -14,10 +14,12 @@ from petsync.widgets.review.draft import Draft
 from petsync.widgets.review.ended import Ended
 from petsync.widgets.review.find import ANY, Finder
 from petsync.widgets.review.pages import Pages
-from petsync.widgets.review.panel import Panel, show
+from petsync.widgets.review.panel import Panel
 
 __all__ = ["Sight"]
 
+_FEW = 10
+"""So many rows has a page of what stands above or below the changes."""
 Guarded = Callable[[Callable[..., object]], Callable[..., None]]
 
 
@@ -32,8 +34,8 @@ class Sight:
         self._changes = Pages(
             panel.changes, self._change, guarded, ticked=self._is_ticked, on_tick=self._tick
         )
-        self._clashes = Pages(panel.clashes, self._clash, guarded)
-        self._held = Pages(panel.held, self._held_row, guarded)
+        self._clashes = Pages(panel.clashes, self._clash, guarded, size=_FEW)
+        self._held = Pages(panel.held, self._held_row, guarded, size=_FEW)
         self._results = Pages(panel.results, self._result, guarded)
         for control in (panel.action, panel.field, panel.sent, panel.search):
             control.observe(guarded(lambda _: self._filter()), "value")
@@ -67,7 +69,6 @@ class Sight:
         self._filling = False
         self._clashes.show(range(len(self._pairs)))
         self._held.show(range(len(self._stuck)))
-        show(panel.held, bool(self._stuck))
         self._filter()
         self._judge()
 
@@ -111,9 +112,9 @@ class Sight:
         self._changes.show(self._shown)
 
     def _name_buttons(self, shown: int) -> None:
-        these = f"these {words.number(shown)}" if shown > 1 else "this one"
-        for button, verb in ((self._panel.tick_all, "Send"), (self._panel.untick_all, "Leave out")):
-            button.description = f"{verb} {these}" if shown else verb
+        these = f"all {words.number(shown)}" if shown != 1 else "the one"
+        for button, verb in ((self._panel.tick_all, "Tick"), (self._panel.untick_all, "Untick")):
+            button.description = f"{verb} {these} shown"
             button.disabled = not shown
 
     def _tick_all(self, on: bool) -> None:
