@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 
 IPYKERNELS = ("6.31", "7.3", "7.4")
@@ -120,17 +121,31 @@ class House:
             "--ServerApp.port_retries=0",
             "--ServerApp.terminals_enabled=False",
         ]
-        # No question about news over the notebooks.
-        kept = self.folder / "settings" / "@jupyterlab" / "apputils-extension"
-        kept.mkdir(parents=True)
-        (kept / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+        self._set("apputils-extension/notification", fetchNews="false")
+        # Every cell stays on the page, where tests look for it.
+        self._set("notebook-extension/tracker", windowingMode="none")
         token = secrets.token_urlsafe(16)
         command = ["jupyterlab", f"--IdentityProvider.token={token}", *_root(), *options]
         return self.serve(command, folder, token, "/api/status")
 
+    def _set(self, plugin: str, **values: str) -> None:
+        file = self.folder / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+
     def voila(self, folder: Path) -> Server:
-        """A Voilà of the notebooks in a folder, in either theme."""
+        """A Voilà of the notebooks in a folder, in either theme; as `petsync app` has it, without
+        the fonts that Voilà fetches for its own page.
+        """
+        place = self.folder / "data" / "voila" / "templates" / "quiet"
+        place.mkdir(parents=True)
+        for file in files("petsync.widgets.page").joinpath("templates").iterdir():
+            (place / file.name).write_text(file.read_text("utf-8"))
+        (place / "conf.json").write_text('{"base_template": "lab"}')
         options = [
+            "--template=quiet",
+            # Made for another page than Voilà's, in which it says that it cannot begin.
+            "--VoilaConfiguration.extension_denylist=@jupyter-notebook/lab-extension",
             "--VoilaConfiguration.allow_theme_override=YES",
             "--show_tracebacks=True",
             "--Voila.ip=127.0.0.1",
