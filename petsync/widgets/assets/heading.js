@@ -1,4 +1,11 @@
 // The heading of a form, which also gives the form around it its name.
+
+// A key that is pressed in a form is not meant for the notebook. Jupyter asks the very element that
+// has the focus; of a field to write in it expects nothing anyway.
+const mine = ({ target }) => {
+  if (!target.matches(":read-write")) target.setAttribute("data-lm-suppress-shortcuts", "true");
+};
+
 export default () => {
   let wanted = false;
   let focus = () => {};
@@ -27,8 +34,7 @@ export default () => {
         if (form === null) return;
         form.setAttribute("role", "region");
         form.setAttribute("aria-labelledby", id);
-        // A key that is pressed in here is not meant for the notebook.
-        form.setAttribute("data-lm-suppress-shortcuts", "true");
+        form.addEventListener("focusin", mine);
         focus();
       });
       placed.observe(el);
