@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -54,7 +53,6 @@ def command(context: Context, port: int, no_browser: bool, theme: str) -> int:
         from petsync.widgets.page.serving import open_browser, serve
     token = context.taken_token()
     given = Given(str(Path.cwd()), _options(context))
-    given.put(os.environ, None if token is None else token.reveal())
     files: list[Path] = []
 
     def ready(link: str) -> None:
@@ -63,7 +61,8 @@ def command(context: Context, port: int, no_browser: bool, theme: str) -> int:
         _tell(context, link)
 
     try:
-        serve(port, theme=theme, on_ready=ready)
+        text = None if token is None else token.reveal()
+        serve(port, given, token=text, theme=theme, on_ready=ready)
     finally:
         for file in files:
             file.unlink(missing_ok=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
+import socket
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
-from contextlib import suppress
 from html import escape
 from pathlib import Path
-from socket import socket
 from typing import Any
 
 from ipykernel.kernelspec import RESOURCES, get_kernel_dict
@@ -19,10 +19,10 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
-from tornado.netutil import bind_sockets
 from voila.app import Voila
 
 from petsync.errors import SettingsError
+from petsync.widgets.page.given import Given, taken
 
 __all__ = ["serve"]
 
@@ -50,24 +50,33 @@ _POLICY = "; ".join(
 
 def serve(
     port: int,
+    given: Given,
     *,
+    token: str | None = None,
     theme: str = "light",
     on_ready: Callable[[str], object],
     notebook: Path = _NOTEBOOK,
 ) -> None:
     """Serve the page until Ctrl-C; kernels that are still there are ended with it.
 
-    `port` 0 takes a free one; `on_ready` gets the link that opens the page. Raises SettingsError
-    for a port that is taken.
+    `port` 0 takes a free one; `given` and the service's access `token` are for the kernels;
+    `on_ready` gets the link that opens the page. Raises SettingsError for a port that is taken.
     """
-    sockets = _bound(port)
-    token = secrets.token_urlsafe(24)
     page = _Page(
-        notebook_path=str(notebook), sockets=sockets, on_ready=on_ready, token=token, theme=theme
+        notebook_path=str(notebook),
+        listening=_bound(port),
+        on_ready=on_ready,
+        token=secrets.token_urlsafe(24),
+        theme=theme,
     )
     page.initialize([])
-    with suppress(KeyboardInterrupt):
+    given.put(os.environ, token)
+    try:
         page.start()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        taken(os.environ)
 
 
 def open_browser(link: str) -> Path | None:
@@ -92,14 +101,21 @@ def open_browser(link: str) -> Path | None:
     return path
 
 
-def _bound(port: int) -> list[socket]:
+def _bound(port: int) -> socket.socket:
+    listening = socket.socket()
     try:
-        return bind_sockets(port, _HOST)
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((_HOST, port))
+        listening.listen(128)
+        listening.setblocking(False)
     except (OSError, OverflowError) as error:
+        listening.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise SettingsError(
             f"--port {port} cannot be used: {reason}", hint="Leave --port out to take a free one."
         ) from None
+    return listening
 
 
 class _Native(KernelSpecManager):
@@ -113,11 +129,16 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
     """Voilà with none of a user's configuration, which could open it to a network."""
 
     def __init__(
-        self, *, sockets: list[socket], on_ready: Callable[[str], object], theme: str, **given: Any
+        self,
+        *,
+        listening: socket.socket,
+        on_ready: Callable[[str], object],
+        theme: str,
+        **given: Any,
     ) -> None:
         super().__init__(**given)
-        self._sockets, self._on_ready, self._theme = sockets, on_ready, theme
-        self.port = sockets[0].getsockname()[1]
+        self._listening, self._on_ready, self._theme = listening, on_ready, theme
+        self.port = listening.getsockname()[1]
 
     def initialize(self, argv: list[str] | None = None) -> None:
         self.config_file_paths: list[str] = []
@@ -147,7 +168,7 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
 
     def listen(self) -> None:
         server = HTTPServer(self.app)
-        server.add_sockets(self._sockets)
+        server.add_socket(self._listening)
         self.ioloop = IOLoop.current()
         self._on_ready(f"http://{_HOST}:{self.port}/?token={self.token}")
         try:
