@@ -48,7 +48,7 @@ class LoginForm(Form):
         self.account: Account | None = None
         self._why: PetsyncError | None = None
         self._answered = threading.Event()
-        self._asked = self._anew = False
+        self._asked = self._anew = self._is_wanted = False
         self._turns = 0
         self._panel: Panel | None = None
         self._pending: AsyncPending | None = None
@@ -83,7 +83,7 @@ class LoginForm(Form):
             self._panel.entries.take()
             self._panel.leave()
             self._panel = None
-        pending, self._pending, self._task = self._pending, None, None
+        pending, self._pending, self._task, self._is_wanted = self._pending, None, None, False
         super().close()
         if pending is not None:
             self.work.start(pending.close(), lambda _: None)
@@ -175,6 +175,7 @@ class LoginForm(Form):
         if self._task is not None or self._pending is not None:
             return
         if way.opens:
+            self._is_wanted = True
             self._run(self._asked_for(way), self._opened)
             self.tell("Asking the service for its sign-in page …")
         else:
@@ -210,6 +211,9 @@ class LoginForm(Form):
         )
 
     def _opened(self, pending: AsyncPending) -> None:
+        if not self._is_wanted:
+            self.work.start(pending.close(), lambda _: None)
+            return
         self._pending, way = pending, self._entries.chosen
         # It ends with the browser that comes back, and with the address that is pasted.
         self._run(pending.arrived(_LONG), self._signed_in, self._gave_up)
@@ -231,6 +235,7 @@ class LoginForm(Form):
 
     def _gave_up(self, error: PetsyncError) -> None:
         self._forget()
+        self.heading.focus()
         self.fail(error)
 
     def _signed_in(self, account: Account) -> None:
@@ -238,6 +243,7 @@ class LoginForm(Form):
             return  # it was told already: pasted, and arrived
         self._forget()
         self._be(account)
+        self.heading.focus()
         if lack(account) is not None and self.can_write.value:
             self.notice.warn(*welcome(account))
         else:
@@ -246,12 +252,14 @@ class LoginForm(Form):
 
     def _cancel(self) -> None:
         self._forget()
+        self.heading.focus()
         self.tell("Nothing was changed.")
 
     def _forget(self) -> None:
         """Leave what was begun: nobody waits for a browser any more."""
         pending, self._pending = self._pending, None
         task, self._task = self._task, None
+        self._is_wanted = False
         if task is not None:
             task.cancel()
         if pending is not None:
@@ -263,10 +271,12 @@ class LoginForm(Form):
     # Signing out
 
     def _leave(self) -> None:
-        self._run(self.store.aio.sign_out(), self._left)
+        if self._task is None:
+            self._run(self.store.aio.sign_out(), self._left)
 
     def _left(self, account: Account) -> None:
         self._be(account)
+        self.heading.focus()
         self.notice.say("You are signed out.", account.problem, done=True)
         self._tell_all(self._out)
 

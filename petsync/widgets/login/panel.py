@@ -54,7 +54,6 @@ class Panel:
         is_in = account is not None and account.signed_in
         self._who.value = "" if account is None else account_html(account)
         self.go.description = self.entries.chosen.button
-        self.go.disabled = self.sign_out.disabled = busy
         self.other.description = "Stay as I am" if anew else "Sign in differently"
         _shown(self.check, account is None or is_in)
         _shown(self.other, is_in and not opened)
