@@ -355,19 +355,28 @@ def test_what_is_tried_again_is_said(box: Sandbox, form: UploadForm) -> None:
     assert any(each.startswith("Attempt 2, as the one before failed") for each in heard)
 
 
-def test_what_failed_is_said_and_sent_again(box: Sandbox, form: UploadForm) -> None:
-    """A picture that failed says why; Upload sends it once more."""
-    box.break_with("503=1,only=uploadFile")
-    drop(form, a__png=image())
-    form.go.click()
-    assert form.work.wait()
-    assert states(form) == {"a.png": "failed"}
-    assert "503" in said(form, "a.png")
-    assert "--" not in said(form, "a.png")
-    box.break_with(None)
-    form.go.click()
-    assert form.work.wait()
-    assert states(form) == {"a.png": "done"}
+def test_what_failed_is_said_and_sent_again(box: Sandbox, tmp_path: Path) -> None:
+    """A picture that failed says why; Upload sends it once more, after it was waited for."""
+    with ps.connect(box.url, state=tmp_path, environ={}, retry=QUICK, timeout=1.5) as store:
+        form = upload_images(store, 7)
+        assert form.widget
+        box.break_with("503=1,only=uploadFile")
+        drop(form, a__png=image())
+        form.go.click()
+        assert form.work.wait()
+        assert states(form) == {"a.png": "failed"}
+        assert "503" in said(form, "a.png")
+        assert "--" not in said(form, "a.png")
+        box.break_with(None)
+        heard: list[str] = []
+        form.listed.observe(
+            lambda change: heard.extend(row["cells"]["said"] for row in change["new"]), "rows"
+        )
+        form.go.click()
+        assert form.work.wait()
+        assert states(form) == {"a.png": "done"}
+        assert any("may still arrive" in each for each in heard)
+        form.close()
 
 
 def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) -> None:

@@ -209,6 +209,7 @@ class BrowseForm(Form):
         self.review = review(plan, self.store)
         self.review.on_report(self.work.guarded(self._applied))
         self._panel.show_review(self.review)
+        self.review.heading.focus()
 
     def _applied(self, _: Any) -> None:
         """After a run, also one that takes it back, the pet and the list are read anew."""

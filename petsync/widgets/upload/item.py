@@ -60,6 +60,7 @@ _LEFT_ALONE = {
     "came through. Look at the pet's pictures in the store.",
 }
 _AGAIN = "An earlier upload of it did not come through."
+_WAITS = "Waits for as long as the earlier upload may still arrive."
 _NOWHERE = "The service has it, and does not say where."
 _CUT = "cut-off"
 
@@ -112,6 +113,8 @@ class Item:
             return
         if self.state not in ("cancelled",):
             self.state = "sending"
+        if self.picture is not None and self.picture.fate == "retry":
+            self.said = "" if step.sent else _WAITS
         if step.why:
             self.said = f"Attempt {step.attempt}, as the one before failed: {plain(step.why)}"
 
