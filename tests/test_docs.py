@@ -191,7 +191,7 @@ def test_page_says_nothing_of_a_machine(page: Path) -> None:
     assert not re.search(r"/home/\w|/root/|/work/|/Users/\w", page.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("page", ["python.md", "sandbox.md", "undo.md"])
+@pytest.mark.parametrize("page", ["python.md", "sandbox.md", "sign-in.md", "undo.md"])
 def test_python_blocks_run(page: str, tmp_path: Path) -> None:
     """The Python blocks of a page run, in order, as one script with warnings as errors."""
     blocks = [code for language, code in _FENCE.findall(_page(page)) if language == "python"]

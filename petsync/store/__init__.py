@@ -107,5 +107,10 @@ def _environment(settings: Settings) -> Credentials:
         return auths.bearer(settings.token, api_key=settings.api_key)
     if settings.client_secret is not None:
         client_id = settings.client_id or settings.auth.get("client_id", "")
+        if not client_id:
+            raise SettingsError(
+                "PETSYNC_CLIENT_SECRET is set, and PETSYNC_CLIENT_ID is not",
+                hint="Set both, or neither.",
+            )
         return auths.client_credentials(client_id, settings.client_secret, api_key=settings.api_key)
     return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)
