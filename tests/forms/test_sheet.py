@@ -342,6 +342,28 @@ class TestComparing:
         assert form.review is not None
         assert form.review is not first
 
+    def test_a_run_in_the_review_is_not_cut_off(self, form: SheetForm) -> None:
+        """Nothing that is pressed above takes a review away in which something is under way."""
+        opened(form, SAMPLES / "catalogue_edited.xlsx")
+        press(form, "compare")
+        review = form.review
+        assert review is not None
+        assert review.work.wait(60)
+        review.apply.click()
+        assert review.work.wait(60)
+        review.sure.value = True
+        review.send.click()
+        for act in (form.compare.click, form.go.click):
+            act()
+            assert form.work.wait(60)
+            assert form.notice.text == "a run is still under way below"
+            assert form.review is review
+            assert form.sheet is not None
+        review.stop.click()
+        assert review.work.wait(60)
+        press(form, "compare")
+        assert form.review is not review
+
     def test_the_options_are_those_of_the_plan(self, form: SheetForm) -> None:
         """What is ticked in plain words is what the plan was made by."""
         plans: list[Plan] = []

@@ -55,6 +55,11 @@ class ReviewForm(Form):
         """What the person has made of the plan so far."""
         return self._draft
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way, which leaving the form would stop."""
+        return self._going is not None
+
     def on_report(self, act: Callable[[Report], object]) -> None:
         """Call the function with each report, also of a run that was stopped."""
         self._heard.append(act)
@@ -70,7 +75,7 @@ class ReviewForm(Form):
         """The same as plain text of at most 80 columns."""
         if self.report is not None:
             return _show.as_text(self.report)
-        return f"{_show.as_text(self._draft.made())}\n{said.counted(self._draft.tally())}"
+        return f"{_show.as_text(self._draft.made())}\n{self._counted()}"
 
     def review(self, plan: Plan) -> None:
         """Go on with another plan."""
@@ -89,7 +94,10 @@ class ReviewForm(Form):
         self._panel = self._sight = None
 
     def _html_count(self) -> str:
-        return markup.element("p", markup.text(said.counted(self._draft.tally())))
+        return markup.element("p", markup.text(self._counted()))
+
+    def _counted(self) -> str:
+        return said.counted(self._draft.tally(), is_ok=self._draft.is_ok)
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel()
@@ -173,7 +181,7 @@ class ReviewForm(Form):
         self.ready = None
         self._turn += 1
         tally = draft.tally()
-        panel.say(said.counted(tally))
+        panel.say(self._counted())
         panel.verdict.value = said.guard(draft)
         panel.apply.disabled = not (draft.is_ok and tally.sent)
 

@@ -12,7 +12,7 @@ import ipywidgets
 from petsync._loop import Task
 from petsync.client.lookup import Lookups
 from petsync.diff.plan import Plan
-from petsync.errors import PetsyncError, SheetError
+from petsync.errors import LockedError, PetsyncError, SheetError
 from petsync.sheets import peek
 from petsync.store import Store
 from petsync.table.sheet import Sheet
@@ -24,6 +24,7 @@ from petsync.widgets.sheet.saving import save_corrected, save_marked
 
 if TYPE_CHECKING:
     from petsync.widgets.parts.files import Received
+    from petsync.widgets.review import ReviewForm
 
 __all__ = ["SheetForm"]
 
@@ -49,7 +50,7 @@ class SheetForm(Form):
         self.tab: str | None = None
         self.problem: PetsyncError | None = None
         self.plan: Plan | None = None
-        self.review: Form | None = None
+        self.review: ReviewForm | None = None
         self._panel: Panel | None = None
         self._task: Task[Any] | None = None
         self._turn = 0
@@ -81,7 +82,10 @@ class SheetForm(Form):
         return still.text(self.sheet, self.problem, self.plan)
 
     def open(self, path: str | Path) -> None:
-        """Open another file; returns at once."""
+        """Open another file; returns at once. Raises LockedError while a run is under way in the
+        review of this one's plan.
+        """
+        self._leave_review()
         self.path = self.folder / Path(path).expanduser()
         self._forget()
         if self._panel is not None:
@@ -168,6 +172,7 @@ class SheetForm(Form):
     def _turned(self, tab: str | None) -> None:
         """Read another worksheet: what was said of the columns of this one means nothing there."""
         if self.path is not None and tab and tab != self.tab:
+            self._leave_review()
             self._forget()
             self._read(self.path, tab, {}, {})
 
@@ -280,6 +285,7 @@ class SheetForm(Form):
                 "some corrections are chosen, and the sheet was not read with them yet",
                 hint="Press “Check again” first, or choose to leave these cells as they are.",
             )
+        self._leave_review()
         panel.progress("Asking the store")
         self._begin(self._compared(self.path, sheet, panel.options.chosen), self._planned)
 
@@ -311,6 +317,7 @@ class SheetForm(Form):
             self._panel.progress("Looking up single pets", lookups.done, lookups.total)
 
     def _planned(self, made: tuple[Look, Plan]) -> None:
+        self._leave_review()
         look, plan = made
         self._show(look)
         self.plan = plan
@@ -327,6 +334,13 @@ class SheetForm(Form):
         self.review = review(plan, self.store)
         if self._panel is not None:
             self._panel.review.children = [self.review.widget]
+
+    def _leave_review(self) -> None:
+        """Raise LockedError where leaving the review would stop a run."""
+        if self.review is not None and self.review.is_running:
+            raise LockedError(
+                "a run is still under way below", hint="Let it end, or stop it there first."
+            )
 
     def _drop_review(self) -> None:
         if self._panel is not None:
