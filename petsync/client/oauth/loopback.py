@@ -1,6 +1,6 @@
 """Loopback: a page on this machine to which the service sends the browser back.
 
-It listens on 127.0.0.1 alone, on a port and a path of its own, answers GET there and nothing else,
+It listens on 127.0.0.1 alone, on a port and a path of its own, answers there and nowhere else,
 and only requests for that very address: a name that somebody made point here gets nothing.
 Source: RFC 8252, section 7.3.
 """
@@ -11,7 +11,9 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from html import escape
 from string import Template
 from typing import Self
@@ -29,10 +31,14 @@ _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:10vh auto;padding:0 1rem;"
     "color-scheme:light dark}"
 )
-# What follows # never leaves the browser by itself; it is handed on, and taken out of the address.
+# The address would stay in the browser's history, and what it carries with it.
+_FORGET = "history.replaceState(null,'',location.pathname);"
+# What follows # never leaves the browser by itself: it is handed on here, as the body of a request.
 _SCRIPT = (
-    "var f=location.hash.slice(1);history.replaceState(null,'',location.pathname);"
-    "if(f)location.replace(location.pathname+'?'+f)"
+    f"var f=location.hash.slice(1);{_FORGET}"
+    "if(f)fetch(location.pathname,{method:'POST',body:f}).then(r=>r.text()).then(t=>{"
+    "var d=new DOMParser().parseFromString(t,'text/html');"
+    "for(var n of['h1','p'])document.querySelector(n).textContent=d.querySelector(n).textContent})"
 )
 _PAGE = Template(
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>$title</title>'
@@ -42,7 +48,7 @@ _PAGE = Template(
 Page = tuple[str, str]
 """A heading and a sentence."""
 OnReturn = Callable[[Secret], Awaitable[Page]]
-"""Told what stood behind the address's `?`; the page that the person is to see."""
+"""Told what stood behind the address's `?` or `#`; the page that the person is to see."""
 
 
 class Loopback:
@@ -83,7 +89,8 @@ class Loopback:
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
-            answering = asyncio.create_task(self._answer(head, writer))
+                body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
+            answering = asyncio.create_task(self._answer(head, body, writer))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
             await answering
@@ -94,29 +101,49 @@ class Loopback:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
-    async def _answer(self, head: Secret, writer: asyncio.StreamWriter) -> None:
-        writer.write(await self._answered(head))
+    async def _answer(self, head: Secret, body: Secret, writer: asyncio.StreamWriter) -> None:
+        writer.write(await self._answered(head, body))
         await writer.drain()
 
-    async def _answered(self, head: Secret) -> bytes:
-        query = _query(head, f"{_HOST}:{self._port}", self._path)
-        if query is None:
+    async def _answered(self, head: Secret, body: Secret) -> bytes:
+        request = _request(head)
+        place = (self._path, [f"{_HOST}:{self._port}"])
+        is_here = (request.path, request.hosts) == place
+        if is_here and self._by_fragment and request.method == "POST":
+            return _response(200, await self._on_return(body))
+        if not is_here or request.method != "GET":
             return _response(404, ("Nothing here", "This page is for one sign-in of petsync."))
-        if not query.reveal() and self._by_fragment:
+        if self._by_fragment:
             return _response(200, ("One moment", "Signing in …"), script=_SCRIPT)
-        return _response(200, await self._on_return(query))
+        return _response(200, await self._on_return(request.query), script=_FORGET)
 
 
-def _query(head: Secret, host: str, path: str) -> Secret | None:
-    """What stands behind `?`; None for a request that is for something else."""
-    first, *rest = head.reveal().split("\r\n")
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    query: Secret
+    hosts: list[str]
+
+
+def _request(head: Secret) -> _Request:
+    first = head.reveal().partition("\r\n")[0]
     method, _, target = first.partition(" ")
-    target = target.rpartition(" ")[0]
-    asked, _, query = target.partition("?")
-    fields = (line.partition(":") for line in rest)
-    hosts = [value.strip() for name, _, value in fields if name.strip().lower() == "host"]
-    fits = method == "GET" and asked == path and hosts == [host]
-    return Secret(query) if fits else None
+    path, _, query = target.rpartition(" ")[0].partition("?")
+    return _Request(method, path, Secret(query), _fields(head, "host"))
+
+
+def _fields(head: Secret, wanted: str) -> list[str]:
+    """The values of a header."""
+    fields = (line.partition(":") for line in head.reveal().split("\r\n")[1:])
+    return [value.strip() for name, _, value in fields if name.strip().lower() == wanted]
+
+
+def _length(head: Secret) -> int:
+    """How long the request's body is, as far as it is waited for."""
+    said = _fields(head, "content-length")
+    number = int(said[0]) if len(said) == 1 and re.fullmatch(r"[0-9]{1,5}", said[0]) else 0
+    return number if number <= _LONGEST else 0
 
 
 def _response(status: int, page: Page, *, script: str = "") -> bytes:
@@ -127,7 +154,7 @@ def _response(status: int, page: Page, *, script: str = "") -> bytes:
         style=_STYLE,
         script=f"<script>{script}</script>" if script else "",
     ).encode()
-    run = f"script-src 'sha256-{_digest(script)}'; " if script else ""
+    run = f"script-src 'sha256-{_digest(script)}'; connect-src 'self'; " if script else ""
     policy = (
         f"default-src 'none'; {run}style-src 'sha256-{_digest(_STYLE)}'; "
         "base-uri 'none'; frame-ancestors 'none'"
