@@ -41,15 +41,17 @@ Try it, without a service of your own:
 
 \b
 Then with yours:
+  petsync login --url https://shop.example/v2
   petsync export catalogue.xlsx --url https://shop.example/v2
   petsync plan catalogue.xlsx -o plan.json
   petsync apply plan.json
 
 \b
 In place of options:
-  PETSYNC_URL, PETSYNC_PROFILE, PETSYNC_STATE; the access token is
-  PETSYNC_TOKEN, the api key PETSYNC_API_KEY. petsync.toml in the folder
-  where petsync is run may set url, profile, state, allow_http, timeout.
+  PETSYNC_URL, PETSYNC_PROFILE, PETSYNC_STATE. In place of petsync login:
+  PETSYNC_TOKEN, PETSYNC_API_KEY, or PETSYNC_CLIENT_ID with
+  PETSYNC_CLIENT_SECRET. petsync.toml in the folder where petsync is run
+  may set url, profile, state, allow_http, timeout, and [auth].
 
 \b
 Exit codes:

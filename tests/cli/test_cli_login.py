@@ -332,6 +332,10 @@ def test_no_keyring(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPa
     assert "PETSYNC_TOKEN" in done.err
     assert token not in done.err
     assert not any(token in f.read_text("utf-8") for f in Path().rglob("*") if f.is_file())
+    # Nobody is sent to a browser in vain.
+    done = shell("login", *to(guarded), "--no-browser")
+    assert done.code == 64
+    assert not _URL.search(done.err)
 
 
 def test_secret_as_an_argument(shell: Shell, guarded: Sandbox) -> None:
