@@ -329,7 +329,7 @@ def test_all_conflicts_at_once(store: ps.Store, opened: Opened) -> None:
     assert "All 3 changes will be sent" in counted(form)
     form.apply.click()
     assert form.work.wait()
-    assert "Of 3 fields in conflict the sheet&#x27;s value is sent." in form.question.value
+    assert "For 3 fields in conflict the sheet&#x27;s value is sent." in form.question.value
     form.back.click()
     form.to_store.click()
     assert "The one change will be sent" in counted(form)
@@ -363,12 +363,14 @@ def test_the_guard_is_overridden_by_name(store: ps.Store, opened: Opened) -> Non
     """
     form = opened(store.plan(renaming(*range(1, 31))))
     assert form.apply.disabled
+    assert "All 30 changes will be sent, once the guard lets them pass." in counted(form)
     assert "30 updates are more than the limit of 30 % lets through" in form.verdict.value
     box = form.overrides["update"]
     assert [name for name, each in form.overrides.items() if shown(each)] == ["update"]
     assert box.description == "Update 30 pets all the same (max_update)"
     box.value = True
     assert not form.apply.disabled
+    assert "All 30 changes will be sent." in counted(form)
     untick(form, "0")
     assert not form.apply.disabled
     box.value = False

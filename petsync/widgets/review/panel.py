@@ -18,6 +18,7 @@ __all__ = ["Panel", "show"]
 
 _ACTIONS = [("Every change", ANY), ("Add", "add"), ("Change", "update"), ("Delete", "delete")]
 _SENT = [("Sent or left out", ANY), ("Will be sent", "in"), ("Left out", "out")]
+_HALF = {"width": "30rem"}
 LIMITS = ("add", "update", "delete", "everything", "empty")
 
 
@@ -59,11 +60,14 @@ class Panel:
 
     def _changes(self) -> None:
         fields = [("Any field", ANY), *((title, unit) for unit, title in TITLES.items())]
-        self.action = ipywidgets.Dropdown(description="Action", options=_ACTIONS)
-        self.field = ipywidgets.Dropdown(description="Field", options=fields)
-        self.sent = ipywidgets.Dropdown(description="Ticks", options=_SENT)
+        self.action = ipywidgets.Dropdown(description="Action", options=_ACTIONS, layout=_HALF)
+        self.field = ipywidgets.Dropdown(description="Field", options=fields, layout=_HALF)
+        self.sent = ipywidgets.Dropdown(description="Ticks", options=_SENT, layout=_HALF)
         self.search = ipywidgets.Text(
-            description="Find", placeholder="a name, an id, a value", continuous_update=False
+            description="Find",
+            placeholder="a name, an id, a value",
+            continuous_update=False,
+            layout=_HALF,
         )
         self.tick_all, self.untick_all = _button(""), _button("")
         self.ticks = ipywidgets.HBox([self.tick_all, self.untick_all])

@@ -31,6 +31,7 @@ __all__ = [
 
 _NAMED = 20
 """So many of the pets that are deleted are named before they are."""
+_BY_HAND = "By hand: Stop was pressed, or the form was closed."
 _BUTTONS = (
     (r"`petsync resume \S+ --rate 5`", "“Go on”, with a tick at “Go easy on the service”,"),
     (r"`petsync resume [^`]+`", "“Go on”"),
@@ -73,17 +74,18 @@ def piece(*parts: str) -> str:
     return element("div", "\n".join(part for part in parts if part), class_="petsync")
 
 
-def counted(tally: Tally) -> str:
+def counted(tally: Tally, *, is_ok: bool = True) -> str:
     """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
+    once = "" if is_ok else ", once the guard lets them pass"
     if not tally.left_out:
         if not tally.sent:
             return "There is nothing to send."
         which = "The one change" if tally.sent == 1 else f"All {words.count(tally.sent, 'change')}"
-        return f"{which} will be sent."
+        return f"{which} will be sent{once}."
     all_ = words.count(tally.sent + tally.left_out, "change")
     sent = f"{words.number(tally.sent)} of {all_}" if tally.sent else f"None of {all_}"
     out = words.number(tally.left_out)
-    return f"{sent} will be sent; {out} {'is' if tally.left_out == 1 else 'are'} left out."
+    return f"{sent} will be sent{once}; {out} {'is' if tally.left_out == 1 else 'are'} left out."
 
 
 def guard(draft: Draft) -> str:
@@ -150,7 +152,7 @@ def _settled(plan: Plan) -> Iterator[str]:
     for winner, what in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
         number = sum(count for side, count in clashes if side == winner)
         if number:
-            yield f"Of {words.count(number, 'field')} in conflict {what}."
+            yield f"For {words.count(number, 'field')} in conflict {what}."
     held = sum(not each.clashes for each in plan.conflicts)
     if held or plan.blocked:
         rest = [words.count(held, "conflict")] if held else []
@@ -176,7 +178,8 @@ def result(report: Report) -> str:
         markup.facts([("run", report.run_id), *words.report_facts(report)]),
     ]
     if report.stopped:
-        lines = map(text, in_buttons(report.stopped).splitlines())
+        why = _BY_HAND if report.stopped == "interrupted" else in_buttons(report.stopped)
+        lines = map(text, why.splitlines())
         parts.append(markup.alert(words.STOPPED, lines))
     return piece(*parts)
 
