@@ -213,6 +213,28 @@ def test_another_pet_leaves_the_review_behind(form: BrowseForm) -> None:
     assert form.editor.name.value == "Bello"
 
 
+def test_a_change_on_its_way_is_not_left(box: Sandbox, form: BrowseForm) -> None:
+    """While a change is being sent, no other pet is opened in its place."""
+    open_pet(form, 7)
+    form.editor.name.value = "Bellina"
+    form.editor.check.click()
+    assert form.work.wait()
+    review = form.review
+    assert review is not None
+    review.apply.click()
+    assert review.work.wait()
+    box.break_with("latency=1.5,only=updatePetWithForm")
+    review.send.click()
+    form.table.picked("8")
+    assert "under way" in form.notice.text
+    assert review.work.wait()
+    assert form.work.wait()
+    assert form.review is review
+    assert box.pets()[0].name == "Bellina"
+    open_pet(form, 8)
+    assert form.editor.name.value == "Bello"
+
+
 def test_what_fails_to_load_is_told(box: Sandbox, tmp_path: Path) -> None:
     """A store that does not answer is said, and can be read again."""
     quick = ps.RetryPolicy(attempts=1)

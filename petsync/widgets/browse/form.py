@@ -69,6 +69,7 @@ class BrowseForm(Form):
 
     def open(self, pet_id: int) -> None:
         """Open a pet as it is in the store now; returns at once."""
+        self._require_idle()
         self.work.start(self._pet(pet_id), self._open)
 
     def close(self) -> None:
@@ -153,6 +154,7 @@ class BrowseForm(Form):
         return found
 
     def _open(self, pet: Pet) -> None:
+        self._require_idle()
         self.notice.clear()
         self.pet, self.plan = pet, None
         self._leave_review()
@@ -163,8 +165,16 @@ class BrowseForm(Form):
             self._panel.open(pet, (*statuses, *known), categories)
             self._panel.whom.focus()
 
+    def _require_idle(self) -> None:
+        """Raise SettingsError while a change is on its way: leaving its review would stop it."""
+        if self.review is not None and self.review.is_running:
+            raise SettingsError(
+                "the last change is under way", hint="Wait for its end, or stop it."
+            )
+
     def _put_back(self) -> None:
         assert self._panel is not None
+        self._require_idle()
         self._panel.editor.put_back()
         self._leave_review()
 
@@ -172,10 +182,7 @@ class BrowseForm(Form):
 
     def _plan(self) -> None:
         assert self._panel is not None
-        if self.review is not None and self.review.work.is_busy:
-            raise SettingsError(
-                "the last change is under way", hint="Wait for its end, or stop it."
-            )
+        self._require_idle()
         changed = self._panel.editor.changed
         if self.pet is None or self.pet.id is None:
             raise SettingsError("no pet is open", hint="Open one from the list.")
