@@ -180,6 +180,14 @@ def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
     assert all("clear" not in each.after.casefold() for each in sheet.suggestions)
 
 
+def test_what_empties_a_field_is_no_blank_cell(tmp_path: Path) -> None:
+    """A lone semicolon says "no tags"; a blank cell would say nothing, and is not suggested."""
+    sheet = csv_of(tmp_path, "id,tags\n1,;\n")
+    assert sheet.frame["tags"].tolist() == [[]]
+    assert found(sheet) == [("line 2, column 2", "tags-separators")]
+    assert not sheet.suggestions
+
+
 TEXTS = st.text(
     st.sampled_from("ab1 7.,;|'\"=+-@\t\n\r\u00a0é\u200b[clear]#N/A\0"), max_size=12
 ) | st.sampled_from(["[clear]", "'[clear]", "", "Sold", "=1", "#N/A", "'#N/A", "'=x", "1.0"])

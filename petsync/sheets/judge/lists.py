@@ -164,7 +164,8 @@ def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
 def judge_tags(text: str) -> Verdict:
     """What one cell's text means as tags."""
     found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
-    meant = None if found is None else format_tags(found)
+    # No items empty the field, and a blank cell would say nothing.
+    meant = format_tags(found) if found else None
     if NBSP in text and text.count(NBSP) > sum((tag.name or "").count(NBSP) for tag in found or ()):
         notes.append(Note("no-break-space", text, "", "", meant, True))
     if '"' not in text and any(not trim(part) for part in text.split(";")):
