@@ -3,20 +3,46 @@
     python notebooks/make.py                 all of them
     python notebooks/make.py 03_round_trip   one
 
-What is saved is the same each time: no times of the run, no names of the machine. A cell that is
-tagged `nbval-check-output` is compared with what is saved in every test run.
+The same is saved each time: neither times of the run nor names of the machine, and in place of the
+port, the times and the run ids that an output tells, always the same ones. A cell that is tagged
+`nbval-check-output` is compared with what is saved in every test run.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
 KEPT = ("kernelspec", "language_info")
+# What every run tells otherwise, and what is saved in its place: as long, so that lines stay so.
+STAND_INS = {
+    r"\b127\.0\.0\.1:\d+": "127.0.0.1:50321",
+    r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC": "2026-11-21 09:30:00 UTC",
+    r"\b\d{8}-\d{6}-[0-9a-f]{4}\b": "20261121-093000-7f3a",
+    r"\btook [\d.,]+ s\b": "took 0.3 s",
+}
+
+
+def settled(text: str) -> str:
+    """The text with the stand-ins in it."""
+    for passing, stand_in in STAND_INS.items():
+        text = re.sub(passing, stand_in, text)
+    return text
+
+
+def settle(output: Any) -> None:
+    """Put the stand-ins into an output, but for its pictures."""
+    if "text" in output:
+        output["text"] = settled(output["text"])
+    for kind, shown in output.get("data", {}).items():
+        if kind.startswith("text/"):
+            output["data"][kind] = settled(shown)
 
 
 def make(path: Path) -> None:
@@ -30,6 +56,9 @@ def make(path: Path) -> None:
         resources={"metadata": {"path": str(HERE)}},
     )
     client.execute()
+    for cell in book.cells:
+        for output in cell.get("outputs", ()):
+            settle(output)
     book.metadata = nbformat.from_dict({name: book.metadata[name] for name in KEPT})
     nbformat.write(book, path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,8 @@ from petsync.sandbox import Sandbox
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 NIGHTLY = next(path for path in NOTEBOOKS if path.name.startswith("06_"))
 CHECKED = "nbval-check-output"
-# What another run tells otherwise: ports, times, a run's id, an object's address.
-_PASSING = re.compile(
-    r"127\.0\.0\.1:\d+"
-    r"|\d\d:\d\d(:\d\d)? UTC"
-    r"|\b\d{8}-\d{6}-[0-9a-f]{4}\b"
-    r"|took [\d.,]+ s"
-    r"|\bat 0x[0-9a-f]+"
-)
+_MAKE = runpy.run_path(str(Path(__file__).parents[1] / "notebooks" / "make.py"))
+_PASSING = re.compile("|".join(_MAKE["STAND_INS"]))
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 
@@ -53,6 +48,19 @@ def test_nbval_compares_what_is_stable(path: Path) -> None:
     assert len(checked) >= 3
     assert [cell.id for cell in telling if cell not in passing] == [cell.id for cell in checked]
     assert path.name.startswith("01_") or all("ps.widgets." in cell.source for cell in passing)
+
+
+@each_notebook
+def test_every_run_is_saved_alike(path: Path) -> None:
+    """Ports, times and run ids in what is saved are the same after each run, and no output tells an
+    object's address: two runs are saved as the same bytes.
+    """
+    before, after = _book(path), _book(path)
+    for cell in _code(after):
+        for output in cell.outputs:
+            _MAKE["settle"](output)
+    assert after == before
+    assert not re.search(r"\bat 0x[0-9a-f]+", json.dumps([cell.outputs for cell in _code(before)]))
 
 
 def _has_picture(cell: Any) -> bool:
