@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,27 @@ class Secret:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError("a secret is not pickled")
+
+
+class Unshown(Mapping[str, str]):
+    """An environment that shows itself as `***`: a verbose traceback shows what variables hold."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return "***"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,13 @@ from petsync.client import auth as auths
 from petsync.client.credentials import Credentials
 from petsync.client.oauth.pending import AsyncPending
 from petsync.client.oauth.vault import Vault
+from petsync.client.origin import checked_base
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import SettingsError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import Settings, read_toml, resolve
+from petsync.settings import Settings, Unshown, read_toml, resolve
 from petsync.store.aio import AsyncStore
 from petsync.store.signed import Pending
 from petsync.store.sync import Store
@@ -52,8 +53,8 @@ def connect(
         "allow_http": allow_http,
         "timeout": timeout,
     }
-    environment = os.environ if environ is None else environ
-    settings = resolve(arguments, environment, read_toml(Path.cwd()))
+    environ = Unshown(os.environ if environ is None else environ)
+    settings = resolve(arguments, environ, read_toml(Path.cwd()))
     if settings.url is None:
         raise SettingsError(
             "no service is named",
@@ -98,7 +99,7 @@ def _credentials(settings: Settings) -> Credentials:
     found = _environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
-    kept = Vault(settings.state, (settings.url or "").strip().rstrip("/")).kept()
+    kept = Vault(settings.state, checked_base(settings.url or "", with_secret=False)).kept()
     return auths.none() if kept is None else kept
 
 

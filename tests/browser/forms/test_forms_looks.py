@@ -1,0 +1,46 @@
+"""Every form in both themes, JupyterLab's and Voilà's: nothing that keeps anybody out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from fronts import View, serious
+from playwright.sync_api import expect
+
+_SHEET = "ps.sample_data() / 'catalogue_edited.xlsx'"
+# A form, and what it says when it is ready.
+FORMS = {
+    "login": ("ps.widgets.login(store)", "Sign out"),
+    "upload": ("ps.widgets.upload_images(store, 1001)", "Pictures of pet 1001"),
+    "review": (f"ps.widgets.review(store.plan({_SHEET}), store)", "337 changes"),
+    "sheet": (f"ps.widgets.open_sheet(store, {_SHEET})", "solld"),
+    "browse": ("ps.widgets.browse(store)", "Bella"),
+    "app": ("ps.widgets.app(store)", "Sign in"),
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("front", ["lab", "voila"])
+def test_nothing_keeps_anybody_out(
+    open_in: Callable[..., View], signed_in: str, front: str, theme: str
+) -> None:
+    """axe finds nothing serious or critical in any form, in this theme; and the theme is its own:
+    the text is dark on light in one, light on dark in the other.
+    """
+    cells = [f"{name} = {made}\n{name}" for name, (made, _) in FORMS.items()]
+    view = open_in(front, signed_in, *cells, theme=theme)
+    for _, said in FORMS.values():
+        expect(view.forms.filter(has_text=said).first).to_be_attached()
+    assert view.forms.count() >= len(FORMS)
+    assert serious(view) == []
+    assert set(view.forms.evaluate_all(_IS_LIGHT)) == {theme == "dark"}
+
+
+# Whether a form's text is light.
+_IS_LIGHT = """(forms) => forms.map((form) => {
+  const heading = form.querySelector("h1, h2, h3, h4") ?? form;
+  const [r, g, b] = getComputedStyle(heading).color.match(/[0-9.]+/g).map(Number);
+  return r + g + b > 3 * 128;
+})"""
