@@ -41,6 +41,12 @@ def spoil(store: ps.Store) -> None:
     store.api.aio.session.use(replace(mine, token=Secret("spoilt-0123456789")))
 
 
+def forget_renewals(box: Sandbox) -> None:
+    """Begin to count at zero."""
+    storage = box._here.service.storage
+    box._call(lambda: storage.write(lambda c: c.execute("DELETE FROM token WHERE spent = 1")))
+
+
 def renewals(box: Sandbox) -> int:
     """How often a refresh token was changed for a new one."""
     with closing(box._here.service.storage.connect()) as connection:

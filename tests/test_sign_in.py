@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from signing import credentials, store_at
 
 import petsync as ps
+from petsync.client.grant import Grant
 from petsync.client.oauth.places import Places
 from petsync.model import Pet
 from petsync.sandbox import PUBLIC_CLIENT, Sandbox
@@ -253,6 +255,35 @@ def test_configured_wrongly(
         store.begin_sign_in()
     assert "s3cret" not in str(failed.value)
     assert "pw" not in str(failed.value)
+
+
+def test_configured_issuer(box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An issuer that is named elsewhere is asked for its metadata, in the place of the service."""
+    with Sandbox() as other:
+        origin = other.url.removesuffix("/v2")
+        (tmp_path / "petsync.toml").write_text(f'[auth]\nissuer = "{origin}"\n')
+        monkeypatch.chdir(tmp_path)
+        with store_at(box, tmp_path) as store:
+            pending = store.begin_sign_in(listen=False)
+            assert pending.url.startswith(f"{origin}/oauth/authorize?")
+            pending.close()
+            token = box.token()
+            assert store.sign_in(ps.auth.bearer(token)).user == ""
+
+
+def test_half_a_client(box: Sandbox, tmp_path: Path) -> None:
+    """A client's secret without its id is said to be half of what is needed."""
+    environ = {"PETSYNC_CLIENT_SECRET": "s3cret"}
+    with pytest.raises(ps.SettingsError, match="PETSYNC_CLIENT_ID is not"):
+        ps.connect(box.url, state=tmp_path, environ=environ)
+
+
+def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
+    """Where anybody may read, introspection tells a token that is no good."""
+    with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
+        dead = replace(ps.auth.implicit("dead"), grant=Grant(client_id=PUBLIC_CLIENT))
+        with pytest.raises(ps.AuthError, match="does not take this token"):
+            store.sign_in(dead)
 
 
 def test_another_client_id(store: ps.Store, box: Sandbox) -> None:

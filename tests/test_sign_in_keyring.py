@@ -17,7 +17,7 @@ import pytest
 import vault
 from consenting import sent_back
 from keyring.backend import KeyringBackend
-from signing import age, credentials, renewals, spoil, store_at
+from signing import age, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
 from petsync.client.oauth.vault import Vault
@@ -40,10 +40,17 @@ def ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vault.use(monkeypatch, tmp_path)
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Sandbox]:
     with Sandbox(pets=PETS) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def box(shared: Sandbox) -> Sandbox:
+    """Where nothing was renewed yet."""
+    forget_renewals(shared)
+    return shared
 
 
 @pytest.fixture

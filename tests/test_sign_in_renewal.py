@@ -14,23 +14,33 @@ import pytest
 from consenting import sent_back
 from hypothesis import given
 from hypothesis import strategies as st
-from signing import age, credentials, renewals, spoil, store_at
+from scripted import ScriptedServer, answer
+from signing import age, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
 from petsync._loop import LoopThread
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
+from petsync.client.oauth.authority import Authority
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
+GRANTED = answer(200, b'{"access_token": "new"}')
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 
 
-@pytest.fixture
-def box() -> Iterator[Sandbox]:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Sandbox]:
     with Sandbox(pets=PETS) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def box(shared: Sandbox) -> Sandbox:
+    """Where nothing was renewed yet."""
+    forget_renewals(shared)
+    return shared
 
 
 @pytest.fixture
@@ -151,6 +161,31 @@ def test_a_failed_renewal_spares_a_good_token(box: Sandbox, store: ps.Store) -> 
         assert len(store.find_by_status("available")) == 1
     assert credentials(store).token == token
     assert store.api.aio.session.traffic().retries == 0
+
+
+@pytest.mark.parametrize(
+    ("replies", "asked"),
+    [
+        ([answer(429), GRANTED], 2),
+        ([answer(429), answer(429), answer(429)], 3),
+        ([answer(503), GRANTED], 1),
+        ([None, GRANTED], 1),
+    ],
+)
+def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
+    """A refresh token is sent again where it surely was not taken, and nowhere else: one that
+    comes twice ends the sign-in.
+    """
+    with ScriptedServer(*replies) as server:
+        place = {"token_url": f"{server.url}/token"}
+        authority = Authority(server.url, auth=place, timeout=5)
+        mine = Credentials(Secret("old"), grant=Grant(refresh=Secret("r"), client_id="petsync"))
+        if replies[-1] == GRANTED and asked > 1:
+            assert asyncio.run(authority.renewed(mine)).token == Secret("new")
+        else:
+            with pytest.raises(ps.PetsyncError):
+                asyncio.run(authority.renewed(mine))
+        assert len(server.requests) == asked
 
 
 @pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])

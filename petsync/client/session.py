@@ -177,11 +177,6 @@ class Session:
             transport=self._transport,
         )
 
-    @property
-    def allow_http(self) -> tuple[str, ...]:
-        """The hosts that may get a secret over plain http."""
-        return tuple(self._allow_http)
-
     async def close(self) -> None:
         """Close the connections; the session can be used again."""
         await self._keyring.settled(self._timeout)

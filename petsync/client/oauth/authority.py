@@ -5,6 +5,7 @@ Source: RFC 6749, RFC 7009 (revocation), RFC 7662 (introspection), RFC 7636 (PKC
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -19,12 +20,12 @@ from petsync.client.oauth.answer import credentials_in, refusal
 from petsync.client.oauth.places import Places
 from petsync.client.oauth.said import Said, Values
 from petsync.client.oauth.talk import Talk
-from petsync.errors import SettingsError
+from petsync.errors import RateLimitedError, SettingsError, TransportError
 from petsync.settings import Secret
 
 __all__ = ["Authority"]
 
-_SPEAKS = ("authorize", "token")
+_WAITS = (0.3, 1.0)
 
 
 class Authority:
@@ -78,10 +79,18 @@ class Authority:
         return await self._token(asked, "refresh_token", refresh_token=asked.grant.refresh)
 
     async def renewed(self, asked: Credentials) -> Credentials:
-        """A new token, in the way in which this sign-in can get one."""
-        if asked.grant.refresh is not None:
-            return await self.by_refresh(asked)
-        return await self.by_client(asked)
+        """A new token, in the way in which this sign-in can get one. What surely was not taken is
+        tried again, and nothing else: a refresh token that comes twice ends the sign-in.
+        """
+        how = self.by_client if asked.grant.refresh is None else self.by_refresh
+        for wait in _WAITS:
+            try:
+                return await how(asked)
+            except (TransportError, RateLimitedError) as error:
+                if error.may_have_happened:
+                    raise
+            await asyncio.sleep(wait)
+        return await how(asked)
 
     async def introspected(self, asked: Credentials) -> Values | None:
         """What the service says of the token; None where it does not say such things."""
