@@ -31,8 +31,6 @@ _HOST = "127.0.0.1"
 _NOTEBOOK = _HERE / "app.ipynb"
 _MOST_BYTES = 64 * 1024 * 1024
 """So large may one message be; tornado drops the connection of whoever sends a larger one."""
-_PING = 30_000
-"""Every so many milliseconds a browser is asked whether it is there."""
 _POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -156,10 +154,10 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
             "headers": {"Content-Security-Policy": _POLICY},
             "allow_remote_access": False,
             "local_hostnames": ["localhost", _HOST],
-            "ws_ping_interval": _PING,
-            "ws_ping_timeout": _PING,
             "log_function": lambda _: None,
         }
+        # It says that Jupyter asks more patiently whether a browser is there than it would itself.
+        logging.getLogger("tornado.general").setLevel(logging.ERROR)
         super().initialize(argv)
 
     def setup_template_dirs(self) -> None:
