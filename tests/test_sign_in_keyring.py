@@ -332,6 +332,18 @@ def test_a_keyring_that_fails(
     assert not [path for path in state.rglob("*") if token.encode() in path.read_bytes()]
 
 
+def test_a_keyring_that_waits(
+    box: Sandbox, state: Path, broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keyring that waits for a password which nobody types is not waited for without end."""
+    monkeypatch.setattr("petsync.client.oauth.safe._PATIENCE", 0.05)
+    unlocked = threading.Event()
+    broken._fail = lambda about="": unlocked.wait(60)  # type: ignore[method-assign]
+    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="not answer"):
+        store.begin_sign_in(keep="keyring")
+    unlocked.set()
+
+
 def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> None:
     """A keyring that takes everything and keeps nothing is noticed."""
     broken.forgets = True
