@@ -96,7 +96,15 @@ class TestOpening:
         assert form.work.wait(60)
         assert form.sheet is not None
         assert len(form.sheet.problems) == 5
-        assert Path(form.saving.corrected_as.value).parent == here
+        assert Path(form.saving.corrected_as.value) == here / "my pets.corrected.xlsx"
+        plans: list[Plan] = []
+        form.on_plan(plans.append)
+        press(form, "sure")
+        press(form, "compare")
+        assert plans[0].source == "my pets.xlsx"
+        form.saving.corrected.click()
+        assert form.work.wait(60)
+        assert form.notice.tone == "done"
 
     def test_given_beforehand(self, store: ps.Store, here: Path) -> None:
         """`open_sheet(store, path)` reads the file at once."""

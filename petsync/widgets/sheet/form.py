@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,7 +54,7 @@ class SheetForm(Form):
         self.review: ReviewForm | None = None
         self._panel: Panel | None = None
         self._task: Task[Any] | None = None
-        self._turn = 0
+        self._turn, self._called = 0, ""
         self._on_plan: list[Callable[[Plan], object]] = []
 
     def on_plan(self, act: Callable[[Plan], object]) -> None:
@@ -86,7 +87,7 @@ class SheetForm(Form):
         review of this one's plan.
         """
         self._leave_review()
-        self.path = self.folder / Path(path).expanduser()
+        self.path, self._called = self.folder / Path(path).expanduser(), ""
         self._forget()
         if self._panel is not None:
             self._panel.saving.corrected_as.value = ""
@@ -152,8 +153,10 @@ class SheetForm(Form):
 
     def _came(self, file: Received) -> None:
         self.open(file.path)
+        # Its copy here is private, and gone with the form: nobody knows it by that path, and what
+        # is saved goes elsewhere.
+        self._called = file.path.name
         if self._panel is not None:
-            # Its copy here is private, and gone with the form: what is saved goes elsewhere.
             self._panel.saving.offer(self.folder / file.path.name)
 
     def _picked(self, name: str) -> None:
@@ -232,7 +235,7 @@ class SheetForm(Form):
         self.look, self.problem, self.tab = look, None, look.sheet.tab or None
         panel = self._panel
         if panel is not None and self.path is not None:
-            panel.show(look, self.mapping, self.path)
+            panel.show(look, self._named(look.sheet), self.mapping, self.path)
             self.tell(still.told(look.sheet))
 
     def _unread(self, error: PetsyncError) -> None:
@@ -308,9 +311,13 @@ class SheetForm(Form):
             digest=sheet.digest,
         )
         plan = await aio.plan(
-            look.sheet, snapshot=snapshot, on_progress=self._looking_up, **options
+            self._named(look.sheet), snapshot=snapshot, on_progress=self._looking_up, **options
         )
         return look, plan
+
+    def _named(self, sheet: Sheet) -> Sheet:
+        """The sheet under the name by which the person knows it."""
+        return replace(sheet, source=self._called) if self._called else sheet
 
     def _looking_up(self, lookups: Lookups) -> None:
         if self._panel is not None:

@@ -9,6 +9,7 @@ import ipywidgets
 
 from petsync.render.markup import element, facts, fragment, summary, text
 from petsync.render.sheet_words import sheet_facts, sheet_summary
+from petsync.table.sheet import Sheet
 from petsync.widgets.parts.meter import Meter
 from petsync.widgets.sheet.choosing import Choosing
 from petsync.widgets.sheet.columns import Columns
@@ -76,10 +77,10 @@ class Panel:
             ]
         )
 
-    def show(self, look: Look, mapping: Mapping[str, str], path: Path) -> None:
-        """Show a sheet that was read."""
+    def show(self, look: Look, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
+        """Show a sheet that was read; `named` is the same under the name that people know."""
         sheet = look.sheet
-        self._said.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(sheet))])
+        self._said.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
         self.columns.show(Shown.of_sheet(sheet), mapping)
         self.findings.show(look)
         self.made.show(sheet.corrections)
