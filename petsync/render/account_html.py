@@ -13,7 +13,7 @@ def account_html(account: Account) -> str:
     """Who one is, what one may do and for how long, and what to know of it."""
     warning = markup.alert(markup.capital(account.problem), []) if account.problem else ""
     rows = [_row(name, value) for name, value in account_facts(account)]
-    body = markup.element("tbody", "".join(rows))
+    body = markup.element("tbody", "\n".join(rows))
     table = markup.element("table", body, class_="ps-small")
     return markup.fragment([markup.summary(account_sentence(account)), warning, table])
 
