@@ -154,23 +154,34 @@ class House:
         command = ["voila", str(folder), f"--token={token}", *options]
         return self.serve(command, folder, token, "/")
 
-    def serve(
-        self, command: Sequence[str], folder: Path, token: str, answers: str, **more: str
-    ) -> Server:
-        """A server that answers."""
-        port = _free_port()
+    def run(self, command: Sequence[str], folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+        """A module's program, running in a folder, and the file with all that it says."""
         folder.mkdir(parents=True, exist_ok=True)
-        log = self.folder / f"{command[0]}-{port}.log"
-        whole = [sys.executable, "-m", *command, f"--port={port}", "--no-browser"]
+        log = self.folder / f"{command[0]}-{len(list(self.folder.iterdir()))}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                whole,
-                env={**self.environment, **more},
+                [sys.executable, "-m", *command],
+                env=self.environment,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
+        return process, log
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """End a program as Ctrl-C does, and wait for it."""
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+
+    def serve(self, command: Sequence[str], folder: Path, token: str, answers: str) -> Server:
+        """A server that answers."""
+        port = _free_port()
+        process, log = self.run([*command, f"--port={port}", "--no-browser"], folder)
         server = Server(f"http://127.0.0.1:{port}", token, folder, log, process)
         self.servers.append(server)
         _wait_until_it_answers(server, f"{server.url}{answers}?token={token}")
