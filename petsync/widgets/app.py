@@ -16,7 +16,9 @@ from petsync.render import markup
 from petsync.store import Store, connect
 from petsync.widgets.connecting import ConnectForm
 from petsync.widgets.form import Form
+from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.steps import Steps
+from petsync.widgets.review import ReviewForm
 
 __all__ = ["AppForm", "app", "found"]
 
@@ -206,16 +208,16 @@ class AppForm(Form):
 
     def _planned(self, plan: Plan) -> None:
         part = self._parts["review"]
+        if isinstance(part.form, ReviewForm) and part.form.is_running:
+            raise LockedError(
+                "a run is still under way", hint="Let it end under Review and apply, or stop it."
+            )
         if part.form is not None:
-            if part.form.work.is_busy:
-                raise LockedError(
-                    "a run is still under way",
-                    hint="Let it end under Review and apply, or stop it.",
-                )
             part.form.close()
         form = widgets.review(plan, self._known)
         form.on_report(self.work.guarded(self._reported))
         part.form = form
+        part.box.remove_class("petsync-form")
         part.box.children = (form.widget,)
         self._done -= {"review", "report"}
         self._end("sheet", "review")
@@ -224,7 +226,7 @@ class AppForm(Form):
         again = ipywidgets.Button(description="Open another sheet")
         again.on_click(self.work.guarded(lambda _: self.go("sheet")))
         shown = ipywidgets.HTML(report._repr_html_())
-        self._parts["report"].box.children = (shown, again)
+        self._headed("report", shown, again)
         self._done.add("report")
         if not report.stopped:
             self._done.add("review")
@@ -238,4 +240,10 @@ class AppForm(Form):
             self.go(following)
 
     def _say(self, name: str, words: str) -> None:
-        self._parts[name].box.children = (ipywidgets.HTML(markup.element("p", markup.text(words))),)
+        self._headed(name, ipywidgets.HTML(markup.element("p", markup.text(words))))
+
+    def _headed(self, name: str, *shown: ipywidgets.Widget) -> None:
+        """Show this under the step's name, as a region of its own, while it has no form."""
+        box = self._parts[name].box
+        box.add_class("petsync-form")
+        box.children = (Heading(text=_STEPS[name][0], level=self.level + 1), *shown)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +89,17 @@ def planned(page: AppForm, here: Path, text: str) -> None:
     until(lambda: page.current == "review" or page.notice.text)
 
 
+def applied(page: AppForm) -> ReviewForm:
+    """Send what the plan says; the run is under way."""
+    review = page.forms["review"]
+    assert isinstance(review, ReviewForm)
+    review.apply.click()
+    assert review.work.wait()
+    review.sure.value = True
+    review.send.click()
+    return review
+
+
 def test_from_sign_in_to_report(
     box: Sandbox, store: ps.Store, here: Path, shown: Callable[[AppForm], AppForm]
 ) -> None:
@@ -108,19 +117,15 @@ def test_from_sign_in_to_report(
 
     planned(page, here, "id,name\n1,Rex\n2,Mia\n")
     assert (visible(page), states(page, "done")) == (["review"], ["sign-in", "sheet"])
-    review = page.forms["review"]
-    assert isinstance(review, ReviewForm)
+    review = applied(page)
     assert len(review.plan.changes) == 2
-    review.apply.click()
-    assert review.work.wait()
-    review.sure.value = True
-    review.send.click()
     until(lambda: "report" in states(page, "done"))
     assert states(page, "done") == ["sign-in", "sheet", "review", "report"]
     assert {store.api.get_pet_by_id(n).name for n in (1, 2)} == {"Rex", "Mia"}
 
     page.go("report")
-    told, again = page._parts["report"].box.children
+    heading, told, again = page._parts["report"].box.children
+    assert heading.text == "Report"
     assert review.report is not None
     assert review.report.run_id in told.value
     again.click()
@@ -146,14 +151,15 @@ def test_a_run_is_not_replaced(
     auth = ps.auth.bearer(box.token())
     with ps.connect(box.url, auth=auth, environ={}, state=here / "state") as store:
         page = shown(app(store))
-        planned(page, here, "id,name\n1,Rex\n")
-        review = page.forms["review"]
-        done = threading.Event()
-        review.work.start(asyncio.to_thread(done.wait, 60), lambda _: None)
-        planned(page, here, "id,name\n2,Mia\n")
-        assert (page.forms["review"], page.current) == (review, "sheet")
+        (here / "other.csv").write_text("id,name\n2,Mia\n", "utf-8")
+        planned(page, here, "".join(("id,name\n", *(f"{n},New {n}\n" for n in range(1, 6)))))
+        other = store.plan("other.csv")
+        box.break_with("latency=2")
+        review = applied(page)
+        page.work.guarded(page._planned)(other)
+        assert page.forms["review"] is review
         assert page.notice.text == "a run is still under way"
-        done.set()
+        box.break_with(None)
         assert review.work.wait()
         planned(page, here, "id,name\n3,Tom\n")
         assert page.forms["review"] is not review
