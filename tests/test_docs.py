@@ -104,8 +104,8 @@ def test_every_dependency_has_its_line() -> None:
 
 
 def test_everything_imported_is_a_dependency() -> None:
-    """What the package imports is a base dependency, not only there by another package's grace; what
-    the page imports may be of its extra.
+    """What the package imports is a base dependency, not only there by another package's grace.
+    What the page imports may be of its extra.
     """
     base = {_name(text).replace("-", "_") for text in _requirements(extras=False)}
     extra = {_name(text).replace("-", "_") for text in _extra("app")}

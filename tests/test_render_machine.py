@@ -63,4 +63,6 @@ def test_findings_as_json() -> None:
         "value": "availabel",
         "problem": "The store has no such status.",
         "suggestion": "Write available if that is meant.",
+        "meant": None,
+        "is_sure": False,
     }
