@@ -8,7 +8,7 @@ from petsync import _show
 from petsync.errors import PetsyncError
 from petsync.model import Pet
 from petsync.render import markup
-from petsync.render.visible import shorten, wrap
+from petsync.render.visible import shorten, visible, wrap
 from petsync.render.words import number
 from petsync.widgets.catalogue import Catalogue, Places, row_of
 
@@ -60,7 +60,7 @@ def _row(pet: Pet) -> str:
 
 
 def _line(cells: dict[str, str]) -> str:
-    told = (shorten(cells[key], width) for key, width in _WIDTHS.items())
+    told = (shorten(visible(cells[key]), width) for key, width in _WIDTHS.items())
     return "  ".join(
         part + " " * (width - cell_len(part))
         for part, width in zip(told, _WIDTHS.values(), strict=True)
