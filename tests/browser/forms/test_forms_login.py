@@ -95,8 +95,9 @@ def test_nothing_typed_is_saved(
     """
     view = open_in("lab", connected, _FORM)
     view.forms.get_by_label("How").select_option(label="A client id and its secret")
-    view.forms.get_by_label("Client id").fill(box.client_id)
     secret = view.forms.get_by_label("Client secret")
+    expect(secret).to_be_visible()
+    view.forms.get_by_label("Client id").fill(box.client_id)
     secret.fill("wrong-" + box.client_secret)
     view.forms.get_by_label("I want to change pets too").uncheck()
     view.forms.get_by_role("button", name="Sign in", exact=True).click()
