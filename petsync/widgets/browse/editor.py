@@ -22,19 +22,19 @@ class Editor:
     """A field for each column; `box` has them all. `changed` is what differs from the pet."""
 
     def __init__(self) -> None:
-        self.name = ipywidgets.Text(description="Name:", layout=_WIDE, style=_STYLE)
-        self.status = ipywidgets.Dropdown(description="Status:", layout=_WIDE, style=_STYLE)
+        self.name = ipywidgets.Text(description="Name", layout=_WIDE, style=_STYLE)
+        self.status = ipywidgets.Dropdown(description="Status", layout=_WIDE, style=_STYLE)
         self.category = ipywidgets.Combobox(
-            description="Category:",
+            description="Category",
             placeholder="one that there is, or a new one",
             layout=_WIDE,
             style=_STYLE,
         )
         self.tags = ipywidgets.Text(
-            description="Tags:", placeholder="calm; old", layout=_WIDE, style=_STYLE
+            description="Tags", placeholder="calm; old", layout=_WIDE, style=_STYLE
         )
         self.photo_urls = ipywidgets.Textarea(
-            description="Picture addresses:",
+            description="Picture addresses",
             placeholder="one a line",
             rows=3,
             layout=_WIDE,

@@ -37,14 +37,14 @@ class Panel:
 
     def __init__(self, store: Store, work: Work) -> None:
         self.search = ipywidgets.Text(
-            description="Search:",
+            description="Search",
             placeholder="name, id, category or tag",
             continuous_update=False,
             layout={"width": "min(30rem, 100%)"},
             style=_STYLE,
         )
-        self.status = _several("Status:")
-        self.tags = _several("Tags:")
+        self.status = _several("Status")
+        self.tags = _several("Tags")
         self.clear = ipywidgets.Button(description="Show all")
         self.again = ipywidgets.Button(description="Read again")
         self.table = Table(

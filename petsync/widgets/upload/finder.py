@@ -33,7 +33,7 @@ class Finder:
         wide = ipywidgets.Layout(width="min(30rem, 100%)")
         given = {"description_width": "initial"}
         self.search = ipywidgets.Text(
-            description="Pet, by name or id:",
+            description="Pet, by name or id",
             placeholder="Bella, or 1001",
             continuous_update=False,
             layout=wide,
