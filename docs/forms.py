@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import openpyxl
-from PIL import Image
+from PIL import Image, ImageOps
 from playwright.sync_api import Browser, expect, sync_playwright
 
 _HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ FORMS: Mapping[str, tuple[str, str]] = {
     "account": ("ps.widgets.login(store)", "Sign out"),
     "open_sheet": ("ps.widgets.open_sheet(store, 'catalogue.xlsx')", "solld"),
     "review": ("ps.widgets.review(store.plan('catalogue.xlsx'), store)", "will be sent"),
-    "upload_images": ("upload", "1002-zoe.jpg"),
+    "upload_images": ("upload", "1001-bella-2.png"),
     "browse": ("ps.widgets.browse(store)", "Bella"),
     "app": ("ps.widgets.app(store)", "Open a sheet"),
 }
@@ -74,7 +74,7 @@ def _draw_all(house: House, browser: Browser, box: Sandbox, work: Path, folder: 
         f"store = ps.connect({box.url!r}, auth=ps.auth.bearer({box.token()!r}), state='state')\n"
         f"visitor = ps.connect({box.url!r}, state='other')\n"
         "upload = ps.widgets.upload_images(store, 1001)\n"
-        "for name in ('1001-bella.png', '1002-zoe.jpg'):\n"
+        "for name in ('1001-bella.png', '1001-bella-2.png'):\n"
         "    upload.add_path(name)"
     )
     for name, (made, said) in FORMS.items():
@@ -131,8 +131,10 @@ def _edit(box: Sandbox, work: Path) -> None:
     book.save(file)
     pet = next(pet for pet in box.pets() if pet.id == moved)
     box.put(Pet(**{f: getattr(pet, f) for f in pet.__struct_fields__} | {"name": "Kiwi Bird"}))
-    for name in ("1001-bella.png", "1002-zoe.jpg"):
-        shutil.copy(ps.sample_data() / "images" / name, work / "shop" / name)
+    picture = ps.sample_data() / "images" / "1001-bella.png"
+    shutil.copy(picture, work / "shop" / "1001-bella.png")
+    with Image.open(picture) as drawn:
+        ImageOps.mirror(drawn).save(work / "shop" / "1001-bella-2.png")
 
 
 if __name__ == "__main__":

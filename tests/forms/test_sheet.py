@@ -96,7 +96,7 @@ class TestOpening:
         assert form.work.wait(60)
         assert form.sheet is not None
         assert len(form.sheet.problems) == 5
-        assert Path(form.saving.corrected_as.value) == here / "my pets.corrected.xlsx"
+        assert here / form.saving.corrected_as.value == here / "my pets.corrected.xlsx"
         plans: list[Plan] = []
         form.on_plan(plans.append)
         press(form, "sure")

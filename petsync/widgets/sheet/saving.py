@@ -38,6 +38,9 @@ class Saving:
 
     def offer(self, beside: Path) -> None:
         """Offer names like the file's."""
+        # A name in this folder is read more easily than the whole way to it.
+        if beside.is_relative_to(self.folder):
+            beside = beside.relative_to(self.folder)
         suffix = beside.suffix if beside.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
         self.corrected_as.value = str(beside.with_name(f"{beside.stem}.corrected{beside.suffix}"))
         self.marked_as.value = str(beside.with_name(f"{beside.stem}.marked{suffix}"))
