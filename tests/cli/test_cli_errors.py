@@ -50,15 +50,15 @@ def test_json_usage_error(shell: Shell, args: list[str]) -> None:
     assert "--help" in done.json["error"]["hint"]
 
 
-_WITHOUT_A_STORE = ("demo", "serve", "resume", "undo", "runs", "upload")
-"""They bring their own, or ask the journal or the disk first."""
+_WITHOUT_A_STORE = ("demo", "serve", "app", "resume", "undo", "runs", "upload", "login", "logout")
+"""They bring their own, or ask the journal, the disk or the keyring first."""
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in _WITHOUT_A_STORE])
 def test_store_that_is_not_there(shell: Shell, command: str) -> None:
     """No command meets a dead address with anything but a typed error."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
-    args = [] if command == "doctor" else ["a.xlsx"] if command == "export" else ["a.csv"]
+    args = [] if command in ("doctor", "whoami") else ["a.xlsx"] if command == "export" else ["a.csv"]
     done = shell(command, *args, "--url", "http://127.0.0.1:1/v2")
     if command == "check":
         assert done.code == 0

@@ -95,7 +95,7 @@ def test_from_workbook_to_undo(
     review.get_by_role("checkbox", name=re.compile("^Update 60 pets all the same")).check()
     assert serious(view) == []
     _press(review, "^Apply")
-    box.break_with("latency=0.1")
+    box.break_with("latency=0.4")
     _press(review, "^Send 60 changes")
     expect(review.get_by_role("progressbar")).to_have_attribute("value", re.compile("[1-9]"))
     reacted, ended = view.page.evaluate(_STOP)
