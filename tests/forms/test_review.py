@@ -87,6 +87,14 @@ def finish(form: ReviewForm) -> Report:
     return form.report
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for it, as long as a busy machine may take."""
+    latest = time.monotonic() + 30
+    while not is_so() and time.monotonic() < latest:
+        time.sleep(0.02)
+    assert is_so()
+
+
 def names(store: ps.Store) -> dict[int, str]:
     """What the shop's pets are called."""
     frame = store.snapshot().frame
@@ -492,6 +500,32 @@ def test_a_plan_that_is_used_meanwhile_is_not_sent(store: ps.Store, opened: Open
     report = finish(form)
     assert "applied already" in form.notice.text
     assert report.counts["applied"] == 1
+    assert len(store.runs()) == 1
+
+
+def test_a_plan_that_is_at_work_elsewhere_is_waited_for(
+    store: ps.Store, box: Sandbox, opened: Opened
+) -> None:
+    """Two reviews of one plan: the second never says that nothing was sent while the first one
+    sends, and shows in the end what became of all of it.
+    """
+    plan = store.plan(renaming(*range(1, 16)))
+    first, second = opened(plan), opened(plan)
+    for form in (first, second):
+        form.apply.click()
+        assert form.work.wait()
+        assert form.ready is not None
+    slow(box, 1.0)
+    first.send.click()
+    until(lambda: bool(store.runs().shape[0]))
+    second.send.click()
+    until(lambda: "by another form" in second.notice.text)
+    assert second.report is None
+    assert "from this form" in second.notice.hint
+    slow(box, 0)
+    assert finish(first).counts["applied"] == 15
+    assert finish(second).counts["applied"] == 15
+    assert "has ended" in second.notice.text
     assert len(store.runs()) == 1
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets
 
 from petsync import _show
+from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, StalePlanError
@@ -20,6 +21,7 @@ from petsync.widgets.review.draft import Draft
 from petsync.widgets.review.ended import Ended
 from petsync.widgets.review.going import Going
 from petsync.widgets.review.panel import Panel, show
+from petsync.widgets.review.past import ended_run
 from petsync.widgets.review.sight import Sight
 from petsync.widgets.review.watch import watched
 
@@ -158,20 +160,23 @@ class ReviewForm(Form):
         self._phase(self._panel, "over")
         self.fail(_in_buttons(error))
         if isinstance(error, StalePlanError):
-            self.work.start(asyncio.to_thread(self._past), self._show_past)
+            self.work.start(self._past(), self._show_past)
 
-    def _past(self) -> Ended | None:
+    async def _past(self) -> Ended | None:
         """What became of the run that this plan was used in, or what the person made of it."""
-        with self.store.aio.history.opened() as journal:
-            for plan in (self._draft.made(), self.plan):
-                run = journal.used_by(plan.fingerprint)
-                if run is not None:
-                    return Ended(journal.report(run))
-        return None
+        made = await asyncio.to_thread(self._draft.made)
+        return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
+
+    def _wait_for(self, run: Past) -> None:
+        """Say who is at work on the plan, once."""
+        if self.notice.hint != said.WAIT:
+            self.notice.warn(said.elsewhere(run), said.WAIT)
 
     def _show_past(self, ended: Ended | None) -> None:
         if ended is not None and self._panel is not None:
             self._show_report(self._panel, ended)
+            if self.notice.hint == said.WAIT:
+                self.notice.say("The run has ended, and this is what became of it.")
 
     def _changed(self) -> None:
         """Say what the draft comes to now; what was asked before is not what is sent any more."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from petsync.diff.change import Delete
 from petsync.diff.guard import Refusal
+from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.render import markup, words
@@ -16,10 +17,12 @@ from petsync.render.plan_top import facts
 from petsync.widgets.review.draft import Draft, Tally
 
 __all__ = [
+    "WAIT",
     "asked",
     "box_label",
     "causes",
     "counted",
+    "elsewhere",
     "guard",
     "in_buttons",
     "left_to_do",
@@ -29,6 +32,8 @@ __all__ = [
     "title_of",
 ]
 
+WAIT = "Nothing was sent from this form. What becomes of the run is shown here when it has ended."
+"""The way out where somebody else is at work on the plan."""
 _NAMED = 20
 """So many of the pets that are deleted are named before they are."""
 _BY_HAND = "By hand: Stop was pressed, or the form was closed."
@@ -46,6 +51,11 @@ _BUTTONS = (
     (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
 )
 """What commands are called here."""
+
+
+def elsewhere(run: Past) -> str:
+    """That another form or program is at work on the same plan."""
+    return f"This plan is being sent by another form or program just now, as run {run.run_id}"
 
 
 def title_of(plan: Plan) -> str:
