@@ -141,10 +141,10 @@ def _corrected(sheet: Sheet) -> Iterator[str]:
     """Each cell that says something else here than in the file; of very many the first ones."""
     rest = len(sheet.corrections) - _CORRECTED
     for each in sheet.corrections[:_CORRECTED]:
-        after = f"as {each.after[:60]!r}" if each.after else "as a blank cell"
+        after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
         yield (
             f"{each.address}: read {after}, as somebody corrected it; the file says "
-            f"{each.before[:60]!r}."
+            f"'{each.before[:60]}'."
         )
     if rest > 0:
         yield f"{rest:,} further cells were corrected as well; plan.corrections lists them all."
