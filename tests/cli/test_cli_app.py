@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import psutil
 import pytest
 from commands import Shell, process
 
@@ -21,10 +23,12 @@ from petsync.sandbox import Sandbox
 
 
 @contextmanager
-def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[str]:
+def _served(
+    *args: object, sign: int = signal.SIGINT, stderr: IO[bytes] | int = subprocess.DEVNULL
+) -> Iterator[str]:
     """The page's link; it is ended by the signal, and cleanly."""
     options = ("app", "--no-browser", "--json", *args)
-    with process(*options, stderr=subprocess.DEVNULL) as running:
+    with process(*options, stderr=stderr) as running:
         assert running.stdout is not None
         text = ""
         for line in iter(running.stdout.readline, ""):
@@ -58,11 +62,65 @@ def test_nobody_else_is_let_in(link: str) -> None:
     assert len(token) >= 32
     for url in (page, f"{page}/?token=wrong"):
         answer = httpx.get(url)
-        assert answer.status_code in {302, 401, 403}
+        assert answer.status_code == 403
         assert token not in answer.text + str(answer.headers)
     kernel = "00000000-0000-0000-0000-000000000000"
-    assert httpx.get(f"{page}/api/kernels/{kernel}").status_code in {302, 401, 403}
+    assert httpx.get(f"{page}/api/kernels/{kernel}").status_code == 403
     assert httpx.get(f"{page}/voila/files/app.ipynb?token={token}").status_code in {403, 404}
+
+
+@pytest.mark.parametrize("path", ["", "/login", "/login?next=%2F", "/logout", "/voila/static/x.js"])
+def test_without_the_link_it_says_where_it_is(link: str, path: str) -> None:
+    """Whoever comes without the link is told to open it, by a page that asks and loads nothing."""
+    answer = httpx.get(f"{_page(link)}{path}")
+    assert (answer.status_code, answer.is_redirect) == (403, False)
+    assert "Open the link from the terminal" in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert re.findall(r"<(?:form|input|script|img|a)\b", answer.text) == []
+    assert httpx.post(f"{_page(link)}{path}", data={"password": "x"}).status_code == 403
+
+
+def test_a_forged_cookie_is_none(link: str) -> None:
+    """A cookie that this page did not sign does not open it."""
+    name = f"petsync-page-{urlsplit(link).port}"
+    answer = httpx.get(_page(link), headers={"Cookie": f"{name}=2|1:0|10:1|4:name|4:eHh4|00"})
+    assert answer.status_code == 403
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    """With the link, what there is not is told by petsync, and nothing at the terminal."""
+    paths = ["/login", "/logout", "/nothing", "/voila/templates/", "/voila/templates/lab"]
+    paths += ["/voila/files/app.ipynb", "/api/kernels", "/voila/templates/%2e%2e/static/x"]
+    log = tmp_path / "terminal"
+    with log.open("wb") as out, _served("--state", tmp_path / "state", stderr=out) as link:
+        query = urlsplit(link).query
+        for path in paths:
+            answer = httpx.get(f"{_page(link)}{path}?{query}")
+            assert answer.status_code == 404, path
+            assert "There is nothing here" in answer.text, path
+    assert "Traceback" not in log.read_text()
+    assert "Exception" not in log.read_text()
+
+
+def test_a_kernel_is_not_told_the_token(link: str) -> None:
+    """What a kernel was started with, which stays to be seen while it runs, has no page's token."""
+    parts = urlsplit(link)
+    token, port = parse_qs(parts.query)["token"][0], str(parts.port)
+    with httpx.Client(timeout=120) as client, client.stream("GET", link) as answer:
+        kernels: list[dict[str, str]] = []
+        for _ in answer.iter_bytes():
+            kernels = [each for each in _environments() if each.get("VOILA_APP_PORT") == port]
+            if kernels:
+                break
+    assert kernels
+    assert not [name for each in kernels for name, value in each.items() if token in value]
+
+
+def _environments() -> Iterator[dict[str, str]]:
+    """What the processes that these tests began were started with."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            yield child.environ()
 
 
 def test_it_listens_on_this_machine_alone(link: str) -> None:

@@ -22,6 +22,7 @@ from tornado.ioloop import IOLoop
 from voila.app import Voila
 
 from petsync.errors import SettingsError
+from petsync.widgets.page.gate import Gate
 from petsync.widgets.page.given import Given, taken
 
 __all__ = ["serve"]
@@ -44,6 +45,10 @@ _POLICY = "; ".join(
     )
 )
 """The browser itself fetches nothing from anywhere else."""
+_NOT_TOLD = {"QUERY_STRING": "", "VOILA_REQUEST_URL": ""}
+"""Voilà would tell each kernel the address that was opened, and the page's token with it; what a
+process is told at its start stays to be seen for as long as it runs.
+"""
 
 
 def serve(
@@ -120,7 +125,8 @@ class _Native(KernelSpecManager):
     """Kernels of the Python that petsync runs in, whatever others are installed."""
 
     def get_kernel_spec(self, _: str) -> KernelSpec:
-        return KernelSpec(resource_dir=RESOURCES, **get_kernel_dict(["--log-level=ERROR"]))
+        native = get_kernel_dict(["--log-level=ERROR"])
+        return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _NOT_TOLD})
 
 
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
@@ -165,7 +171,9 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
         self.template_paths.insert(0, str(_HERE / "templates"))
 
     def listen(self) -> None:
-        server = HTTPServer(self.app)
+        provider = self.identity_provider
+        provider.cookie_name = f"petsync-page-{self.port}"
+        server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
         server.add_socket(self._listening)
         self.ioloop = IOLoop.current()
         self._on_ready(f"http://{_HOST}:{self.port}/?token={self.token}")
