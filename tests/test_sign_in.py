@@ -36,6 +36,7 @@ def test_nobody(store: ps.Store) -> None:
     """Without any sign-in that is what the account says, and that reading is refused."""
     account = store.who()
     assert (account.signed_in, account.kind, account.can_read) == (False, "none", False)
+    assert account.kept == "none"
     assert "not signed in" in str(account)
 
 
@@ -134,8 +135,9 @@ def test_signed_out(store: ps.Store, box: Sandbox) -> None:
     with pytest.raises(ps.AuthError):
         store.find_by_status("available")
     assert store.sign_in(ps.auth.bearer(token)).signed_in
-    assert not store.sign_out().signed_in
-    assert not store.sign_out().signed_in
+    for problem in ("", "nobody was signed in"):
+        left = store.sign_out()
+        assert (left.signed_in, left.kept, left.problem) == (False, "none", problem)
 
 
 def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
@@ -271,11 +273,37 @@ def test_configured_issuer(box: Sandbox, tmp_path: Path, monkeypatch: pytest.Mon
             assert store.sign_in(ps.auth.bearer(token)).user == ""
 
 
-def test_half_a_client(box: Sandbox, tmp_path: Path) -> None:
-    """A client's secret without its id is said to be half of what is needed."""
-    environ = {"PETSYNC_CLIENT_SECRET": "s3cret"}
-    with pytest.raises(ps.SettingsError, match="PETSYNC_CLIENT_ID is not"):
-        ps.connect(box.url, state=tmp_path, environ=environ)
+@pytest.mark.parametrize("besides", [{}, {"PETSYNC_API_KEY": "key"}])
+@pytest.mark.parametrize(
+    ("there", "missing"),
+    [
+        ("PETSYNC_CLIENT_SECRET", "PETSYNC_CLIENT_ID"),
+        ("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET"),
+    ],
+)
+def test_half_a_client(
+    box: Sandbox, tmp_path: Path, there: str, missing: str, besides: dict[str, str]
+) -> None:
+    """A client's secret without its id, or its id alone, is said to be half of what is needed."""
+    with pytest.raises(ps.SettingsError, match=f"^{there} is set, and {missing} is not") as failed:
+        ps.connect(box.url, state=tmp_path, environ={there: "half", **besides})
+    assert "half" not in str(failed.value)
+
+
+@pytest.mark.parametrize("name", ["PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"])
+def test_where_what_is_refused_came_from(box: Sandbox, tmp_path: Path, name: str) -> None:
+    """What the service refuses of the environment is named by its variable, with the way out."""
+    environ = {name: "wrong"}
+    if name == "PETSYNC_CLIENT_SECRET":
+        environ["PETSYNC_CLIENT_ID"] = box.client_id
+    with (
+        store_at(box, tmp_path, environ=environ) as store,
+        pytest.raises(ps.AuthError) as failed,
+    ):
+        store.who()
+    assert all(each in failed.value.hint for each in environ)
+    assert "Unset" in failed.value.hint
+    assert "wrong" not in failed.value.hint
 
 
 def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:

@@ -327,6 +327,7 @@ def test_a_keyring_that_fails(
             with pytest.raises(ps.SettingsError, match=said) as failed:
                 begin()
             assert "PETSYNC_TOKEN" in failed.value.hint
+            assert "install a keyring" in failed.value.hint
         assert not credentials(store)
         assert store.sign_in(ps.auth.bearer(token)).kept == "memory"
     assert not [path for path in state.rglob("*") if token.encode() in path.read_bytes()]

@@ -103,21 +103,30 @@ class Context:
         """The options, the environment and petsync.toml together. Raises SettingsError."""
         return resolve(self._arguments(), os.environ, read_toml(Path.cwd()))
 
-    def connect(self) -> Store:
-        """The store that the options name. Nothing is sent yet. Raises SettingsError."""
+    def connect(self, *, asks_client: bool = False) -> Store:
+        """The store that the options name. Nothing is sent yet. Raises SettingsError.
+
+        `asks_client`: of a client's id and secret a person is asked for what is not set.
+        """
         with loading():
             for name in _HEAVY:
                 import_module(name)
         import petsync as ps
 
         environ = dict(os.environ)
+        if asks_client:
+            for name in ("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET"):
+                environ.pop(name, None)
         auth = None
         source = self.token_file
         if source is not None:
             environ["PETSYNC_TOKEN"] = self._token(source)
-            if source != "-":
+            key = self.settings.api_key
+            if source == "-":
+                auth = ps.auth.bearer(environ["PETSYNC_TOKEN"], api_key=key)
+            else:
                 # Another program may keep it fresh: after a refusal it is read again.
-                auth = ps.auth.from_file(source, api_key=self.settings.api_key)
+                auth = ps.auth.from_file(source, api_key=key)
         return ps.connect(environ=environ, auth=auth, **self._arguments())
 
     def taken_token(self) -> Secret | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from petsync.cli.account import print_account
-from petsync.cli.asked import ask, ask_secret
+from petsync.cli.asked import ask, ask_secret, is_interactive
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.errors import PetsyncError
 from petsync.settings import Secret, Settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _BOTH = ("read:pets", "write:pets")
+_TRIES = 5
 _EXAMPLES = """
 petsync login --url https://shop.example/v2
 petsync login --no-browser
@@ -102,7 +104,7 @@ def command(
     context: Context = ctx.obj
     way = _way(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
     given = context.taken_token()
-    with context.connect() as store:
+    with context.connect(asks_client=way == "client") as store:
         if way in ("code", "implicit"):
             listen = not no_browser and _has_browser()
             pending = store.begin_sign_in(
@@ -186,6 +188,19 @@ def _agreed(context: Context, pending: Pending, wait: float) -> Account:
         "The browser then ends on a page that cannot be reached, which is as it should be. Copy "
         "that page's whole address and paste it here."
     )
+    return _pasted(context, pending)
+
+
+def _pasted(context: Context, pending: Pending) -> Account:
+    """The account for the address that somebody pastes, who may take a wrong one first."""
+    for _ in range(_TRIES - 1):
+        try:
+            return pending.paste(ask_secret("address"))
+        except PetsyncError as error:
+            if not (is_interactive() and pending.is_open):
+                raise
+            context.say(f"{error.message[:1].upper()}{error.message[1:]}.", "yellow")
+            context.say(f"{error.hint} Paste it again, or press Ctrl-C to end.")
     return pending.paste(ask_secret("address"))
 
 

@@ -7,6 +7,7 @@ import click
 from petsync.cli.account import print_account
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.wire.account import NOBODY
 
 __all__ = ["command"]
 
@@ -28,10 +29,12 @@ def command(context: Context) -> int:
     """
     with context.connect() as store, context.busy("Signing out"):
         account = store.sign_out()
+    nobody = account.problem == NOBODY
     if context.as_json:
         print_account(context, account)
     else:
-        context.out.print(f"Signed out of {account.url}.", soft_wrap=True)
-    if account.problem:
+        said = "Nobody was signed in at" if nobody else "Signed out of"
+        context.out.print(f"{said} {account.url}.", soft_wrap=True)
+    if account.problem and not nobody:
         context.say(f"warning: {account.problem}", "yellow")
     return 0

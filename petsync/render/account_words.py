@@ -19,6 +19,7 @@ _KIND: Mapping[Kind, str] = {
     "api key": "an api key",
 }
 _KEPT: Mapping[Kept, str] = {
+    "none": "nowhere",
     "memory": "in memory, until petsync ends",
     "keyring": "in the system's keyring",
     "environment": "in the environment (PETSYNC_…)",

@@ -109,9 +109,12 @@ def _environment(settings: Settings) -> Credentials:
     if settings.client_secret is not None:
         client_id = settings.client_id or settings.auth.get("client_id", "")
         if not client_id:
-            raise SettingsError(
-                "PETSYNC_CLIENT_SECRET is set, and PETSYNC_CLIENT_ID is not",
-                hint="Set both, or neither.",
-            )
+            raise _half("PETSYNC_CLIENT_SECRET", "PETSYNC_CLIENT_ID")
         return auths.client_credentials(client_id, settings.client_secret, api_key=settings.api_key)
+    if settings.client_id:
+        raise _half("PETSYNC_CLIENT_ID", "PETSYNC_CLIENT_SECRET")
     return auths.none() if settings.api_key is None else auths.api_key(settings.api_key)
+
+
+def _half(there: str, missing: str) -> SettingsError:
+    return SettingsError(f"{there} is set, and {missing} is not", hint="Set both, or neither.")

@@ -96,6 +96,11 @@ class Pending:
         """Whether the browser's return would be noticed."""
         return self.aio.is_listening
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has come yet that belongs to this sign-in: another try may succeed."""
+        return self.aio.is_open
+
     def wait(self, timeout: float = 300.0) -> Account:
         """The account, once the browser came back; at most `timeout` seconds are waited. Raises
         AuthError where somebody said no, or nobody came.

@@ -8,7 +8,7 @@ from typing import Literal
 
 from petsync import _show
 
-__all__ = ["READ", "WRITE", "Account", "Kept", "Kind"]
+__all__ = ["NOBODY", "READ", "WRITE", "Account", "Kept", "Kind"]
 
 READ = "read:pets"
 WRITE = "write:pets"
@@ -16,8 +16,11 @@ WRITE = "write:pets"
 Kind = Literal["none", "token", "client credentials", "code", "implicit", "api key"]
 """How one signed in."""
 
-Kept = Literal["memory", "keyring", "environment", "file", "argument"]
-"""Where the sign-in is kept, or came from."""
+Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
+"""Where the sign-in is kept, or came from; none where there is none."""
+
+NOBODY = "nobody was signed in"
+"""The problem of who signs out, and was not signed in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class Account:
     can_write: bool | None = None
     expires: datetime | None = None
     renews: bool = False
-    kept: Kept = "memory"
+    kept: Kept = "none"
     api_key: bool = False
     problem: str = ""
 

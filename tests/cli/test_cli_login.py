@@ -101,6 +101,7 @@ def test_whoami(shell: Shell, guarded: Sandbox) -> None:
     nobody = shell("whoami", *to(guarded))
     assert nobody.code == 1
     assert "not signed in" in nobody.out
+    assert shell("whoami", *to(guarded), "--json").json["kept"] == "none"
     assert "petsync login" in nobody.err
     signed_in(shell, guarded)
     before = guarded.pets()
@@ -142,7 +143,8 @@ def test_logout_ends_the_token(shell: Shell, guarded: Sandbox) -> None:
     assert vault.entries() == {}
     assert httpx.get(**asked).status_code == 401  # type: ignore[arg-type]
     assert shell("whoami", *to(guarded)).code == 1
-    assert shell("logout", *to(guarded)).code == 0
+    done = shell("logout", *to(guarded))
+    assert (done.code, done.out, done.err) == (0, f"Nobody was signed in at {guarded.url}.\n", "")
 
 
 def test_token_from_a_file(shell: Shell, guarded: Sandbox) -> None:
@@ -267,6 +269,56 @@ def test_pasted_address_of_another_sign_in(shell: Shell, guarded: Sandbox) -> No
     assert "abc123" not in done.err
 
 
+def test_wrong_pastes_into_a_terminal(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """What does not belong to the sign-in is told, and asked again until the right one comes."""
+    wrong = ["hello", "http://127.0.0.1:5/petsync?code=abc123&state=other", ""]
+    args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
+    with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60, dimensions=(24, 80)) as terminal:
+        terminal.expect(r"(http://\S+/oauth/authorize\S+)\r\n")
+        address = terminal.match[1].decode()
+        seen = ""
+        for pasted in (*wrong, address, sent_back(address)):
+            terminal.expect("Address.*: ")
+            seen += terminal.before.decode()
+            _until_no_echo(terminal)
+            terminal.sendline(pasted)
+        terminal.expect(pexpect.EOF)
+        seen = " ".join((seen + terminal.before.decode()).split())
+    assert terminal.wait() == 0, seen
+    assert "another sign-in" in seen
+    assert "the address to open" in seen
+    assert seen.count("Paste it again") == len(wrong) + 1
+    assert "abc123" not in seen
+    assert "You are signed in" in seen
+
+
+def test_too_many_wrong_pastes(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """Who pastes a wrong address five times is not asked for a sixth."""
+    args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
+    with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60) as terminal:
+        for _ in range(5):
+            terminal.expect("Address.*: ")
+            _until_no_echo(terminal)
+            terminal.sendline("hello")
+        terminal.expect(pexpect.EOF)
+    assert terminal.wait() == 64
+    assert vault.entries() == {}
+
+
+def test_declined_is_not_asked_again(shell: Shell, guarded: Sandbox, tmp_path: Path) -> None:
+    """An answer that belongs to the sign-in counts, also if it is a no; and Ctrl-C ends it too."""
+    args = [*PROGRAM[1:], "login", *to(guarded), "--no-browser"]
+    for declines, code in ((True, 1), (False, 130)):
+        with pexpect.spawn(PROGRAM[0], args, cwd=tmp_path, timeout=60) as terminal:
+            terminal.expect(r"(http://\S+/oauth/authorize\S+)\r\n")
+            back = sent_back(terminal.match[1].decode(), "deny")
+            terminal.expect("Address.*: ")
+            _until_no_echo(terminal)
+            terminal.sendline(back) if declines else terminal.sendintr()
+            terminal.expect(pexpect.EOF)
+        assert terminal.wait() == code
+
+
 def test_implicit(shell: Shell, live: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a service offers only a token, the address that holds it is pasted."""
     options = ["--implicit", "--profile", "live", "--no-browser", "--json"]
@@ -329,7 +381,9 @@ def test_no_keyring(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPa
     done = shell("login", *to(guarded), "--token", stdin=token)
     assert done.code == 64
     assert "no keyring" in done.err
-    assert "PETSYNC_TOKEN" in done.err
+    assert "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET" in shown(done)
+    assert "install a keyring" in shown(done)
+    assert "lasts as long as petsync runs" not in shown(done)
     assert token not in done.err
     assert not any(token in f.read_text("utf-8") for f in Path().rglob("*") if f.is_file())
     # Nobody is sent to a browser in vain.
@@ -389,6 +443,54 @@ def test_environment_comes_first(
     assert "PETSYNC_TOKEN is set and comes first" in shown(done)
     who = shell("whoami", *to(guarded), "--json")
     assert (who.json["kept"], who.json["can_write"]) == ("environment", False)
+
+
+def test_refused_token_is_named(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """whoami says whether what was refused is of the environment, a file or the keyring, and how
+    to get back to the sign-in that is kept.
+    """
+    signed_in(shell, guarded)
+    monkeypatch.setenv("PETSYNC_TOKEN", "wrong-token")
+    done = shell("whoami", *to(guarded))
+    assert done.code == 1
+    assert "PETSYNC_TOKEN in the environment. Unset it to use what `petsync login`" in shown(done)
+    assert "wrong-token" not in shown(done)
+    monkeypatch.delenv("PETSYNC_TOKEN")
+    file = Path("token.txt")
+    file.write_text("wrong-token")
+    file.chmod(0o600)
+    done = shell("whoami", *to(guarded), "--token-file", file)
+    assert "Leave --token-file out" in shown(done)
+    done = shell("whoami", *to(guarded), "--token-file", "-", stdin="wrong-token")
+    assert done.code == 1
+    assert "PETSYNC_TOKEN" not in shown(done)
+    assert shell("whoami", *to(guarded)).code == 0
+
+
+def test_refused_token_of_the_keyring_is_named(shell: Shell, guarded: Sandbox) -> None:
+    """A kept token that the service has ended is said to be the keyring's."""
+    token = guarded.token()
+    assert shell("login", *to(guarded), "--token", stdin=token).code == 0
+    origin = guarded.url.removesuffix("/v2")
+    auth = (guarded.client_id, guarded.client_secret)
+    httpx.post(f"{origin}/oauth/revoke", data={"token": token}, auth=auth).raise_for_status()
+    done = shell("whoami", *to(guarded))
+    assert done.code == 1
+    assert "comes from the keyring. Sign in again: `petsync login`" in shown(done)
+
+
+def test_half_a_client(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client id alone in the environment is an error that names both; where the secret is asked
+    for, it is enough.
+    """
+    monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
+    done = shell("whoami", *to(guarded))
+    assert done.code == 64
+    assert "PETSYNC_CLIENT_ID is set, and PETSYNC_CLIENT_SECRET is not" in shown(done)
+    done = shell("login", *to(guarded), "--client-credentials", stdin=guarded.client_secret)
+    assert done.code == 0
 
 
 def test_sign_ins_are_told_apart(shell: Shell, guarded: Sandbox, live: Sandbox) -> None:

@@ -14,9 +14,14 @@ from petsync.client.oauth.pending import Asked, AsyncPending
 from petsync.client.oauth.vault import Vault
 from petsync.client.session import Session
 from petsync.errors import ApiError, AuthError, SettingsError
-from petsync.wire.account import Account, Kept
+from petsync.wire.account import NOBODY, Account, Kept
 
 __all__ = ["Desk", "asked"]
+
+_VARIABLES = {
+    "api key": ("PETSYNC_API_KEY", "it"),
+    "client credentials": ("PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET", "them"),
+}
 
 
 class Desk:
@@ -43,6 +48,24 @@ class Desk:
 
     async def who(self) -> Account:
         """As AsyncStore says."""
+        try:
+            return await self._renewed_or_seen()
+        except AuthError as refused:
+            refused.hint = _way_out(self._session.credentials.grant) or refused.hint
+            raise
+
+    async def sign_out(self) -> Account:
+        """As AsyncStore says."""
+        mine = self._session.credentials
+        if not mine and mine.grant.kept != "keyring":
+            return Account(url=self._session.base_url, problem=NOBODY)
+        self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
+        problems = [await self._ended(mine)]
+        if mine.grant.kept in ("keyring", "environment"):
+            problems.append(await self._forgotten(mine))
+        return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
+
+    async def _renewed_or_seen(self) -> Account:
         await self._session.fresh()
         try:
             return await self._seen()
@@ -51,15 +74,6 @@ class Desk:
                 raise
             await self._session.renew(refused)
         return await self._seen()
-
-    async def sign_out(self) -> Account:
-        """As AsyncStore says."""
-        mine = self._session.credentials
-        self._session.use(Credentials(grant=Grant(kind="none", kept="memory")))
-        problems = [await self._ended(mine)]
-        if mine.grant.kept in ("keyring", "environment"):
-            problems.append(await self._forgotten(mine))
-        return Account(url=self._session.base_url, problem="; ".join(filter(None, problems)))
 
     async def _seen(self) -> Account:
         return await identify(self._session, self._authority, self._session.credentials)
@@ -119,6 +133,27 @@ def _kept(credentials: Credentials, kept: Kept) -> Credentials:
             hint="Use petsync.auth.bearer(…), client_credentials(…), implicit(…) or api_key(…).",
         )
     return replace(credentials, grant=credentials.grant.keep(kept))
+
+
+def _way_out(grant: Grant) -> str:
+    """Where what was refused came from, and what to do there; "" where a script knows best."""
+    if grant.kept == "environment":
+        names, it = _VARIABLES.get(grant.kind, ("PETSYNC_TOKEN", "it"))
+        return (
+            f"This comes from {names} in the environment. Unset {it} to use what `petsync login` "
+            f"keeps, or set {it} anew."
+        )
+    if grant.kept == "file":
+        return (
+            "This comes from the token's file. Leave --token-file out to use what `petsync login` "
+            "keeps, or put a new token into the file."
+        )
+    if grant.kept == "keyring":
+        return (
+            "This comes from the keyring. Sign in again: `petsync login`, or "
+            "store.begin_sign_in(keep='keyring')."
+        )
+    return ""
 
 
 def asked(

@@ -169,7 +169,7 @@ def _account(session: Session, tried: Credentials, **said: Any) -> Account:
         url=session.base_url,
         kind=kind,
         renews=tried.renews,
-        kept=tried.grant.kept,
+        kept=tried.grant.kept if tried else "none",
         api_key=tried.key is not None,
         **said,
     )

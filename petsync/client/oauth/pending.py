@@ -119,6 +119,11 @@ class AsyncPending:
         """Whether the browser's return would be noticed."""
         return self._loopback is not None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has come yet that belongs to this sign-in."""
+        return not self._taken.locked()
+
     async def arrived(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
         """The account, once the browser came back; at most `timeout` seconds are waited.
 
@@ -198,6 +203,7 @@ class AsyncPending:
                 "sign-in: this answer belongs to another sign-in, so it was not used",
                 hint="Open the present address, and copy what the browser ends on.",
             )
+        back.check_issuer(self._question.places)
 
     async def _settled(self, granted: Awaitable[Credentials]) -> Account:
         """The account; everyone who waits gets it, or the error."""
@@ -220,14 +226,14 @@ class AsyncPending:
             self._account.set_exception(kept)
 
     async def _granted(self, back: Returned) -> Credentials:
-        question = self._question
-        back.check_issuer(question.places)
-        wanted = Credentials(grant=question.grant())
+        question, code = self._question, back.get("code")
+        known = (question.state, question.verifier, code)
+        past = tuple(each for each in known if each is not None)
+        wanted = Credentials(grant=question.grant(), past=past)
         if back.get("error") is not None:
             raise answer.refusal(back.plain(), wanted).error()
         if self._asked.implicit:
             return from_fragment(back, wanted)
-        code = back.get("code")
         if code is None:
             raise AuthError("sign-in: the service sent no code back", hint=_AGAIN)
         return await self._authority.by_code(wanted, code, question.verifier, question.redirect)

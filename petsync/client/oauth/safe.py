@@ -18,8 +18,8 @@ T = TypeVar("T")
 _SERVICE = "petsync"
 _PATIENCE = 60.0
 _WAY_OUT = (
-    "Sign in without the keyring, which lasts as long as petsync runs; or set PETSYNC_TOKEN, or "
-    "PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET."
+    "Set PETSYNC_TOKEN, or PETSYNC_CLIENT_ID and PETSYNC_CLIENT_SECRET; or install a keyring for "
+    "this system. A form or a script can also sign in without keeping it."
 )
 
 
