@@ -118,10 +118,12 @@ def _tell_secrets(context: Context, info: ServedInfo) -> None:
     origin = info.url.removesuffix("/v2")
     context.say(f"  client id {info.client_id}, secret {info.client_secret}")
     context.say(f"  api key {info.api_key}")
-    context.say("A token for an hour:")
+    context.say("Sign in with your browser:")
+    only = " --profile live --implicit" if info.profile == "live" else ""
+    context.say(f"  petsync login --url {info.url}{only}", fold=False)
+    context.say("Or take a token for an hour, and put its access_token into PETSYNC_TOKEN:")
     context.say(
         f"  curl -s -u {info.client_id}:{info.client_secret} "
         f"-d grant_type=client_credentials {origin}/oauth/token",
         fold=False,
     )
-    context.say("Put its access_token into PETSYNC_TOKEN.")

@@ -135,6 +135,8 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.err.startswith("warning: 0.0.0.0 can be reached from other machines\n")
     assert "curl -s -u sandbox:shown -d grant_type=client_credentials" in said.err
     assert "http://127.0.0.1:8080/oauth/token" in said.err
+    login = said.err.index("  petsync login --url http://127.0.0.1:8080/v2\n")
+    assert login < said.err.index("PETSYNC_TOKEN")
 
 
 @pytest.mark.parametrize(("pets", "said"), [(0, "0 pets"), (1, "1 pet"), (1240, "1,240 pets")])
