@@ -392,6 +392,11 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
     drop(form, other__png=noise(2101))
     assert states(form)["other.png"] == "cannot be sent"
     assert "10.1 MiB are allowed" in said(form, "other.png")
+    assert "at most 10.1 MiB" in form.files.hint
+    later = upload_images(form.store, 8)
+    assert later.widget
+    assert "at most 10.1 MiB" in later.files.hint
+    later.close()
 
 
 def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadForm) -> None:
@@ -468,6 +473,77 @@ def test_without_a_pet_nothing_can_be_sent(store: ps.Store) -> None:
     assert form.go.disabled
     assert form.listed.rows[0]["cells"]["picture"]["src"]
     form.close()
+
+
+def test_files_are_judged_before_a_pet_is_chosen(store: ps.Store) -> None:
+    """Kind, size and pixels are told at once; what is fit says that a pet is to be chosen."""
+    form = upload_images(store)
+    assert form.widget
+    drop(form, a__png=image(), b__png=b"no picture")
+    assert states(form) == {"a.png": "ready", "b.png": "cannot be sent"}
+    assert "Choose the pet first" in said(form, "a.png")
+    assert "×" in form.listed.rows[0]["cells"]["size"]
+    assert "no JPEG" in said(form, "b.png")
+    form.search.value = "7"
+    assert form.work.wait()
+    form.pets.picked("7")
+    assert form.work.wait()
+    assert said(form, "a.png") == ""
+    assert not form.go.disabled
+    form.close()
+
+
+def test_files_that_cannot_be_looked_at_say_so(tmp_path: Path) -> None:
+    """Where the service lets nobody in, no file is looked at for ever."""
+    pet = ps.Pet(id=7, name="Bella", status="sold")
+    with (
+        Sandbox(pets=[pet]) as box,
+        ps.connect(box.url, auth=ps.auth.bearer("none"), state=tmp_path, environ={}) as store,
+    ):
+        form = upload_images(store)
+        assert form.widget
+        form.choose(pet)
+        drop(form, a__png=image())
+        assert states(form) == {"a.png": "cannot be sent"}
+        assert "Choose the pet once more" in said(form, "a.png")
+        assert form.notice.tone == "problem"
+        form.close()
+
+
+def test_that_no_pet_fits_is_heard(store: ps.Store) -> None:
+    """The notice, which is read aloud, says so; the list is named whatever is in it."""
+    form = upload_images(store)
+    assert form.widget
+    form.search.value = "nobody"
+    assert form.work.wait()
+    assert form.notice.text == "No pet has this in its name, or as its id."
+    assert form.pets.caption == "Pets that fit"
+    form.search.value = "12345"
+    assert form.work.wait()
+    assert "No pet" in form.notice.text
+    form.search.value = "bell"
+    assert form.work.wait()
+    assert form.notice.text == ""
+    form.close()
+
+
+def test_the_keyboard_goes_to_the_heading(form: UploadForm) -> None:
+    """Upload cannot be pressed while it is under way, so the keyboard is led away from it."""
+    told: list[object] = []
+    form.heading.send = lambda content, buffers=None: told.append(content)
+    drop(form, a__png=image())
+    form.go.click()
+    assert told == [{"focus": True}]
+    assert form.work.wait()
+
+
+def test_what_was_not_sent_is_a_problem(form: UploadForm) -> None:
+    """A file that was left out because it is none of a person's choice is told as a problem."""
+    drop(form, a__png=image(), b__png=b"no picture")
+    form.go.click()
+    assert form.work.wait()
+    assert form.notice.tone == "problem"
+    assert form.notice.text == "1 picture uploaded, 1 not: the list says why."
 
 
 def test_without_a_live_kernel_it_is_text_and_html(

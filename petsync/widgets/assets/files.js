@@ -32,7 +32,8 @@ export default () => {
   const refusal = (file) => {
     const [accept, most] = [model.get("accept"), model.get("most_bytes")];
     if (!isWanted(accept, file)) return `It is of another kind than ${accept.replaceAll(",", ", ")}.`;
-    return most && file.size > most ? `It is larger than ${size(most)} (${number(most)} bytes).` : "";
+    if (!most || file.size <= most) return "";
+    return `It is larger than ${size(most)} (${number(most)} bytes). ${model.get("way_out")}`.trimEnd();
   };
 
   const fail = (item, why) => {

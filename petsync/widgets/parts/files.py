@@ -25,8 +25,9 @@ __all__ = ["Files", "Received"]
 
 class Files(Part, script="files.js"):
     """A labelled place for files. `accept` is as HTML has it (".xlsx,.csv" or "image/*"); a file
-    larger than `most_bytes` (0: no limit) is not taken, and its sender told so. `received` are
-    the files that came whole; with `listed` the person sees them in a list, and can remove them.
+    larger than `most_bytes` (0: no limit) is not taken, and its sender told so, with the `way_out`.
+    `received` are the files that came whole; with `listed` the person sees them in a list, and can
+    remove them.
 
     Their content is in a private folder of this machine, until they are forgotten or the part is
     closed, or the kernel ends.
@@ -37,6 +38,7 @@ class Files(Part, script="files.js"):
     accept = t.Unicode("").tag(sync=True)
     multiple = t.Bool(False).tag(sync=True)
     most_bytes = t.Int(0).tag(sync=True)
+    way_out = t.Unicode("").tag(sync=True)
     disabled = t.Bool(False).tag(sync=True)
     listed = t.Bool(True)
     present = t.List(t.Dict()).tag(sync=True)
@@ -185,7 +187,7 @@ class Files(Part, script="files.js"):
         if not accepts(self.accept, name, kind):
             return f"It is of another kind than {self.accept.replace(',', ', ')}."
         if size < 0 or (self.most_bytes and size > self.most_bytes):
-            return f"It is larger than {self.most_bytes:,} bytes."
+            return f"It is larger than {self.most_bytes:,} bytes. {self.way_out}".rstrip()
         return ""
 
     def _private(self) -> Path:

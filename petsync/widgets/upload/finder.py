@@ -13,12 +13,15 @@ from petsync.model import Pet
 from petsync.store import Store
 from petsync.table.cells import CellError, parse_id
 from petsync.widgets.catalogue import COLUMNS, Catalogue, Places, row_of
+from petsync.widgets.parts.notice import Notice
 from petsync.widgets.parts.table import Table
 from petsync.widgets.work import Work
 
 __all__ = ["Finder"]
 
 _A_PAGE = 6
+_CAPTION = "Pets that fit"
+_NONE = "No pet has this in its name, or as its id."
 
 
 class Finder:
@@ -26,8 +29,10 @@ class Finder:
     a person picks. The store is read when something is looked for first.
     """
 
-    def __init__(self, store: Store, work: Work, chosen: Callable[[Pet], object]) -> None:
-        self._store, self._work, self._chosen = store, work, chosen
+    def __init__(
+        self, store: Store, work: Work, chosen: Callable[[Pet], object], notice: Notice
+    ) -> None:
+        self._store, self._work, self._chosen, self._notice = store, work, chosen, notice
         self._catalogue: Catalogue | None = None
         self._places: Places = np.empty(0, dtype=np.int64)
         wide = ipywidgets.Layout(width="min(30rem, 100%)")
@@ -41,7 +46,7 @@ class Finder:
         )
         self.find = ipywidgets.Button(description="Find")
         columns = [column for column in COLUMNS if column["key"] != "tags"]
-        self.table = Table(columns=columns, pick="Choose")
+        self.table = Table(columns=columns, caption=_CAPTION, pick="Choose")
         self.table.layout.display = "none"
         self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
         self.search.observe(work.guarded(lambda _: self.look()), "value")
@@ -89,23 +94,33 @@ class Finder:
 
     def _found(self, text: str) -> None:
         assert self._catalogue is not None
-        self._show(self._catalogue.find(text, names_only=True))
+        places = self._catalogue.find(text, names_only=True)
+        self._show(places)
         number = _number(text)
         if number is not None and self._catalogue.pet(number) is None:
             # A pet whose status no query asks for is found by its id alone.
             self._work.start(self._store.aio.look_up([number]), self._found_by_id)
+        else:
+            self._say(len(places))
 
     def _found_by_id(self, found: dict[int, Pet | Unanswered | None]) -> None:
         for pet in found.values():
             if isinstance(pet, Pet) and _number(self.search.value) == pet.id:
                 self.table.rows = [row_of(pet), *self.table.rows]
                 self.table.total += 1
+        self._say(self.table.total)
+
+    def _say(self, found: int) -> None:
+        """Have it heard that nothing fits; the table tells how many do."""
+        if not found:
+            self._notice.say(_NONE)
+        elif self._notice.text == _NONE:
+            self._notice.clear()
 
     def _show(self, places: Places) -> None:
         self._places = places
         with self.table.hold_sync():
-            self.table.empty = "No pet has this in its name, or as its id."
-            self.table.caption = "Pets that fit" if len(places) else ""
+            self.table.empty = _NONE
             self.table.total = len(places)
             self.table.pages = max(1, -(-len(places) // _A_PAGE))
             self.table.page = 0

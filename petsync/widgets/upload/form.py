@@ -6,13 +6,14 @@ import asyncio
 import time
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import ipywidgets
 
 from petsync._loop import Task
 from petsync.apply.pictures.cancelling import Cancelling
 from petsync.apply.pictures.found import LARGEST
-from petsync.diff.pictures import Picture, PictureProblem, Pictures
+from petsync.diff.pictures import Picture, PictureOptions, PictureProblem, Pictures
 from petsync.diff.uploaded import FileProgress, Uploaded, UploadedFile, Uploading
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.model import Pet
@@ -26,13 +27,15 @@ from petsync.widgets.parts.files import Received
 from petsync.widgets.upload import still
 from petsync.widgets.upload.finder import Finder
 from petsync.widgets.upload.item import Item, limit_in
-from petsync.widgets.upload.local import files_at, make_small
+from petsync.widgets.upload.local import files_at, judged, make_small
 from petsync.widgets.upload.panel import Panel
 
 __all__ = ["UploadForm", "upload_images"]
 
 _SIDE = 2000
 _EVERY = 0.1
+_LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
+"""How many bytes a picture may have, where a service said so to one of its forms."""
 
 
 def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
@@ -54,10 +57,10 @@ class UploadForm(Form):
     def __init__(self, store: Store, pet_id: int | None = None) -> None:
         super().__init__()
         self.store, self._pet_id = store, pet_id
+        self.limit = _LIMITS.get(store)
         self.pet: Pet | None = None
         self.items: list[Item] = []
         self.report: Uploaded | None = None
-        self.limit: int | None = None
         self._looked: Pictures | None = None
         self._is_looking = self._look_again = False
         self._task: Task[Uploaded] | None = None
@@ -126,7 +129,7 @@ class UploadForm(Form):
     # The widgets
 
     def _body(self) -> ipywidgets.Widget:
-        finder = Finder(self.store, self.work, self.choose)
+        finder = Finder(self.store, self.work, self.choose, self.notice)
         self._panel = panel = Panel(finder, self.store, self.work)
         self.search, self.find, self.pets = finder.search, finder.find, finder.table
         self.photos, self.files, self.listed = panel.photos.table, panel.files, panel.listed
@@ -134,6 +137,7 @@ class UploadForm(Form):
         self.smaller, self.strip = panel.smaller, panel.strip
         self.go, self.stop, self.all, self.one = panel.go, panel.stop, panel.all, panel.one
         self._wire(panel)
+        panel.takes(self.limit)
         if self.pet is not None:
             panel.choose(self.pet)
         elif self._pet_id is not None:
@@ -190,35 +194,45 @@ class UploadForm(Form):
         elif items := [item for item in self.items if item.is_open]:
             self._is_looking = True
             self.work.start(
-                self._look_at(items, self.pet), lambda found: self._seen(items, found), self._unseen
+                self._look_at(items, self.pet),
+                lambda found: self._seen(items, *found),
+                self._unseen,
             )
         self._draw()
 
-    async def _look_at(self, items: list[Item], pet: Pet | None) -> Pictures | None:
+    async def _look_at(
+        self, items: list[Item], pet: Pet | None
+    ) -> tuple[Pictures | None, list[Picture | PictureProblem]]:
         await asyncio.to_thread(make_small, items)
+        options = self._options()
         if pet is None or pet.id is None:
-            return None
+            options.pop("metadata", None)
+            return None, await judged(items, PictureOptions(**options))
         paths = [item.path for item in items]
-        return await self.store.aio.pictures_of(pet.id, paths, **self._options())
+        found = await self.store.aio.pictures_of(pet.id, paths, **options)
+        by_place: dict[int | None, Picture | PictureProblem] = {
+            **{each.row: each for each in found.pictures},
+            **{each.row: each for each in found.problems},
+        }
+        return found, [by_place[place] for place in range(len(items))]
 
-    def _seen(self, items: list[Item], found: Pictures | None) -> None:
+    def _seen(
+        self, items: list[Item], found: Pictures | None, each: list[Picture | PictureProblem]
+    ) -> None:
         self._is_looking = False
         if self._look_again:
             self._look_again = False
             self._look()
             return
-        if found is not None:
-            by_place: dict[int | None, Picture | PictureProblem] = {
-                **{each.row: each for each in found.pictures},
-                **{each.row: each for each in found.problems},
-            }
-            for place, item in enumerate(items):
-                item.look(by_place[place])
+        for item, what in zip(items, each, strict=True):
+            item.look(what)
         self._looked = found if items == [item for item in self.items if item.is_open] else None
         self._draw()
 
     def _unseen(self, error: PetsyncError) -> None:
         self._is_looking = self._look_again = False
+        for item in self.items:
+            item.not_looked(error.message)
         self._draw()
         self.fail(error)
 
@@ -257,6 +271,8 @@ class UploadForm(Form):
             self._broken,
         )
         self._draw()
+        # The button that was pressed can be pressed no more.
+        self.heading.focus()
 
     def _step(self, step: FileProgress) -> None:
         item = self._sent[step.number]
@@ -283,7 +299,10 @@ class UploadForm(Form):
         _, refused, said = result.message.partition(": 413")
         if not refused:
             return
-        self.limit = limit_in(said) or self.limit
+        if limit := limit_in(said):
+            self.limit = _LIMITS[self.store] = limit
+            if self._panel is not None:
+                self._panel.takes(limit)
         most = f" It takes at most {size(self.limit)}." if self.limit else ""
         item.state = "too large"
         item.said = (
@@ -296,6 +315,7 @@ class UploadForm(Form):
             self._task.cancel()
             if self._panel is not None:
                 self._panel.stopping()
+            self.heading.focus()
 
     def _ended(self, report: Uploaded) -> None:
         self._over(report)
@@ -303,7 +323,10 @@ class UploadForm(Form):
         left = sum(counts[each] for each in ("failed", "unknown", "conflict", "skipped"))
         done = f"{count(counts['applied'], 'picture')} uploaded"
         rest = f", {left:,} not: the list says why" if left else ""
-        self.notice.say(f"{done}{rest}.", done=not left)
+        if any(_is_bad(each) for each in report.results):
+            self.notice.warn(f"{done}{rest}.")
+        else:
+            self.notice.say(f"{done}{rest}.", done=not left)
 
     def _broken(self, error: PetsyncError) -> None:
         report = error.report if isinstance(error, InterruptedRunError) else None
@@ -346,6 +369,14 @@ class UploadForm(Form):
 
     def _pet_now(self) -> Pet | PetsyncError | None:
         return still.pet_now(self.store, self.pet, self._pet_id)
+
+
+def _is_bad(result: UploadedFile) -> bool:
+    """Whether a person has to do something about it, who did not leave it out of their own will."""
+    return result.outcome in ("failed", "unknown", "conflict") or result.cause in (
+        "blocked",
+        "held-back",
+    )
 
 
 def _pairs(items: tuple[Item, ...], report: Uploaded | None) -> list[tuple[Item, UploadedFile]]:

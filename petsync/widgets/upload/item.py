@@ -59,6 +59,8 @@ _LEFT_ALONE = {
     "doubtful": "It was sent before without an answer, and the service does not show whether it "
     "came through. Look at the pet's pictures in the store.",
 }
+_NO_PET = "Choose the pet first: find it above."
+_ANEW = "Choose the pet once more, and all files are looked at again."
 _AGAIN = "An earlier upload of it did not come through."
 _WAITS = "Waits for as long as the earlier upload may still arrive."
 _NOWHERE = "The service has it, and does not say where."
@@ -101,10 +103,18 @@ class Item:
             self.said = _LEFT_ALONE.get(found.fate, "")
         elif found.fate in ("retry", "confirm"):
             self.said = _AGAIN
+        elif not found.pet_id:
+            self.said = _NO_PET
         elif found.done and found.sent_size != found.size:
             self.said = f"Is sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
                 found.sent_size
             )
+
+    def not_looked(self, why: str) -> None:
+        """Be one that could not be looked at; the next look may find it fit."""
+        if self.state == "looking":
+            self.state = "cannot be sent"
+            self.said = sentences(f"It was not looked at: {why}", _ANEW)
 
     def follow(self, step: FileProgress) -> None:
         """Be as the upload says."""

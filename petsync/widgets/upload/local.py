@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from petsync.apply.pictures.found import content_of
+from petsync.apply.pictures.found import Candidate, content_of
+from petsync.apply.pictures.look import examined
 from petsync.apply.pictures.thumbnail import thumbnail
+from petsync.diff.pictures import Picture, PictureOptions, PictureProblem
 from petsync.errors import SettingsError
+from petsync.model import Pet
 from petsync.widgets.upload.item import Item
 
-__all__ = ["files_at", "make_small"]
+__all__ = ["files_at", "judged", "make_small"]
 
 _HERE = "The path is one on the machine that the notebook runs on."
 
@@ -42,6 +45,16 @@ def make_small(items: Iterable[Item]) -> None:
         except OSError:
             continue
         item.bytes, item.small = len(content), thumbnail(content)
+
+
+async def judged(items: Sequence[Item], options: PictureOptions) -> list[Picture | PictureProblem]:
+    """What each file is as it lies here, whoever's picture it is; no store is asked."""
+    nobody = Pet(id=0)
+    candidates = [
+        Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
+        for place, each in enumerate(items)
+    ]
+    return await examined([(each, nobody) for each in candidates], options)
 
 
 def _is_plain(path: Path) -> bool:

@@ -26,6 +26,7 @@ __all__ = ["Panel"]
 
 _A_PAGE = 10
 _NO_PET = "No pet is chosen yet: find the one that these pictures show."
+_KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
 _WIDE = {"width": "min(36rem, 100%)"}
 _STYLE = {"description_width": "initial"}
 
@@ -40,7 +41,8 @@ class Panel:
         self.photos = Photos(store, work)
         self.files = Files(
             label="Pictures",
-            hint="JPEG, PNG, GIF or WebP. Drop several at once, or choose them.",
+            hint=_KINDS,
+            way_out="Make a smaller copy of it.",
             multiple=True,
             most_bytes=LARGEST,
             listed=False,
@@ -81,6 +83,11 @@ class Panel:
         self.nobody.layout.display = "none"
         self.photos.table.layout.display = None
         self.photos.show(pet)
+
+    def takes(self, limit: int | None) -> None:
+        """Say how large a picture the service takes, where it told that."""
+        most = f" The service takes at most {size(limit)} each." if limit else ""
+        self.files.hint = _KINDS + most
 
     def draw(
         self, items: Sequence[Item], pet: Pet | None, looked: Pictures | None, *, is_sending: bool
