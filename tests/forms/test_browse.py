@@ -89,6 +89,24 @@ def test_filters_go_together(form: BrowseForm) -> None:
     assert names(form) == ["Mia"]
 
 
+def test_that_nothing_fits_is_heard(form: BrowseForm) -> None:
+    """The notice, which is read aloud, says so, and no longer once something fits."""
+    form.search.value = "nobody"
+    assert form.notice.text == "No pet fits."
+    assert form.table.caption == "0 pets of 3"
+    form.search.value = "bella"
+    assert form.notice.text == ""
+
+
+def test_the_keyboard_is_kept(box: Sandbox, form: BrowseForm) -> None:
+    """Where a button cannot be pressed any more, the keyboard goes on from a heading."""
+    told: list[object] = []
+    form.heading.send = lambda content, buffers=None: told.append(content)
+    form.again.click()
+    assert form.work.wait()
+    assert told == [{"focus": True}]
+
+
 def test_pages_are_filled_when_they_are_turned(box: Sandbox, form: BrowseForm) -> None:
     """Many pets are shown page by page; what is read anew keeps the page if there is one."""
     box.reset(ps.Pet(id=n, name=f"Cat {n}", status="sold") for n in range(1, 31))

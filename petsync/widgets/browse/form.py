@@ -14,7 +14,7 @@ from petsync.model import Pet
 from petsync.store import Store
 from petsync.widgets import form as forms
 from petsync.widgets.browse import still
-from petsync.widgets.browse.panel import Panel
+from petsync.widgets.browse.panel import NONE, SHOW_ALL, Panel
 from petsync.widgets.catalogue import Catalogue, Places, row_of
 from petsync.widgets.form import Form
 
@@ -90,7 +90,7 @@ class BrowseForm(Form):
             field.observe(guarded(lambda _: self._filter()), "value")
         panel.table.observe(guarded(lambda _: self._draw()), "page")
         panel.table.on_pick(guarded(lambda key: self.open(int(key))))
-        panel.again.on_click(guarded(lambda _: self.reload()))
+        panel.again.on_click(guarded(lambda _: self._read_again()))
         panel.clear.on_click(guarded(lambda _: self._clear()))
         panel.editor.check.on_click(guarded(lambda _: self._plan()))
         panel.editor.reset.on_click(guarded(lambda _: self._put_back()))
@@ -98,6 +98,11 @@ class BrowseForm(Form):
         return panel.box
 
     # The list
+
+    def _read_again(self) -> None:
+        self.reload()
+        # The button waits until that is done, and a button that waits loses the keyboard.
+        self.heading.focus()
 
     def _read(self, snapshot: Snapshot) -> None:
         self.catalogue = Catalogue(snapshot)
@@ -125,6 +130,11 @@ class BrowseForm(Form):
             tags=self._panel.tags.value,
         )
         self._panel.found(len(self._places), len(self.catalogue), _A_PAGE)
+        # The table tells how many fit; that none does is heard from here.
+        if not len(self._places):
+            self.tell(NONE, SHOW_ALL)
+        elif self.notice.text == NONE:
+            self.notice.clear()
         self._draw()
 
     def _draw(self) -> None:
@@ -198,6 +208,7 @@ class BrowseForm(Form):
     def _unplanned(self, error: PetsyncError) -> None:
         if self._panel is not None:
             self._panel.planning(is_under_way=False)
+            self._panel.whom.focus()
         self._leave_review()
         self.fail(error)
 
@@ -212,6 +223,7 @@ class BrowseForm(Form):
         self._panel.planning(is_under_way=False)
         if plan.in_sync:
             self.tell("The store says so already: there is nothing to change.")
+            self._panel.whom.focus()
             return
         self.review = review(plan, self.store)
         self.review.on_report(self.work.guarded(self._applied))

@@ -23,8 +23,9 @@ from petsync.widgets.work import Work
 if TYPE_CHECKING:
     from petsync.widgets.form import Form
 
-__all__ = ["Panel"]
+__all__ = ["NONE", "SHOW_ALL", "Panel"]
 
+NONE, SHOW_ALL = "No pet fits.", "Press Show all to begin anew."
 _MOST_TAGS = 500
 _READING = "The store is read …"
 _STYLE = {"description_width": "initial"}
@@ -37,7 +38,7 @@ class Panel:
 
     def __init__(self, store: Store, work: Work) -> None:
         self.search = ipywidgets.Text(
-            description="Search",
+            description="Search, then Enter",
             placeholder="name, id, category or tag",
             continuous_update=False,
             layout={"width": "min(30rem, 100%)"},
@@ -90,7 +91,7 @@ class Panel:
     def found(self, total: int, of: int, a_page: int) -> None:
         """Show how many pets fit, and the first page of them."""
         with self.table.hold_sync():
-            self.table.empty = "No pet fits. Press Show all to begin anew."
+            self.table.empty = f"{NONE} {SHOW_ALL}"
             self.table.caption = (
                 f"{count(total, 'pet')} of {of:,}" if total < of else (count(of, "pet"))
             )
