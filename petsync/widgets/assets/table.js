@@ -148,13 +148,23 @@ export default {
     follow(model, ["caption", "empty", "columns", "rows", "page", "pages", "total", "tickable", "pick", "disabled"],
       drawSoon);
 
+    const lead = ({ focus }) => {
+      if (typeof focus !== "string" || !el.isConnected) return;
+      const at = el.querySelector(`[data-at="${CSS.escape(focus)}"]`);
+      (at && !at.disabled ? at : region).focus();
+    };
+    model.on("msg:custom", lead);
+
     // What can be scrolled has to be reached by keyboard, and only that.
     const sizes = new ResizeObserver(() => {
       region.tabIndex = region.scrollWidth > region.clientWidth + 1 ? 0 : -1;
     });
     sizes.observe(region);
     sizes.observe(region.firstChild);
-    return () => sizes.disconnect();
+    return () => {
+      model.off("msg:custom", lead);
+      sizes.disconnect();
+    };
   },
 };
 

@@ -54,6 +54,10 @@ class Table(Part, script="table.js"):
         """Call the function with a row's key when its button is pressed."""
         self._on_pick.append(act)
 
+    def focus(self, key: str, column: str) -> None:
+        """Put the keyboard on the choice in this row and column, or else on the table."""
+        self.send({"focus": f"choice {column} {key}"})
+
     def picked(self, key: str) -> None:
         """Do as if the row's button had been pressed."""
         for act in self._on_pick:

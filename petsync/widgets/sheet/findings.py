@@ -7,6 +7,7 @@ from typing import Any
 
 import ipywidgets
 
+from petsync.errors import SheetError
 from petsync.render.visible import shorten, visible
 from petsync.table.sheet import Finding
 from petsync.widgets.parts.table import Table
@@ -48,11 +49,11 @@ class Findings:
         self.chosen: dict[str, str] = {}
         self._look: Look | None = None
         self._rows: list[int] = []
-        self._asked = ""
+        self._asked = self._offered = ""
         self._on_choice = on_choice
         self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
         self.table = Table(caption="Findings", columns=_COLUMNS, empty="No findings.")
-        self.own = ipywidgets.Text(description="Text")
+        self.own = ipywidgets.Text(description="Text", continuous_update=False)
         self.use = ipywidgets.Button(description="Take this text")
         self.leave = ipywidgets.Button(description="Leave it")
         self._own = ipywidgets.VBox([self.own, ipywidgets.HBox([self.use, self.leave])])
@@ -60,8 +61,8 @@ class Findings:
         self.which.observe(guarded(lambda _: self._filter()), "value")
         self.table.observe(guarded(lambda _: self._draw()), "page")
         self.table.observe(guarded(lambda change: self._heard(change["new"])), "chosen")
-        self.use.on_click(guarded(lambda _: self._take()))
-        self.leave.on_click(guarded(lambda _: self._ask("")))
+        self.use.on_click(guarded(lambda _: self.take()))
+        self.leave.on_click(guarded(lambda _: self._leave()))
         self.box = ipywidgets.VBox([self.which, self.table, self._own])
 
     def show(self, look: Look) -> None:
@@ -69,6 +70,38 @@ class Findings:
         self._look, self.chosen = look, {}
         self._ask("")
         self._filter()
+
+    def take(self) -> None:
+        """Choose the text that a person wrote for the cell that was asked about."""
+        address, text = self._asked, self.own.value
+        if address:
+            self._leave()
+            self.set(address, text)
+
+    def taken(self) -> dict[str, str]:
+        """What was chosen, with what was typed and not taken yet: nothing typed is passed over."""
+        if self._is_typed:
+            address, text = self._asked, self.own.value
+            self._ask("")
+            self.set(address, text)
+        return dict(self.chosen)
+
+    def require_none_open(self) -> None:
+        """Raise SheetError where something is typed or chosen that the sheet was not read with."""
+        if self._is_typed:
+            raise SheetError(
+                f"a text for {self._asked} is typed, and not taken yet",
+                hint="Press “Take this text” and then “Check again”, or press “Leave it”.",
+            )
+        if self.chosen:
+            raise SheetError(
+                "some corrections are chosen, and the sheet was not read with them yet",
+                hint="Press “Check again” first, or choose to leave these cells as they are.",
+            )
+
+    @property
+    def _is_typed(self) -> bool:
+        return bool(self._asked) and self.own.value != self._offered
 
     def set(self, address: str, text: str) -> None:
         """Choose a text for a cell."""
@@ -146,12 +179,16 @@ class Findings:
         look = self._look
         if look is None or address not in look.mendable:
             return
+        if how == OWN:
+            self.taken()
+            self._ask(address)
+            return
+        if address == self._asked:
+            self._ask("")
         if how == KEEP:
             self.chosen.pop(address, None)
         elif how == SUGGESTED and address in look.suggestions:
             self.chosen[address] = look.suggestions[address].after
-        elif how == OWN:
-            self._ask(address)
 
     def _ask(self, address: str) -> None:
         """Ask for a person's own text for the cell; with "" for none."""
@@ -160,14 +197,14 @@ class Findings:
         if address:
             value = next((p.value for p in self._problems if p.address == address), "")
             self.own.description = f"Text for {address}"
-            self.own.value = self.chosen.get(address, value)
+            self._offered = self.own.value = self.chosen.get(address, value)
             self.own.focus()
 
-    def _take(self) -> None:
-        address, text = self._asked, self.own.value
-        if address:
-            self._ask("")
-            self.set(address, text)
+    def _leave(self) -> None:
+        """Ask no more; the keyboard goes back to the cell's row."""
+        rows = (row["key"] for row in self.table.rows if row["label"] == self._asked)
+        self.table.focus(next(rows, ""), "choice")
+        self._ask("")
 
 
 def _named(text: str) -> str:

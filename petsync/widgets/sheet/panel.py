@@ -92,6 +92,7 @@ class Panel:
     def count(self, look: Look) -> None:
         """Say how many corrections are sure, and how many are chosen."""
         sure, chosen = len(look.sure), len(self.findings.chosen)
+        self.sure.disabled = not sure
         self.sure.description = (
             f"Make the {sure:,} sure {'correction' if sure == 1 else 'corrections'}"
             if sure
