@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import ipywidgets
 import openpyxl
 import pytest
 from sheetmaking import workbook_of
 
 import petsync as ps
 from petsync.diff.plan import Plan
+from petsync.widgets.parts.table import Table
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.sheet.findings import PAGE
 
@@ -69,6 +72,19 @@ def press(form: SheetForm, button: str) -> None:
     assert form.work.wait(120)
 
 
+def enter(field: ipywidgets.Text, text: str) -> None:
+    """Type a text and press Enter, in the order in which a browser tells of it."""
+    field._handle_custom_msg({"event": "submit"}, [])
+    field.value = text
+
+
+def heard_by(part: Table) -> list[dict[str, Any]]:
+    """What the part's script is told from now on."""
+    told: list[dict[str, Any]] = []
+    part.send = lambda content, buffers=None: told.append(content)
+    return told
+
+
 class TestOpening:
     """Ways to name a file."""
 
@@ -80,6 +96,12 @@ class TestOpening:
         cells = [row["cells"]["where"] for row in form.findings.table.rows]
         assert cells == ["Pets!D1", "Pets!C2", "Pets!E2", "Pets!C3", "Pets!C4"]
         assert "2 errors" in form.notice.text
+
+    def test_by_enter_in_the_field(self, form: SheetForm) -> None:
+        """Enter in the path's field opens it."""
+        enter(form.path_field, "pets.xlsx")
+        assert form.work.wait(60)
+        assert form.sheet is not None
 
     def test_from_the_list_of_the_folder(self, form: SheetForm) -> None:
         """The folder's sheets are offered, and choosing one opens it."""
@@ -214,6 +236,58 @@ class TestFindings:
             {"before": "unheard", "after": "pending"},
         ]
 
+    def test_enter_takes_a_text(self, form: SheetForm) -> None:
+        """Enter in the field does what “Take this text” does, and the keyboard goes to the row."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C3", "own")
+        sent = heard_by(form.findings.table)
+        enter(form.findings.own, "pending")
+        assert form.work.wait(60)
+        assert form.findings.chosen == {"Pets!C3": "pending"}
+        assert sent == [{"focus": "choice choice 3"}]
+
+    @pytest.mark.parametrize("button", ["again", "sure"])
+    def test_a_text_that_was_typed_is_taken(self, form: SheetForm, button: str) -> None:
+        """What reads the sheet again reads it with a text that nobody took yet."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C3", "own")
+        form.findings.own.value = "pending"
+        press(form, button)
+        assert form.corrections["Pets!C3"] == "pending"
+
+    def test_another_cell_loses_no_text(self, form: SheetForm) -> None:
+        """Asked for another cell's text, what was typed for the first is taken."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C3", "own")
+        form.findings.own.value = "pending"
+        choose(form, "Pets!C2", "own")
+        assert form.findings.chosen == {"Pets!C3": "pending"}
+        assert form.findings.own.description == "Text for Pets!C2"
+
+    def test_comparing_names_the_text_that_was_typed(self, form: SheetForm) -> None:
+        """A text that nobody took keeps the sheet from being compared without it."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C3", "own")
+        form.findings.own.value = "pending"
+        press(form, "compare")
+        assert form.plan is None
+        assert "Pets!C3" in form.notice.text
+        form.findings.leave.click()
+        press(form, "compare")
+        assert form.plan is not None
+
+    def test_leaving_it_leaves_the_cell(self, form: SheetForm) -> None:
+        """The cell stays as it is, and no text is asked for any more."""
+        opened(form, "pets.xlsx")
+        choose(form, "Pets!C3", "own")
+        form.findings.own.value = "pending"
+        form.findings.leave.click()
+        assert form.findings.chosen == {}
+        choose(form, "Pets!C3", "own")
+        choose(form, "Pets!C3", "keep")
+        form.findings.use.click()
+        assert form.findings.chosen == {}
+
     def test_what_was_chosen_is_shown(self, form: SheetForm) -> None:
         """The table shows each choice, whatever page or filter one comes back from."""
         opened(form, "pets.xlsx")
@@ -233,12 +307,13 @@ class TestFindings:
         """Only what is sure is corrected by the button; guesses stay for a person."""
         opened(form, "pets.xlsx")
         assert form.sure.description == "Make the 2 sure corrections"
+        assert not form.sure.disabled
         press(form, "sure")
         assert form.corrections == {"Pets!E2": "calm", "Pets!C4": "sold"}
         assert form.sheet is not None
         assert form.sheet.errors == 2
-        press(form, "sure")
-        assert form.notice.text == "No correction is sure."
+        assert form.sure.disabled
+        assert form.sure.description == "No sure corrections"
 
     def test_a_correction_is_taken_back(self, form: SheetForm) -> None:
         """The cell is as in the file again, and its finding is back."""

@@ -17,6 +17,7 @@ from petsync.errors import LockedError, PetsyncError, SheetError
 from petsync.sheets import peek
 from petsync.store import Store
 from petsync.table.sheet import Sheet
+from petsync.widgets.entering import on_enter
 from petsync.widgets.form import Form
 from petsync.widgets.sheet import still
 from petsync.widgets.sheet.look import Look, Shown, looked
@@ -116,11 +117,8 @@ class SheetForm(Form):
 
     def _body(self) -> ipywidgets.Widget:
         self._panel = panel = Panel(self.folder, self.work.guarded, self._chose, self._take_back)
-        self.files, self.listed, self.path_field = (
-            panel.choosing.files,
-            panel.choosing.listed,
-            panel.choosing.path,
-        )
+        self.files, self.listed = panel.choosing.files, panel.choosing.listed
+        self.path_field = panel.choosing.path
         self.columns, self.findings, self.made = panel.columns, panel.findings, panel.made
         self.options, self.saving = panel.options, panel.saving
         self.go, self.sure, self.again = panel.choosing.open, panel.sure, panel.again
@@ -137,6 +135,8 @@ class SheetForm(Form):
     def _wire(self, panel: Panel) -> None:
         guarded, choosing = self.work.guarded, panel.choosing
         choosing.files.on_file(guarded(self._came))
+        on_enter(choosing.path, self.work, self._open_named)
+        on_enter(panel.findings.own, self.work, panel.findings.take)
         choosing.listed.observe(guarded(lambda change: self._picked(change["new"])), "value")
         panel.columns.tab.observe(guarded(lambda change: self._turned(change["new"])), "value")
         for button, act in (
@@ -192,6 +192,7 @@ class SheetForm(Form):
         else:
             # What a person chose for a cell comes before what is suggested there.
             sure = {**self.corrections, **self.look.sure, **self._chosen()}
+            self.again.focus()  # the button may have nothing more to do
             self._read(self.path, self.tab, self.mapping, sure)
 
     def _check_again(self) -> None:
@@ -201,6 +202,8 @@ class SheetForm(Form):
     def _take_back(self, address: str) -> None:
         if self.path is not None:
             rest = {at: text for at, text in self._wanted().items() if at != address}
+            if len(self.corrections) < 2:
+                self.again.focus()  # the table will be gone
             self._read(self.path, self.tab, self.mapping, rest)
 
     def _chose(self) -> None:
@@ -208,7 +211,7 @@ class SheetForm(Form):
             self._panel.count(self.look)
 
     def _chosen(self) -> dict[str, str]:
-        return dict(self._panel.findings.chosen) if self._panel else {}
+        return self._panel.findings.taken() if self._panel else {}
 
     def _wanted(self) -> dict[str, str]:
         return {**self.corrections, **self._chosen()}
@@ -283,11 +286,7 @@ class SheetForm(Form):
         panel, sheet = self._panel, self.sheet
         if panel is None or sheet is None or self.path is None:
             return
-        if self._chosen():
-            raise SheetError(
-                "some corrections are chosen, and the sheet was not read with them yet",
-                hint="Press “Check again” first, or choose to leave these cells as they are.",
-            )
+        panel.findings.require_none_open()
         self._leave_review()
         panel.progress("Asking the store")
         self._begin(self._compared(self.path, sheet, panel.options.chosen), self._planned)
