@@ -49,6 +49,17 @@ def test_pieces_become_the_file(files: Files, monkeypatch: pytest.MonkeyPatch) -
     assert files.arriving == 0
 
 
+def test_a_name_that_no_file_has_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NUL in a name is refused with a message, and the next file is taken."""
+    told = _sent(files, monkeypatch)
+    assert files.put("a\0b.png", b"x") is None
+    assert [each["why"] for each in told if "refused" in each] == [
+        "It could not be taken: its name is none that a file can have."
+    ]
+    assert (files.arriving, files.present) == (0, [])
+    assert files.put("b.png", b"x") is not None
+
+
 def test_only_the_owner_reads_it(files: Files) -> None:
     """The folder and the file are closed to everybody else."""
     file = files.put("pets.csv", b"id\n")

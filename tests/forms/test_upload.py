@@ -270,6 +270,15 @@ def test_a_path_that_is_none_is_told(form: UploadForm, given: str) -> None:
     assert not form.items
 
 
+def test_a_name_that_no_file_has_is_told(form: UploadForm, tmp_path: Path) -> None:
+    """A path with a NUL in it is told as what it is, and every other file goes on."""
+    form.add_file(tmp_path / "a\0b.png")
+    assert form.work.wait()
+    drop(form, ok__png=image())
+    assert list(states(form).values()) == ["cannot be sent", "ready"]
+    assert "none that a file can have" in form.items[0].said
+
+
 def test_an_empty_folder_is_told(form: UploadForm, tmp_path: Path) -> None:
     """A folder without files adds none, and says so."""
     (tmp_path / "empty").mkdir()

@@ -62,7 +62,10 @@ def content_of(path: Path) -> bytes:
     """The file's bytes. Raises OSError, also for what is no ordinary file or larger than 256 MiB;
     never waits for a pipe.
     """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+    except ValueError:
+        raise OSError(0, "its name is none that a file can have") from None
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):

@@ -28,9 +28,13 @@ class Received:
 
 
 class Arriving:
-    """A file of which pieces come, written as they do; readable by nobody else."""
+    """A file of which pieces come, written as they do; readable by nobody else. OSError where it
+    cannot be, or where its name has a NUL, which whoever named it did not type.
+    """
 
     def __init__(self, folder: Path, name: str, size: int) -> None:
+        if "\0" in name:
+            raise OSError(0, "its name is none that a file can have")
         folder.mkdir(mode=0o700)
         self.name, self.size, self.so_far = name, size, 0
         self.path = folder / safe_name(name)
