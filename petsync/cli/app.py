@@ -45,7 +45,8 @@ def command(context: Context, port: int, no_browser: bool, theme: str) -> int:
     """
     if find_spec("voila") is None:
         raise SettingsError(
-            "the page needs Voilà, which is not installed", hint="pip install 'petsync[app]'"
+            "the page needs Voilà, which is not installed",
+            hint="In petsync's folder: pip install -c .ci/constraints.txt '.[app]'",
         )
     context.settings  # noqa: B018 - what is wrong with them is said here, not on the page
     with loading():

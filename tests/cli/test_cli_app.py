@@ -169,4 +169,4 @@ def test_without_voila(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "find_spec", lambda _: None)
     done = shell("app")
     assert done.code == 64
-    assert "pip install 'petsync[app]'" in done.err
+    assert "pip install -c .ci/constraints.txt '.[app]'" in done.err
