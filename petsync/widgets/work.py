@@ -24,13 +24,16 @@ _LOOP = LoopThread("petsync-forms")
 
 class Work:
     """What one form has under way. `failed` is told every error that nobody else takes: a
-    PetsyncError is a person's to read, any other a fault of petsync's, which is logged.
+    PetsyncError is a person's to read, any other a fault of petsync's, which is logged. `dealt` is
+    called after each end that was dealt with.
 
     Callbacks and results are dealt with one at a time, whatever threads they come on.
     """
 
-    def __init__(self, failed: Callable[[BaseException], None]) -> None:
-        self._failed = failed
+    def __init__(
+        self, failed: Callable[[BaseException], None], dealt: Callable[[], None] = lambda: None
+    ) -> None:
+        self._failed, self._dealt = failed, dealt
         self._lock = threading.RLock()
         self._tasks: set[Task[Any]] = set()
         self._idle = threading.Condition()
@@ -117,6 +120,7 @@ class Work:
     ) -> None:
         try:
             self._deal(done, then, failed)
+            self._dealt()
         except Exception as error:  # noqa: BLE001 - nobody else would see it
             self._tell(error)
         finally:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import ipywidgets
 import pytest
@@ -23,8 +25,10 @@ class _Form(Form):
     def html(self) -> str:
         return "<p>as it stands</p>"
 
+    says = "as it stands"
+
     def text(self) -> str:
-        return "as it stands"
+        return self.says
 
     def _body(self) -> ipywidgets.Widget:
         self.go = ipywidgets.Button(description="Go")
@@ -53,6 +57,72 @@ def test_with_a_kernel_it_is_widgets_too(form: _Form, monkeypatch: pytest.Monkey
     assert form._repr_mimebundle_()[_VIEW]["model_id"] == form.widget.model_id
 
 
+@pytest.fixture
+def outputs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """A live notebook: what is displayed in it, each with how."""
+    shown: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    for name in [name for name in os.environ if name.startswith("VOILA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
+    for module in ("form", "still"):
+        monkeypatch.setattr(
+            f"petsync.widgets.{module}.display", lambda data, **how: shown.append((data, how))
+        )
+    return shown
+
+
+def test_a_notebook_keeps_it_beside_its_widgets(
+    form: _Form, outputs: list[tuple[dict[str, Any], dict[str, Any]]]
+) -> None:
+    """Live, the form as it stands and its widgets are two outputs: without a kernel the one is
+    still there to be shown.
+    """
+    form._ipython_display_()
+    (kept, how), (live, _) = outputs
+    assert kept["text/plain"] == "as it stands"
+    assert kept["text/html"].startswith('<div class="petsync-still">')
+    assert "<p>as it stands</p>" in kept["text/html"]
+    assert set(live) == {_VIEW, "text/plain"}
+    assert live[_VIEW]["model_id"] == form.widget.model_id
+    assert how["display_id"]
+
+
+def test_what_is_kept_is_renewed(
+    form: _Form, outputs: list[tuple[dict[str, Any], dict[str, Any]]]
+) -> None:
+    """After something came of the form, what the notebook keeps says so, in the same place; and
+    not a second time where nothing changed.
+    """
+    form._ipython_display_()
+    form.says = "as it stands then"
+
+    async def nothing() -> None:
+        pass
+
+    for _ in range(2):
+        form.work.start(nothing(), lambda _: None)
+        assert form.work.wait()
+        until = time.monotonic() + 60
+        while form._still._is_due or len(outputs) < 3:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    with form._still._lock:
+        (_, first), _, (again, how) = outputs
+    assert again["text/plain"] == "as it stands then"
+    assert how == {**first, "update": True}
+
+
+@pytest.mark.parametrize("voila", [True, False])
+def test_where_nothing_is_kept(form: _Form, monkeypatch: pytest.MonkeyPatch, voila: bool) -> None:
+    """Without a live notebook, and on Voilà's page, IPython is sent to the one bundle."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: voila)
+    if voila:
+        monkeypatch.setenv("VOILA_KERNEL_ID", "1")
+    with pytest.raises(NotImplementedError):
+        form._ipython_display_()
+    assert set(form._repr_mimebundle_()) >= {"text/plain", "text/html"}
+
+
 def test_it_is_made_once(form: _Form) -> None:
     """Shown twice, the form is the same; its heading comes first and its notice last."""
     box = form.widget
@@ -60,6 +130,35 @@ def test_it_is_made_once(form: _Form) -> None:
     assert (box.children[0], box.children[-1]) == (form.heading, form.notice)
     assert form.heading.text == "A form of a test"
     assert "petsync-form" in box._dom_classes
+
+
+def test_a_field_is_there_before_anybody_looks(form: _Form) -> None:
+    """A script asks for a button by its name at once; what no form has is no attribute of it."""
+    assert "go" not in vars(form)
+    button = form.go
+    assert button is form.go
+    assert form.widget.children[1].children == (button,)
+    with pytest.raises(AttributeError, match="'gone'"):
+        form.gone  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_look_from_outside_makes_no_widget(form: _Form) -> None:
+    """Whoever only asks for how the form is shown, or copies it, makes no widget."""
+    for name in ("_repr_png_", "__deepcopy__", "_ipython_canary_method_should_not_exist_"):
+        assert not hasattr(form, name)
+    assert form._widget is None
+
+
+def test_a_closed_form_says_so(form: _Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a closed form there are no widgets any more, but how it stood can be seen."""
+    monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
+    form.close()
+    with pytest.raises(PetsyncError, match="this form was closed"):
+        form.widget  # noqa: B018
+    with pytest.raises(AttributeError):
+        form.go  # noqa: B018
+    assert form._repr_mimebundle_()["text/plain"] == "as it stands"
+    assert _VIEW not in form._repr_mimebundle_()
 
 
 def test_closing_takes_every_widget_away(form: _Form) -> None:

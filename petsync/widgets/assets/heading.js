@@ -2,8 +2,18 @@
 
 // A key that is pressed in a form is not meant for the notebook. Jupyter asks the very element that
 // has the focus; of a field to write in it expects nothing anyway.
+const MINE = "data-lm-suppress-shortcuts";
 const mine = ({ target }) => {
-  if (!target.matches(":read-write")) target.setAttribute("data-lm-suppress-shortcuts", "true");
+  if (!target.matches(":read-write")) target.setAttribute(MINE, "true");
+};
+
+// All but the one that saves the notebook. Jupyter listens at the document, this before it does.
+const saving = (form) => (event) => {
+  const { target, key } = event;
+  const isSave = (event.ctrlKey || event.metaKey) && !event.altKey && key.toLowerCase() === "s";
+  if (!isSave || !form()?.contains(target) || !target.hasAttribute(MINE)) return;
+  target.removeAttribute(MINE);
+  setTimeout(() => mine({ target }));
 };
 
 export default () => {
@@ -18,7 +28,7 @@ export default () => {
     },
     render({ model, el }) {
       const id = freshId();
-      const level = Math.min(Math.max(model.get("level"), 2), 6);
+      const level = Math.min(Math.max(model.get("level"), 1), 6);
       const heading = make(`h${level}`, { id, tabindex: "-1" });
       el.classList.add("petsync-part", "ps-heading");
       el.append(heading);
@@ -38,7 +48,12 @@ export default () => {
         focus();
       });
       placed.observe(el);
-      return () => placed.disconnect();
+      const save = saving(() => el.closest(".petsync-form"));
+      window.addEventListener("keydown", save, true);
+      return () => {
+        placed.disconnect();
+        window.removeEventListener("keydown", save, true);
+      };
     },
   };
 };

@@ -10,7 +10,7 @@ __all__ = ["Heading"]
 
 
 class Heading(Part, script="heading.js"):
-    """A heading of `level` 2 to 6, which names the form around it as a region of the page."""
+    """A heading of `level` 1 to 6, which names the form around it as a region of the page."""
 
     text = t.Unicode("").tag(sync=True)
     level = t.Int(3).tag(sync=True)

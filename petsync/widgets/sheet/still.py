@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from petsync import _show
 from petsync.diff.plan import Plan
 from petsync.errors import PetsyncError
 from petsync.render import markup
 from petsync.render.words import count
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from petsync.diff.report import Report
+    from petsync.widgets.review import ReviewForm
 
 __all__ = ["html", "planned", "text", "told"]
 
@@ -23,19 +29,32 @@ _NEXT = (
 )
 
 
-def html(title: str, sheet: Sheet | None, problem: PetsyncError | None, plan: Plan | None) -> str:
+def html(
+    title: str,
+    sheet: Sheet | None,
+    problem: PetsyncError | None,
+    plan: Plan | None,
+    review: ReviewForm | None = None,
+) -> str:
     """The form as it stands, as HTML."""
-    return markup.element("h3", markup.text(title)) + "\n".join(_parts(sheet, problem, plan))
+    parts = _parts(sheet, problem, _outcome(plan, review))
+    return markup.element("h3", markup.text(title)) + "\n".join(parts)
 
 
-def text(sheet: Sheet | None, problem: PetsyncError | None, plan: Plan | None) -> str:
+def text(
+    sheet: Sheet | None,
+    problem: PetsyncError | None,
+    plan: Plan | None,
+    review: ReviewForm | None = None,
+) -> str:
     """The form as it stands, as plain text."""
     if problem is not None:
         return f"{problem.message}\n{problem.hint}".rstrip()
     if sheet is None:
         return _as_lines(_HOW)
-    shown = _show.as_text(sheet if plan is None else plan)
-    return shown if plan is not None else f"{shown.rstrip()}\n\n{_as_lines(_NEXT)}"
+    made = _outcome(plan, review)
+    shown = _show.as_text(sheet if made is None else made)
+    return shown if made is not None else f"{shown.rstrip()}\n\n{_as_lines(_NEXT)}"
 
 
 def told(sheet: Sheet) -> str:
@@ -54,14 +73,21 @@ def planned(plan: Plan) -> str:
     return f"Compared: {changes} would be made. Nothing has been sent; look at the plan first."
 
 
-def _parts(sheet: Sheet | None, problem: PetsyncError | None, plan: Plan | None) -> list[str]:
+def _outcome(plan: Plan | None, review: ReviewForm | None) -> Plan | Report | None:
+    report = None if review is None else review.report
+    return plan if report is None else report
+
+
+def _parts(
+    sheet: Sheet | None, problem: PetsyncError | None, made: Plan | Report | None
+) -> list[str]:
     if problem is not None:
         said = markup.alert(problem.message, [markup.text(problem.hint)], kind="ps-bad")
         return [markup.fragment([said])]
     if sheet is None:
         return [_as_html(_HOW)]
-    if plan is not None:
-        return [_show.as_html(sheet), _show.as_html(plan)]
+    if made is not None:
+        return [_show.as_html(sheet), _show.as_html(made)]
     return [_show.as_html(sheet), _as_html(_NEXT)]
 
 
