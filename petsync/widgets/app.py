@@ -14,11 +14,13 @@ from petsync.diff.report import Report
 from petsync.errors import LockedError, SettingsError
 from petsync.render import markup
 from petsync.store import Store, connect
+from petsync.widgets.browse import BrowseForm
 from petsync.widgets.connecting import ConnectForm
 from petsync.widgets.form import Form
 from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.steps import Steps
 from petsync.widgets.review import ReviewForm
+from petsync.widgets.upload import UploadForm
 
 __all__ = ["AppForm", "app", "found"]
 
@@ -169,7 +171,13 @@ class AppForm(Form):
         part, make = self._parts[name], self._makers.get(name)
         if part.form is None and make is not None:
             part.form = make()
+            self._place(part.form)
             part.box.children = (part.form.widget,)
+
+    def _place(self, form: Form) -> None:
+        """Make the form one of this page."""
+        form.heading.level = self.level + 1
+        form.sign_in_hint = f"Sign in first: step {self._names.index('sign-in') + 1}, “Sign in”."
 
     @property
     def _makers(self) -> dict[str, Callable[[], Form]]:
@@ -198,8 +206,18 @@ class AppForm(Form):
 
     def _login(self) -> Form:
         form = widgets.login(self._known)
-        form.on_signed_in(self.work.guarded(lambda _: self._end("sign-in", "sheet")))
+        form.on_signed_in(self.work.guarded(lambda _: self._signed_in()))
         return form
+
+    def _signed_in(self) -> None:
+        """Go on; what was refused before is asked again by itself."""
+        for form in self.forms.values():
+            if form.forget_refusal():
+                if isinstance(form, BrowseForm):
+                    form.reload()
+                elif isinstance(form, UploadForm):
+                    form.find.click()
+        self._end("sign-in", "sheet")
 
     def _sheet(self) -> Form:
         form = widgets.open_sheet(self._known)
@@ -215,6 +233,7 @@ class AppForm(Form):
         if part.form is not None:
             part.form.close()
         form = widgets.review(plan, self._known)
+        self._place(form)
         form.on_report(self.work.guarded(self._reported))
         part.form = form
         part.box.remove_class("petsync-form")

@@ -11,10 +11,12 @@ import pytest
 import petsync as ps
 from petsync.sandbox import Sandbox
 from petsync.widgets.app import AppForm, app, found
+from petsync.widgets.browse import BrowseForm
 from petsync.widgets.connecting import ConnectForm
 from petsync.widgets.login import LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
+from petsync.widgets.upload import UploadForm
 
 SHOP = [ps.Pet(id=n, name=f"Pet {n}", status="available", photo_urls=()) for n in range(1, 6)]
 WITHOUT = ["PETSYNC_URL", "PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_PROFILE", "PETSYNC_STATE"]
@@ -142,6 +144,31 @@ def test_no_step_waits_for_the_sign_in(
         page.steps.current = name
         assert visible(page) == [name]
     until(lambda: not any(form.work.is_busy for form in page.forms.values()))
+
+
+def test_what_was_refused_is_asked_again(
+    box: Sandbox, store: ps.Store, shown: Callable[[AppForm], AppForm]
+) -> None:
+    """Without a sign-in, catalogue and images say in which step to sign in; after it they read the
+    store by themselves, and say that no more.
+    """
+    page = shown(app(store))
+    page.go("catalogue")
+    page.go("images")
+    catalogue, images, login = (page.forms[name] for name in ("catalogue", "images", "sign-in"))
+    assert isinstance(catalogue, BrowseForm)
+    assert isinstance(images, UploadForm)
+    assert isinstance(login, LoginForm)
+    images.search.value = "Pet"
+    until(lambda: catalogue.notice.text and images.notice.text)
+    for form in (catalogue, images):
+        assert form.work.wait()
+        assert form.notice.hint == "Sign in first: step 1, “Sign in”."
+    login.way.value = "token"
+    login.token.value = box.token()
+    login.go.click()
+    until(lambda: catalogue.table.rows and images.pets.rows)
+    assert (catalogue.notice.tone, images.notice.tone) == ("", "")
 
 
 def test_a_run_is_not_replaced(

@@ -32,7 +32,7 @@ class Entries:
         )
         self.keep = ipywidgets.Checkbox(
             value=False,
-            description="Keep me signed in: in the keyring of the computer this notebook runs on",
+            description="Keep me signed in: in the keyring of the computer petsync runs on",
             **_tick(),
         )
         self._words = ipywidgets.HTML()

@@ -41,9 +41,9 @@ WAYS: tuple[Way, ...] = (
     ),
     Way(
         name="elsewhere",
-        title="In the browser, and this notebook runs on another computer",
-        words="For a notebook on a server or a hub. As above; but the browser cannot reach this "
-        "notebook, so you carry an address over by hand.",
+        title="In the browser, and petsync runs on another computer",
+        words="For a notebook or a page on a server or a hub. As above; but the browser cannot "
+        "reach petsync there, so you carry an address over by hand.",
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,

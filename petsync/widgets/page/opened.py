@@ -14,4 +14,6 @@ def opened() -> AppForm:
     """The page, in the folder where petsync was started."""
     given = taken()
     os.chdir(given.folder)
-    return found(given.options)
+    page = found(given.options)
+    page.level = page.heading.level = 1
+    return page

@@ -69,7 +69,7 @@ def test_a_person_carries_the_address_over(
     """
     view = open_in(front, connected, _FORM)
     how = view.forms.get_by_label("How")
-    how.select_option(label="In the browser, and this notebook runs on another computer")
+    how.select_option(label="In the browser, and petsync runs on another computer")
     view.forms.get_by_role("button", name="Begin").click()
     consent = _consent(view)
     with consent.expect_event("requestfailed") as refused:
