@@ -425,6 +425,26 @@ class TestComparing:
         assert form.review is not None
         assert form.review is not first
 
+    def test_what_became_of_it_is_kept(self, form: SheetForm, here: Path) -> None:
+        """After the run a notebook keeps the report in place of the plan, and is told to."""
+        told: list[None] = []
+        (here / "few.csv").write_text("id,name\n1001,Rex\n", "utf-8")
+        opened(form, "few.csv")
+        press(form, "compare")
+        review = form.review
+        assert review is not None
+        assert review.work.wait(60)
+        form._still.renew = lambda: told.append(None)  # type: ignore[method-assign]
+        review.apply.click()
+        assert review.work.wait(60)
+        review.sure.value = True
+        review.send.click()
+        assert review.work.wait(60)
+        assert review.report is not None
+        assert review.report.run_id in form.text()
+        assert review.report.run_id in form.html()
+        assert told
+
     def test_a_run_in_the_review_is_not_cut_off(self, form: SheetForm) -> None:
         """Nothing that is pressed above takes a review away in which something is under way."""
         opened(form, SAMPLES / "catalogue_edited.xlsx")

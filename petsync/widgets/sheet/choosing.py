@@ -29,7 +29,7 @@ class Choosing:
             ),
             accept=",".join(SUFFIXES),
             most_bytes=_MOST,
-            way_out="Copy it to the notebook's machine, and open it by its path.",
+            way_out="Copy it to the machine that petsync runs on, and open it by its path.",
         )
         self.listed = ipywidgets.Dropdown(description="In this folder")
         self.path = ipywidgets.Text(

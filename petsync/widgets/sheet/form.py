@@ -76,12 +76,12 @@ class SheetForm(Form):
     def html(self) -> str:
         """The sheet and its findings, or how to open one."""
         self._know()
-        return still.html(self.title, self.sheet, self.problem, self.plan)
+        return still.html(self.title, self.sheet, self.problem, self.plan, self.review)
 
     def text(self) -> str:
         """The same as plain text of at most 80 columns."""
         self._know()
-        return still.text(self.sheet, self.problem, self.plan)
+        return still.text(self.sheet, self.problem, self.plan, self.review)
 
     def open(self, path: str | Path) -> None:
         """Open another file; returns at once. Raises LockedError while a run is under way in the
@@ -338,6 +338,7 @@ class SheetForm(Form):
         from petsync.widgets.review import review
 
         self.review = review(plan, self.store)
+        self.review.on_report(lambda _: self.renew())
         if self._panel is not None:
             self._panel.review.children = [self.review.widget]
 

@@ -15,7 +15,7 @@ from petsync.widgets.upload.item import Item
 
 __all__ = ["files_at", "judged", "make_small"]
 
-_HERE = "The path is one on the machine that the notebook runs on."
+_HERE = "The path is one on the machine that petsync runs on."
 
 
 def files_at(given: str) -> list[Path]:

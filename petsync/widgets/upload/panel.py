@@ -47,7 +47,7 @@ class Panel:
             most_bytes=LARGEST,
             listed=False,
         )
-        self.path = _text("Or a path on the notebook's machine", "photos/bella.jpg")
+        self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
         self.add = ipywidgets.Button(description="Add", tooltip="Add the file, or the whole folder")
         self.metadata = _text("Additional metadata", "goes with each of these pictures")
         self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")

@@ -1,0 +1,63 @@
+"""A notebook with a form, saved, and opened again when its kernel is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from fronts import Lab, View, Watch
+from playwright.sync_api import expect
+
+from petsync.sandbox import Sandbox
+
+_AGAIN = """async () => {
+  const { commands, shell } = window.jupyterapp;
+  const { path } = shell.currentWidget.context;
+  await shell.currentWidget.sessionContext.shutdown();
+  await shell.currentWidget.context.save();
+  shell.currentWidget.close();
+  const options = { path, factory: "Notebook", kernel: { name: "" } };
+  const widget = await commands.execute("docmanager:open", options);
+  await widget.context.ready;
+  return true;
+}"""
+_IS_SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_a_saved_notebook_shows(
+    open_in: Callable[..., View],
+    connected: str,
+    box: Sandbox,
+    lab: Lab,
+    watch: Watch,
+    theme: str,
+) -> None:
+    """While it is live there is one form and no more, whose fields show the focus. Ctrl+S saves the
+    notebook from a button of it; without the kernel the form is there as it was at the end.
+    """
+    view = open_in("lab", connected, "form = ps.widgets.login(store)\nform", theme=theme)
+    kept = view.root.locator(".petsync-still")
+    how = view.forms.get_by_label("How")
+    how.select_option(label="An access token that I have")
+    token = view.forms.get_by_label("Access token")
+    for field in (how, token):
+        field.focus()
+        assert field.evaluate("(field) => getComputedStyle(field).outline").endswith("solid 2px")
+    token.fill(box.token())
+    token.press("Enter")
+    expect(view.forms).to_contain_text("You are signed in")
+    expect(kept).to_contain_text("You are signed in")
+    expect(kept).to_be_hidden()
+    expect(view.root.get_by_role("heading", name="Sign in")).to_have_count(1)
+    view.forms.get_by_role("button", name="Sign out").press("Control+s")
+    view.page.wait_for_function(_IS_SAVED)
+
+    view.page.evaluate(_AGAIN)
+    expect(kept).to_be_visible()
+    expect(kept).to_contain_text("You are signed in")
+    expect(view.forms).to_have_count(0)
+    expect(view.root.get_by_text("Error displaying widget")).to_be_hidden()
+    # JupyterLab says so of itself, to nobody who reads the notebook.
+    watch.unrest[:] = [said for said in watch.unrest if "widget model not found" not in said]
+    assert watch.unrest == []
