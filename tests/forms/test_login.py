@@ -82,6 +82,17 @@ def test_it_says_that_nobody_is_signed_in(form: LoginForm) -> None:
     assert form.go.description == "Begin"
 
 
+def test_a_script_signs_in(store: ps.Store, box: Sandbox) -> None:
+    """A form that nobody looks at is driven by its fields' names, as the documentation shows."""
+    form = login(store)
+    form.way.value = "token"
+    form.token.value = box.token()
+    form.go.click()
+    assert form.work.wait(30)
+    assert store.who().signed_in
+    form.close()
+
+
 def test_token(form: LoginForm, box: Sandbox) -> None:
     """With an access token one is signed in; whoever waits for that is told, once."""
     told: list[ps.Account] = []
