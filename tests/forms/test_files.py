@@ -123,7 +123,7 @@ def test_one_file_takes_the_place_of_another() -> None:
     ("name", "size", "why"),
     [
         ("pets.exe", 1, "another kind than .xlsx, .csv"),
-        ("pets.csv", 11, "larger than 10 bytes"),
+        ("pets.csv", 11, "larger than 10 bytes. Open it by its path."),
         ("pets.csv", -1, "larger"),
     ],
 )
@@ -131,7 +131,7 @@ def test_refused_before_it_comes(
     monkeypatch: pytest.MonkeyPatch, name: str, size: int, why: str
 ) -> None:
     """What is of another kind or too large is refused, whatever the browser let through."""
-    files = Files(accept=".xlsx,.csv", most_bytes=10)
+    files = Files(accept=".xlsx,.csv", most_bytes=10, way_out="Open it by its path.")
     told = _sent(files, monkeypatch)
     _hear(files, "begin", name=name, size=size)
     assert why in told[-1]["why"]

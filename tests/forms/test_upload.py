@@ -585,6 +585,16 @@ def test_what_was_uploaded_is_in_the_saved_form(form: UploadForm) -> None:
     assert "images/1" in form.html()
 
 
+def test_enter_takes_a_path(form: UploadForm, tmp_path: Path) -> None:
+    """Enter in the path's field does what Add does."""
+    file = tmp_path / "a.png"
+    file.write_bytes(image())
+    form.path.value = str(file)
+    form.path._handle_custom_msg({"event": "submit"}, [])
+    assert form.work.wait()
+    assert states(form) == {"a.png": "ready"}
+
+
 @pytest.mark.parametrize(
     ("text", "limit"),
     [

@@ -22,6 +22,7 @@ from petsync.render.pictures_words import of_pet, size
 from petsync.render.visible import shorten
 from petsync.render.words import count
 from petsync.store import Store
+from petsync.widgets.entering import on_enter
 from petsync.widgets.form import Form
 from petsync.widgets.parts.files import Received
 from petsync.widgets.upload import still
@@ -149,6 +150,7 @@ class UploadForm(Form):
         guarded = self.work.guarded
         panel.files.on_file(guarded(lambda file: self.add_file(file.path, file.name, file)))
         panel.add.on_click(guarded(lambda _: self._add()))
+        on_enter(panel.path, self.work, self._add)
         panel.listed.on_pick(guarded(self.remove))
         panel.listed.observe(guarded(lambda _: self._draw()), "page")
         panel.go.on_click(guarded(lambda _: self._send()))
