@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -20,6 +21,7 @@ from keyring.backend import KeyringBackend
 from signing import age, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
+from petsync.client.credentials import Credentials
 from petsync.client.oauth.vault import Vault
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
@@ -398,7 +400,77 @@ def test_full_at_a_renewal(box: Sandbox, store: ps.Store, broken: Broken) -> Non
     assert len(store.find_by_status("available")) == 1
     account = store.who()
     assert "could not be kept" in account.problem
-    assert account.signed_in
+    assert (account.signed_in, account.kept) == (True, "memory")
+
+
+@pytest.mark.parametrize("removes", [True, False])
+def test_full_once(
+    box: Sandbox, store: ps.Store, state: Path, broken: Broken, removes: bool
+) -> None:
+    """After a renewal that could not be kept the next one uses the refresh token that came, and
+    not the spent one in the keyring, which would end the sign-in; nobody else can use that either.
+    """
+    with store_at(box, state) as other:
+        outdate()
+        age(store)
+
+        def refuse(*about: str) -> None:
+            raise keyring.errors.PasswordSetError(about)
+
+        put = broken.set_password
+        broken.set_password = refuse  # type: ignore[method-assign]
+        if not removes:
+            broken.delete_password = refuse  # type: ignore[method-assign]
+        assert len(store.find_by_status("available")) == 1
+        broken.set_password = put  # type: ignore[method-assign]
+        for n in (2, 3):
+            age(store)
+            assert len(store.find_by_status("available")) == 1
+            assert renewals(box) == n
+        assert store.who().signed_in
+        spoil(other)
+        with pytest.raises(ps.AuthError, match="ended elsewhere"):
+            other.find_by_status("available")
+    with store_at(box, state) as third:
+        assert "lost the sign-in" in third.who().problem
+        assert third.sign_in(ps.auth.bearer(box.token()), keep="keyring").kept == "keyring"
+    assert store.who().signed_in
+    assert len([text for each in vault.entries().values() for text in each.values()]) == 2 - removes
+
+
+def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Where the answer to one process was lost, no other sends the same refresh token while the
+    token works; once it does not, one of them tries it one more time.
+    """
+    sent: list[Credentials] = []
+
+    async def lost(mine: Credentials) -> Credentials:
+        sent.append(mine)
+        raise ps.TransportError("sign-in: no whole answer", may_have_happened=True)
+
+    kept_here = Vault(state, box.url)
+    with store_at(box, state) as other:
+        outdate(30)
+        for one in (store, other):
+            age(one, left=30)
+            with pytest.raises(ps.TransportError):
+                asyncio.run(kept_here.renewed(credentials(one), lost))
+        assert len(sent) == 1
+        assert len(other.find_by_status("available")) == 1
+        assert renewals(box) == 0
+        outdate(-5)
+        age(other, left=-5)
+        spoil(other)
+        assert len(other.find_by_status("available")) == 1
+        assert renewals(box) == 1
+        outdate(-5)
+        age(other, left=-5)
+        for _ in range(2):
+            with pytest.raises(ps.TransportError):
+                asyncio.run(kept_here.renewed(credentials(other), lost))
+        with pytest.raises(ps.AuthError, match="in vain"):
+            asyncio.run(kept_here.renewed(credentials(other), lost))
+        assert len(sent) == 3
 
 
 @pytest.mark.parametrize(
@@ -453,8 +525,6 @@ def test_two_services_in_one_folder(box: Sandbox, store: ps.Store, state: Path) 
 
 def test_what_is_not_kept_is_not_forgotten(box: Sandbox, store: ps.Store, state: Path) -> None:
     """Forgetting a sign-in that somebody has replaced meanwhile leaves the new one."""
-    import asyncio
-
     old = credentials(store)
     with store_at(box, state) as other:
         other.sign_in(ps.auth.bearer(box.token()), keep="keyring")

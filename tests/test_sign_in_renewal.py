@@ -188,6 +188,65 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
         assert len(server.requests) == asked
 
 
+class Service(ScriptedServer):
+    """Pets for one token, and a token endpoint that never answers, or says what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(b"")
+        self.good, self.reply = True, None
+
+    def _serve(self, handler):
+        self._script = [self._answer]
+        return super()._serve(handler)
+
+    def _answer(self) -> bytes | None:
+        if "/token" in self.requests[-1].partition("\r\n")[0]:
+            return self.reply
+        return answer(200 if self.good else 401, b"[]", content_type="application/json")
+
+    @property
+    def renewals(self) -> int:
+        return len([each for each in self.requests if each.startswith("POST /token")])
+
+
+@pytest.mark.parametrize("second", [None, answer(400, b'{"error": "invalid_grant"}'), GRANTED])
+def test_a_lost_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: bytes | None
+) -> None:
+    """A refresh token whose answer was lost is not sent again while the token works, as it may be
+    spent; when the token is refused it is tried once, and after that a person is asked.
+    """
+    monkeypatch.setattr("petsync.client.renewal._PAUSE", 0.0)
+    monkeypatch.chdir(tmp_path)
+    with Service() as server:
+        place = f"{server.url.removesuffix('/v2')}/token"
+        (tmp_path / "petsync.toml").write_text(f'[auth]\ntoken_url = "{place}"\n')
+        with ps.connect(server.url, state=tmp_path, environ={}, timeout=5) as store:
+            now = time.time()
+            grant = Grant(
+                kind="code",
+                client_id="petsync",
+                refresh=Secret("refresh"),
+                issued=now - 3600,
+                expires=now + 30,
+            )
+            store.api.aio.session.use(Credentials(Secret("old"), grant=grant))
+            for _ in range(3):
+                store.find_by_status("available")
+            assert server.renewals == 1
+            assert "not answered" in store.who().problem
+            server.good, server.reply = False, second
+            for _ in range(3):
+                with pytest.raises(ps.AuthError) as failed:
+                    store.find_by_status("available")
+            if second == GRANTED:
+                assert credentials(store).token == Secret("new")
+            else:
+                assert "in vain" in failed.value.message
+                assert "Sign in again" in failed.value.hint
+                assert server.renewals == 2
+
+
 @pytest.mark.parametrize("skew", [-86_400.0, 86_400.0])
 def test_clock_skew(box: Sandbox, store: ps.Store, skew: float) -> None:
     """A clock that was set by a day since costs a renewal at most, and never the sign-in."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
 import logging
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from urllib.parse import quote, quote_plus, urlencode
 
 import httpx
 import pytest
@@ -19,6 +22,8 @@ from scripted import ScriptedServer, answer
 from signing import age, credentials, spoil, store_at
 
 import petsync as ps
+from petsync.client.credentials import Credentials
+from petsync.client.grant import Grant
 from petsync.client.oauth.loopback import Loopback
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
@@ -155,6 +160,80 @@ def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -
                     store.find_by_status("available")
                 assert SECRET not in seen(failed.value)
     assert SECRET not in caplog.text
+
+
+ODD = "s3cret/of+the: nightly=job"
+"""One that looks different wherever it is encoded."""
+_PAIR = f"nightly:{quote_plus(ODD)}"
+_BASE64 = base64.b64encode(_PAIR.encode()).decode()
+ECHOES = [
+    ODD,
+    f"Basic {_BASE64}",
+    _BASE64.rstrip("="),
+    quote(_BASE64, safe=""),
+    _PAIR,
+    f"nightly:{ODD}",
+    quote(ODD),
+    quote(ODD, safe=""),
+    urlencode({"client_secret": ODD}),
+]
+
+
+@pytest.mark.parametrize("field", ["error", "error_description", "token_type"])
+@pytest.mark.parametrize("said", ECHOES)
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, method: str) -> None:
+    """A token endpoint that quotes the client's secret, in whatever form it may have got it, does
+    not get it shown.
+    """
+    with ScriptedServer(b"") as server:
+        origin = server.url.removesuffix("/v2")
+        places = {"issuer": origin, "token_endpoint": f"{origin}/token"}
+        metadata = {**places, "token_endpoint_auth_methods_supported": [method]}
+        told = {"error": "x", field: f"got {said}"}
+        if field == "token_type":
+            told = {"access_token": "new", field: said}
+        server._script = [
+            answer(200, json.dumps(metadata).encode()),
+            answer(200, json.dumps(told).encode()),
+        ]
+        with (
+            ps.connect(server.url, state=tmp_path, environ={}) as store,
+            pytest.raises(ps.PetsyncError, match=r"\*\*\*") as failed,
+        ):
+            store.sign_in(ps.auth.client_credentials("nightly", ODD))
+    shown = seen(failed.value)
+    assert not [each for each in ECHOES if each in shown]
+
+
+def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
+    """Code, verifier, state and refresh token are not shown where they come back either, quoted
+    or not.
+    """
+    with ScriptedServer(b"") as server:
+        origin = server.url.removesuffix("/v2")
+        names = ("authorization", "token")
+        places = {f"{name}_endpoint": f"{origin}/{name}" for name in names}
+        server._script = [answer(200, json.dumps({"issuer": origin, **places}).encode())]
+        with ps.connect(server.url, state=tmp_path, environ={}) as store:
+            pending = store.begin_sign_in(listen=False)
+            question = pending.aio._question
+            kept = [question.state.reveal(), question.verifier.reveal(), "a/c+o=d e"]
+            texts = [form for each in kept for form in (each, quote_plus(each), quote(each))]
+            told = {"error": "x", "error_description": " ".join(texts[3:])}
+            server._script = [answer(400, json.dumps(told).encode())]
+            back = urlencode({"state": kept[0], "code": kept[2]})
+            with pytest.raises(ps.AuthError, match=r"\*\*\*") as failed:
+                pending.paste(f"{question.redirect}?{back}")
+            shown = seen(failed.value)
+            assert not [each for each in texts if each in shown]
+            grant = Grant(kind="code", client_id="me", refresh=Secret(kept[2]))
+            store.api.aio.session.use(Credentials(Secret("old"), grant=grant))
+            server._script = [answer(401), answer(400, json.dumps(told).encode())]
+            with pytest.raises(ps.AuthError) as failed:
+                store.find_by_status("available")
+            shown = seen(failed.value)
+            assert not [each for each in texts[6:] if each in shown]
 
 
 @pytest.mark.parametrize("reply", [None, answer(500), answer(401), answer(302, location="//x/")])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from urllib.parse import quote, quote_plus
 
 from petsync.client.grant import Grant
+from petsync.errors import ApiError, AuthError, PetsyncError
 from petsync.settings import Secret
 
 __all__ = ["Credentials", "Renew"]
@@ -15,6 +17,8 @@ Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
 """Gives a new token; it is called from a thread of its own if it is no async function."""
 
 _REMEMBERED = 48
+_OPEN = "the last renewal was not answered; it is tried once more when the token has ended"
+_LOST = "its renewal was not answered, and tried once more in vain"
 _UNKNOWN = Grant()
 
 
@@ -49,6 +53,17 @@ class Credentials:
         """These with another token on other terms."""
         return replace(self, token=token, grant=grant, problem="").after(self)
 
+    def doubted(self, error: PetsyncError) -> Credentials:
+        """These after a renewal that failed so. Where its answer was lost, the refresh token may
+        be spent: it is sent once more at most, when the service refuses the present token.
+        """
+        lost = isinstance(error, ApiError) and error.may_have_happened
+        again = self.grant.is_doubtful and (lost or isinstance(error, AuthError))
+        if self.grant.refresh is None or self.renew is not None or not (lost or again):
+            return self
+        grant = replace(self.grant, is_doubtful=True, refresh=None if again else self.grant.refresh)
+        return replace(self, grant=grant, problem=_LOST if again else _OPEN).after(self)
+
     def after(self, others: Credentials) -> Credentials:
         """These in the place of others, whose secrets stay masked."""
         gone = (others.token, others.key, *others.grant.secrets())
@@ -68,6 +83,10 @@ class Credentials:
         return text
 
     def _secrets(self) -> list[str]:
-        """The longest first, as a token may begin as another does."""
+        """The longest first, as a token may begin as another does; as they are, and as an address
+        or a form has them.
+        """
         kept = (self.token, self.key, *self.grant.secrets(), *self.past)
-        return sorted((each.reveal() for each in kept if each is not None), key=len, reverse=True)
+        plain = [each.reveal() for each in kept if each]
+        forms = {form for each in plain for form in (each, quote(each, safe=""), quote_plus(each))}
+        return sorted(forms, key=len, reverse=True)

@@ -130,28 +130,33 @@ class Keyring:
         self, before: Credentials, how: Callable[[], Awaitable[Credentials]], done: Future[None]
     ) -> None:
         new, failure = None, _Failure("its renewal was cancelled")
+        after = before
         try:
             new = await how()
             failure = _Failure("its renewal brought it once more")
         except PetsyncError as error:
             said = before.masked_text(error.message)
             failure = _Failure(f"its renewal failed: {said}", error.hint or _LOOK)
+            after = before.doubted(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything
             # What it says may hold a secret that nobody here knows.
             failure = _Failure(f"its renewal failed: {type(error).__name__}")
         finally:
             with self._lock:
-                self._ended(before, new, failure)
+                self._ended(before, new, failure, after)
             done.set_result(None)
 
-    def _ended(self, before: Credentials, new: Credentials | None, failure: _Failure) -> None:
-        """`failure` counts where there are no new credentials, or these are the old ones."""
+    def _ended(
+        self, before: Credentials, new: Credentials | None, failure: _Failure, after: Credentials
+    ) -> None:
+        """`failure` counts where there are no new credentials, or these are the old ones; `after`
+        are the old ones then.
+        """
         self._renewing = None
         if self.credentials is not before:
             return  # Somebody signed in meanwhile, or out.
         is_new = new is not None and new.token != before.token
-        if new is not None and is_new:
-            self.credentials = new.after(before)
+        self.credentials = new.after(before) if new is not None and is_new else after
         self._not_before = 0.0 if is_new else time.monotonic() + _PAUSE
         self.age, self._failure = self.age + 1, None if is_new else failure
 

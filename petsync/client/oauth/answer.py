@@ -88,7 +88,7 @@ def granted(values: Mapping[str, Any], asked: Credentials, now: float) -> Creden
     token = _secret(values, "access_token")
     if token is None:
         raise _unusable("it sends no token")
-    kind = _text(values, "token_type") or "bearer"
+    kind = asked.masked_text(_text(values, "token_type")) or "bearer"
     if kind.lower() != "bearer":
         raise _unusable(f"it sends a token of the type {_plain(kind, 40)}")
     return asked.granted(token, _terms(values, asked.grant, now))

@@ -6,10 +6,9 @@ Source: RFC 6749, RFC 7009 (revocation), RFC 7662 (introspection), RFC 7636 (PKC
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
 from collections.abc import Callable, Collection, Mapping
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 from oauthlib.oauth2.rfc6749.parameters import prepare_token_request
@@ -165,10 +164,9 @@ def _encoded(
 
 
 def _basic(asked: Credentials) -> Secret:
-    secret = asked.grant.client_secret
-    assert secret is not None
-    pair = f"{quote_plus(asked.grant.client_id)}:{quote_plus(secret.reveal())}"
-    return Secret("Basic " + base64.b64encode(pair.encode()).decode())
+    pair = asked.grant.pair
+    assert pair is not None
+    return Secret(f"Basic {pair.reveal()}")
 
 
 def _held(asked: Credentials) -> Secret:

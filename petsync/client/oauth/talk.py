@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from petsync.client.oauth.echo import without_echo
 from petsync.client.oauth.said import Said, Values
 from petsync.client.origin import is_loopback
 from petsync.errors import (
@@ -46,10 +47,14 @@ class Talk:
         return await self._asked("GET", url, Secret(""), None)
 
     async def post(self, url: str, form: Secret, authorization: Secret | None = None) -> Said:
-        """The answer to an encoded form. Raises ApiError where there is none that can be used."""
+        """The answer to an encoded form, without what it repeats of it. Raises ApiError where
+        there is none that can be used.
+        """
         said = await self._asked("POST", url, form, authorization)
         _check_status(said.status, url)
-        return said
+        if said.json is None:
+            return said
+        return Said(said.status, without_echo(said.json, form, authorization))
 
     async def _asked(
         self, method: str, url: str, form: Secret, authorization: Secret | None

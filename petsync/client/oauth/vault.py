@@ -24,7 +24,14 @@ import msgspec
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
 from petsync.client.oauth.safe import Safe
-from petsync.errors import AuthError, LockedError, PetsyncError, SettingsError
+from petsync.errors import (
+    ApiError,
+    AuthError,
+    LockedError,
+    PetsyncError,
+    SettingsError,
+    TransportError,
+)
 from petsync.settings import Secret
 
 __all__ = ["Vault"]
@@ -67,7 +74,7 @@ class Vault:
         """Keep these, in the place of others."""
         async with self._alone():
             marks = self._marks()
-            name = marks.get(self._url) or f"{self._url} {secrets.token_hex(6)}"
+            name = marks.get(self._url) or self._new_name()
             await self._write(name, credentials)
             self._mark({**marks, self._url: name})
 
@@ -97,18 +104,43 @@ class Vault:
                 # Somebody else signed in here: who works goes on as who they are.
                 own = replace(mine, grant=mine.grant.keep("memory"))
                 return await renew(own)
-            if there.token != mine.token and not there.grant.is_due(time.time()):
+            if there.token != mine.token and _works(there):
                 return there
-            return await self._written(name, await renew(there))
+            _check_certain(there, mine)
+            return await self._written(name, await self._answered(name, there, renew))
+
+    async def _answered(self, name: str, there: Credentials, renew: Renew) -> Credentials:
+        """What `renew` gives. Where its answer is lost, whoever comes next is to know."""
+        try:
+            return await renew(there)
+        except ApiError as error:
+            doubted = there.doubted(error)
+            if doubted is not there:
+                with contextlib.suppress(SettingsError):
+                    await self._write(name, doubted)
+            raise
 
     async def _written(self, name: str, new: Credentials) -> Credentials:
-        """These, which are good even where they cannot be kept."""
+        """These, which are good even where they cannot be kept: then for this process alone, as
+        what is still in the keyring is spent, and must not be sent by anybody.
+        """
         try:
             await self._write(name, new)
         except SettingsError as error:
+            await self._given_up(name)
             said = f"the renewed sign-in could not be kept ({error.message}); it ends with petsync"
-            return replace(new, problem=said)
+            return replace(new, grant=new.grant.keep("memory"), problem=said)
         return new
+
+    async def _given_up(self, name: str) -> None:
+        """Let others find nothing, even where the keyring does not let go of the entry."""
+        with contextlib.suppress(SettingsError):
+            self._mark({**self._marks(), self._url: self._new_name()})
+        with contextlib.suppress(SettingsError):
+            await asyncio.to_thread(self._safe.remove, name)
+
+    def _new_name(self) -> str:
+        return f"{self._url} {secrets.token_hex(6)}"
 
     async def _write(self, name: str, credentials: Credentials) -> None:
         await asyncio.to_thread(self._safe.put, name, _packed(credentials))
@@ -169,6 +201,26 @@ class Vault:
             return os.open(self._state / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _unwritable(self._state, error) from None
+
+
+def _works(there: Credentials) -> bool:
+    """Whether what another process got meanwhile is to be used as it is."""
+    now = time.time()
+    is_over = there.grant.is_doubtful and there.grant.is_over(now)
+    return not there.grant.is_due(now) and not is_over
+
+
+def _check_certain(there: Credentials, mine: Credentials) -> None:
+    """Return if the refresh token that is kept may be sent: one whose answer was lost is not,
+    while the present token still works. Raises AuthError and TransportError.
+    """
+    now = time.time()
+    if not there.grant.renews:
+        raise AuthError("sign-in: it was renewed in vain elsewhere", hint=_AGAIN)
+    if there.grant.is_doubtful and mine.grant.is_due(now) and not mine.grant.is_over(now):
+        raise TransportError(
+            "sign-in: its renewal was not answered", may_have_happened=True, hint=_AGAIN
+        )
 
 
 def _locked(fcntl: Any, lock: int) -> bool:
