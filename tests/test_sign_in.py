@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from consenting import sent_back
 from signing import credentials, store_at
 
 import petsync as ps
@@ -207,11 +208,19 @@ def test_async_twin(box: Sandbox, tmp_path: Path) -> None:
 
 
 def test_by_localhost(box: Sandbox, tmp_path: Path) -> None:
-    """This machine goes by several names: the service at one may call itself by another."""
+    """This machine goes by several names: the service at one may call itself by another, and
+    secrets go to the name alone that was given.
+    """
     url = box.url.replace("127.0.0.1", "localhost")
     with ps.connect(url, state=tmp_path, environ={}) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
         assert store.sign_in(auth).signed_in
+        places = store._loop.run(store.aio._desk._authority.places())
+        origin = url.removesuffix("/v2")
+        used = (places.authorize, places.token, places.revoke, places.introspect)
+        assert [each for each in used if each.startswith(f"{origin}/")] == list(used)
+        pending = store.begin_sign_in(listen=False)
+        assert pending.paste(sent_back(pending.url)).signed_in
 
 
 def test_configured_addresses(

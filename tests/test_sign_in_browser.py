@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -213,6 +214,84 @@ def test_mixed_up_issuer(store: ps.Store, remote: Pending, iss: str | None) -> N
     with pytest.raises(ps.AuthError, match="does not come from the service"):
         remote.paste(address)
     assert not credentials(store)
+    assert remote.is_open
+    assert remote.paste(changed(address, iss=_origin(remote.url))).signed_in
+
+
+@pytest.mark.parametrize("iss", ["https://evil.example", None])
+def test_mixed_up_issuer_at_the_loopback(pending: Pending, iss: str | None) -> None:
+    """Such an answer from the browser leaves the sign-in open for the right one, too."""
+    address = sent_back(pending.url)
+    assert "did not work" in httpx.get(changed(address, iss=iss)).text
+    assert "You are signed in" in httpx.get(address).text
+    assert pending.wait(30).signed_in
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> None:
+    """A sign-in whose store was closed signs nobody in, whoever waits for it is told, and its
+    port is free.
+    """
+    with store_at(box, tmp_path) as store:
+        pending = store.begin_sign_in(listen=listen)
+        address = sent_back(pending.url)
+    for call in (lambda: pending.paste(address), lambda: pending.wait(30)):
+        with pytest.raises(ps.AuthError, match="was closed"):
+            call()
+    assert not pending.is_open
+    assert not credentials(store)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /petsync"])
+def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog, sent) -> None:
+    """A connection that a browser opens beforehand, and that says nothing, is closed with the
+    sign-in; neither the store's end nor its own leaves an error behind.
+    """
+    with store_at(box, tmp_path) as store:
+        pending = store.begin_sign_in()
+        loopback = pending.aio._loopback
+        assert loopback is not None
+        place = urlsplit(parameter(pending.url, "redirect_uri"))
+        with socket.create_connection(("127.0.0.1", place.port or 0), timeout=30) as line:
+            line.sendall(sent)
+            assert "You are signed in" in agree(pending.url)
+            assert pending.wait(30).signed_in
+            with suppress(ConnectionResetError):
+                assert line.recv(100) == b""
+            until_true(lambda: not loopback._silent)
+    assert not [each for each in caplog.records if each.name == "asyncio"]
+
+
+def until_true(condition: Callable[[], bool]) -> None:
+    """Return when that is so."""
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /petsync"])
+def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog, sent) -> None:
+    """A loop that is ended while somebody is connected prints nothing either."""
+    lines = []
+
+    async def story() -> None:
+        store = ps.connect(box.url, state=tmp_path, environ={}).aio
+        pending = await store.begin_sign_in()
+        place = urlsplit(parameter(pending.url, "redirect_uri"))
+        lines.append(socket.create_connection(("127.0.0.1", place.port or 0), timeout=30))
+        lines[0].sendall(sent)
+        assert pending._loopback is not None
+        loopback = pending._loopback
+        await asyncio.to_thread(until_true, lambda: bool(loopback._silent))
+        assert loopback._server is not None
+        loopback._server.close()  # The port alone.
+
+    asyncio.run(story())
+    lines[0].close()
+    assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
 def test_declined(store: ps.Store, pending: Pending) -> None:

@@ -282,7 +282,8 @@ class AsyncStore(Pictured, Edited, Signed):
         return reader.read(sheet, tab, mapping, corrections, known_statuses)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and end the sign-ins that wait for somebody."""
+        await self._desk.close()
         await self._session.close()
 
     async def __aenter__(self) -> Self:

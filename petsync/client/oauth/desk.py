@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from weakref import WeakSet
 
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
@@ -31,6 +32,7 @@ class Desk:
 
     def __init__(self, session: Session, authority: Authority, vault: Vault) -> None:
         self._session, self._authority, self._vault = session, authority, vault
+        self._pending: WeakSet[AsyncPending] = WeakSet()
         session.renew_by(self._renewed)
 
     async def sign_in(self, credentials: Credentials, keep: str) -> Account:
@@ -42,9 +44,16 @@ class Desk:
         """As AsyncStore says."""
         kept = await self._keeps(keep)
         named = replace(question, client_id=question.client_id or self._authority.client_id)
-        return await AsyncPending.begun(
+        pending = await AsyncPending.begun(
             self._authority, named, lambda found: self._taken(_kept(found, kept))
         )
+        self._pending.add(pending)
+        return pending
+
+    async def close(self) -> None:
+        """End the sign-ins that wait for a person: there is no store for them any more."""
+        for pending in tuple(self._pending):
+            await pending.end()
 
     async def who(self) -> Account:
         """As AsyncStore says."""

@@ -59,6 +59,7 @@ class Loopback:
         self._server: asyncio.Server | None = None
         self._path = "/"
         self._answering: set[asyncio.Task[None]] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
         self.address = ""
 
     async def open(self, port: int = 0, path: str = "/petsync") -> Self:
@@ -82,21 +83,33 @@ class Loopback:
         server, self._server = self._server, None
         if server is not None:
             server.close()
+            self._hang_up(server.get_loop())
         if self._answering:
             await asyncio.wait(self._answering, timeout=_LAST_WORD)
 
+    def _hang_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait no longer for those who have said nothing whole."""
+        for writer in tuple(self._silent):
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(writer.transport.abort)
+
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._silent.add(writer)
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = Secret((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
                 body = Secret((await reader.readexactly(_length(head))).decode("latin-1"))
+            self._silent.discard(writer)
             answering = asyncio.create_task(self._answer(head, body, writer))
             self._answering.add(answering)
             answering.add_done_callback(self._answering.discard)
             await answering
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except asyncio.CancelledError:
+            pass  # The loop ends. asyncio would print that a connection did not.
         finally:
+            self._silent.discard(writer)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()

@@ -99,6 +99,7 @@ class AsyncPending:
         self._question: Question
         self._account: Future[Account] = Future()
         self._taken = threading.Lock()
+        self._is_over = False
 
     @classmethod
     async def begun(cls, authority: Authority, asked: Asked, finish: Finish) -> Self:
@@ -122,7 +123,7 @@ class AsyncPending:
     @property
     def is_open(self) -> bool:
         """Whether nothing has come yet that belongs to this sign-in."""
-        return not self._taken.locked()
+        return not self._is_over and not self._taken.locked()
 
     async def arrived(self, timeout: float = 300.0) -> Account:  # noqa: ASYNC109
         """The account, once the browser came back; at most `timeout` seconds are waited.
@@ -147,6 +148,7 @@ class AsyncPending:
 
         Raises AuthError and SettingsError, which do not show what was pasted.
         """
+        self._check_not_over()
         text = text if isinstance(text, Secret) else Secret(str(text))
         back = returned.read(text)
         if back.bare is not None and self._asked.implicit:
@@ -162,6 +164,12 @@ class AsyncPending:
         loopback, self._loopback = self._loopback, None
         if loopback is not None:
             await loopback.close()
+
+    async def end(self) -> None:
+        """Close it for good: whatever comes from here on signs nobody in."""
+        self._is_over = True
+        self._end(_over())
+        await self.close()
 
     def __repr__(self) -> str:
         return f"<petsync.Pending {urlsplit(self._question.places.authorize).netloc}>"
@@ -180,12 +188,17 @@ class AsyncPending:
     async def _came(self, query: Secret) -> Page:
         """The browser is here, or somebody who says so."""
         try:
+            self._check_not_over()
             back = returned.read(Secret(f"?{query.reveal()}"))
             self._check_mine(back)
             await self._settled(self._granted(back))
         except PetsyncError as error:
             return "This did not work", f"{error.message}. {error.hint}"
         return _DONE
+
+    def _check_not_over(self) -> None:
+        if self._is_over:
+            raise _over()
 
     def _check_mine(self, back: Returned) -> None:
         if back.get("code_challenge") is not None or back.get("response_type") is not None:
@@ -211,7 +224,9 @@ class AsyncPending:
             granted.close()  # type: ignore[attr-defined]
             raise AuthError("sign-in: this one was answered already", hint=_AGAIN)
         try:
-            account = await self._finish(await granted)
+            found = await granted
+            self._check_not_over()
+            account = await self._finish(found)
         except BaseException as error:
             self._end(error)
             raise
@@ -227,7 +242,7 @@ class AsyncPending:
 
     async def _granted(self, back: Returned) -> Credentials:
         question, code = self._question, back.get("code")
-        known = (question.state, question.verifier, code)
+        known = (question.state, question.verifier, code, back.get("access_token"))
         past = tuple(each for each in known if each is not None)
         wanted = Credentials(grant=question.grant(), past=past)
         if back.get("error") is not None:
@@ -240,6 +255,13 @@ class AsyncPending:
 
     async def _granted_bare(self, token: Secret) -> Credentials:
         return Credentials(checked_token(token), grant=self._question.grant())
+
+
+def _over() -> AuthError:
+    return AuthError(
+        "sign-in: the store that began it was closed",
+        hint="Connect again, and begin the sign-in there.",
+    )
 
 
 def _check_offered(places: Places, asked: Asked) -> None:

@@ -86,7 +86,7 @@ def discovered(metadata: object, issuer: str, known: Places, allow_http: Collect
             continue
         if not isinstance(value, str) or not _same_origin(value, issuer):
             raise _distrusted(issuer, f"points to another place ({field})")
-        found[name] = checked_place(value, f"the {field} of the service", allow_http)
+        found[name] = _at(checked_place(value, f"the {field} of the service", allow_http), issuer)
     methods = _names(metadata, "token_endpoint_auth_methods_supported")
     return Places(
         issuer=said,
@@ -138,6 +138,13 @@ def _same_place(url: str, other: str) -> bool:
     return _same_origin(url, other) and (
         urlsplit(url).path.rstrip("/") == urlsplit(other).path.rstrip("/")
     )
+
+
+def _at(url: str, issuer: str) -> str:
+    """The address on the very origin that was asked: where that calls itself by another name of
+    this machine, nothing is sent to that name, as somebody else may listen there.
+    """
+    return urlsplit(url)._replace(netloc=urlsplit(issuer).netloc).geturl()
 
 
 def _same_origin(url: str, issuer: str) -> bool:

@@ -60,7 +60,7 @@ class Returned:
         if given not in (expected, places.issuer):
             raise AuthError(
                 "sign-in: the answer does not come from the service that was asked",
-                hint="Nothing was sent to it. Begin again, and look at the address you open.",
+                hint="Nothing was sent to it. Open the present address, and copy what it ends on.",
             )
 
 
