@@ -144,6 +144,18 @@ def test_the_page_holds_the_form(link: str) -> None:
     assert asked == []
 
 
+def test_a_closed_tab_ends_its_kernel(link: str) -> None:
+    """What the page's own script sends when its tab is closed ends the tab's kernel."""
+    with httpx.Client(timeout=120) as client:
+        text = client.get(link).text
+        kernel = re.search(r'"?kernelId"?: "([-0-9a-f]{36})"', text)
+        assert kernel is not None
+        given = {"_xsrf": client.cookies.get("_xsrf", "")}
+        ended = client.post(f"{_page(link)}/voila/api/shutdown/{kernel[1]}", data=given)
+        assert ended.status_code == 204
+        assert client.get(f"{_page(link)}/api/kernels/{kernel[1]}").status_code == 404
+
+
 def test_settings_are_judged_first(shell: Shell) -> None:
     """What is wrong with the settings is told at once, and no page is begun."""
     Path("petsync.toml").write_text("urll = 'x'\n", "utf-8")

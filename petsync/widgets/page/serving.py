@@ -20,6 +20,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 from voila.app import Voila
+from voila.tornado.handler import TornadoVoilaHandler
 
 from petsync.errors import SettingsError
 from petsync.widgets.page.gate import Gate
@@ -129,6 +130,13 @@ class _Native(KernelSpecManager):
         return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _NOT_TOLD})
 
 
+class _Opened(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
+    async def get(self, path: str | None = None) -> None:
+        # Reading it sets the cookie, without which a tab that is closed may not end its kernel.
+        assert self.xsrf_token
+        await super().get(path)
+
+
 class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
     """Voilà with none of a user's configuration, which could open it to a network."""
 
@@ -169,6 +177,10 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
     def setup_template_dirs(self) -> None:
         super().setup_template_dirs()
         self.template_paths.insert(0, str(_HERE / "templates"))
+
+    def init_handlers(self) -> list[Any]:
+        *others, (path, _, given) = super().init_handlers()
+        return [*others, (path, _Opened, given)]
 
     def listen(self) -> None:
         provider = self.identity_provider
