@@ -76,6 +76,7 @@ def test_the_whole_job_on_one_page(
     form.get_by_label("Access token").fill(box.token())
     form.get_by_role("button", name="Sign in", exact=True).click()
     assert "token=" not in page.url
+    expect(page.get_by_role("heading", level=1)).to_have_text("petsync")
 
     sheet = page.get_by_role("region", name="Open a sheet")
     sheet.get_by_label("Or its path").fill(workbook.name)

@@ -97,8 +97,10 @@ def test_everything_is_text(
     expect(view.root).to_contain_text("all cells ran")
     browse = view.root.get_by_role("region", name="Catalogue").first
     browse.get_by_role("button", name="Open <script>alert(1)</script> (1)").click()
-    expect(view.root.get_by_text("<script>alert(1)</script>").first).to_be_visible()
-    expect(view.root.get_by_text(picture.name).first).to_be_visible()
+    expect(
+        view.root.get_by_text("<script>alert(1)</script>").locator("visible=true").first
+    ).to_be_visible()
+    expect(view.root.get_by_text(picture.name).locator("visible=true").first).to_be_visible()
     expect(view.root.get_by_role("region", name="Open a sheet")).to_contain_text("onerror")
     assert view.page.evaluate(_STRANGE) == []
     assert view.page.title() != "taken"
