@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from fronts import Lab, View, Watch
+from fronts import View, Watch
 from playwright.sync_api import expect
 
 from petsync.sandbox import Sandbox
@@ -24,19 +24,20 @@ _AGAIN = """async () => {
 _IS_SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "kernel"), [("light", "7.4"), ("dark", "6.31")])
 def test_what_a_saved_notebook_shows(
     open_in: Callable[..., View],
     connected: str,
     box: Sandbox,
-    lab: Lab,
     watch: Watch,
     theme: str,
+    kernel: str,
 ) -> None:
     """While it is live there is one form and no more, whose fields show the focus. Ctrl+S saves the
     notebook from a button of it; without the kernel the form is there as it was at the end.
     """
-    view = open_in("lab", connected, "form = ps.widgets.login(store)\nform", theme=theme)
+    form = "form = ps.widgets.login(store)\nform"
+    view = open_in("lab", connected, form, theme=theme, kernel=kernel)
     kept = view.root.locator(".petsync-still")
     how = view.forms.get_by_label("How")
     how.select_option(label="An access token that I have")
