@@ -58,7 +58,8 @@ _WITHOUT_A_STORE = ("demo", "serve", "app", "resume", "undo", "runs", "upload", 
 def test_store_that_is_not_there(shell: Shell, command: str) -> None:
     """No command meets a dead address with anything but a typed error."""
     Path("a.csv").write_text("id,name\n1,Rex\n", "utf-8")
-    args = [] if command in ("doctor", "whoami") else ["a.xlsx"] if command == "export" else ["a.csv"]
+    named = {"doctor": [], "whoami": [], "export": ["a.xlsx"]}
+    args = named.get(command, ["a.csv"])
     done = shell(command, *args, "--url", "http://127.0.0.1:1/v2")
     if command == "check":
         assert done.code == 0

@@ -87,12 +87,12 @@ def finish(form: ReviewForm) -> Report:
     return form.report
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for it, as long as a busy machine may take."""
-    latest = time.monotonic() + 30
-    while not is_so() and time.monotonic() < latest:
-        time.sleep(0.02)
-    assert is_so()
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.005)
 
 
 def names(store: ps.Store) -> dict[int, str]:
@@ -399,14 +399,6 @@ def test_fewer_changes_need_no_override(store: ps.Store, opened: Opened) -> None
     untick(form, *(str(n) for n in range(20)))
     assert not form.apply.disabled
     assert not any(map(shown, form.overrides.values()))
-
-
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.005)
 
 
 def stopped(form: ReviewForm) -> float:
