@@ -142,7 +142,7 @@ class LoginForm(Form):
         was_in = self.account is not None and self.account.signed_in
         self._be(account)
         if account.signed_in and not was_in:
-            self._tell_all(self._in)
+            _tell_all(self._in, account)
 
     def _untold(self, error: PetsyncError) -> None:
         self._why = error
@@ -154,10 +154,6 @@ class LoginForm(Form):
         self._turns += 1
         self._show()
         self._answered.set()
-
-    def _tell_all(self, acts: list[Callable[[Account], object]]) -> None:
-        for act in acts:
-            act(self.account)  # type: ignore[arg-type]  # it was set just before
 
     # Signing in
 
@@ -248,7 +244,7 @@ class LoginForm(Form):
             self.notice.warn(*welcome(account))
         else:
             self.notice.say(*welcome(account), done=True)
-        self._tell_all(self._in)
+        _tell_all(self._in, account)
 
     def _cancel(self) -> None:
         self._forget()
@@ -278,7 +274,7 @@ class LoginForm(Form):
         self._be(account)
         self.heading.focus()
         self.notice.say("You are signed out.", account.problem, done=True)
-        self._tell_all(self._out)
+        _tell_all(self._out, account)
 
     # What is there to see
 
@@ -312,3 +308,8 @@ class LoginForm(Form):
                 opened=self._pending is not None,
                 anew=self._anew,
             )
+
+
+def _tell_all(acts: list[Callable[[Account], object]], account: Account) -> None:
+    for act in acts:
+        act(account)
