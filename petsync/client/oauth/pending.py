@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from oauthlib.common import add_params_to_uri
@@ -218,10 +218,10 @@ class AsyncPending:
             )
         back.check_issuer(self._question.places)
 
-    async def _settled(self, granted: Awaitable[Credentials]) -> Account:
+    async def _settled(self, granted: Coroutine[Any, Any, Credentials]) -> Account:
         """The account; everyone who waits gets it, or the error."""
         if not self._taken.acquire(blocking=False):
-            granted.close()  # type: ignore[attr-defined]
+            granted.close()
             raise AuthError("sign-in: this one was answered already", hint=_AGAIN)
         try:
             found = await granted
