@@ -67,10 +67,13 @@ class Work:
         self._tasks.add(task)
         starter = threading.get_ident()
 
+        async def later(done: Future[R]) -> None:
+            self._ended(task, done, then, failed)
+
         def ended(done: Future[R]) -> None:
             # It may be over already; whoever starts it hears of that only after this has returned.
             if threading.get_ident() == starter:
-                _LOOP.start(self._ended_later(task, done, then, failed))
+                _LOOP.start(later(done))
             else:
                 self._ended(task, done, then, failed)
 
@@ -101,15 +104,6 @@ class Work:
         """
         with self._idle:
             return self._idle.wait_for(lambda: not self._tasks, seconds)
-
-    async def _ended_later(
-        self,
-        task: Task[R],
-        done: Future[R],
-        then: Callable[[R], object],
-        failed: Callable[[PetsyncError], object] | None,
-    ) -> None:
-        self._ended(task, done, then, failed)
 
     def _ended(
         self,
