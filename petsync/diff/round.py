@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
 
 from petsync.table.columns import Column
 
-__all__ = ["MODES", "Counts", "Mode", "Open", "Round", "Status", "exit_code_of"]
+__all__ = ["MODES", "Counts", "Mode", "Open", "Round", "SheetChange", "Status", "exit_code_of"]
 
 Mode = Literal["push", "pull", "two-way", "check"]
 MODES: tuple[Mode, ...] = ("push", "pull", "two-way", "check")
@@ -53,7 +53,8 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
     `drift`: nobody was to change it (check, dry run), or it came while the round was at work.
     `note`: the job's policy leaves it (a row was taken out and deletes are not asked for, say).
     `pet_id` is None for a new row; `row` and `address` are those of the sheet, None and "" where
-    no row is concerned; `fields` is () where it is about the whole pet.
+    no row is concerned; `fields` is () where it is about the whole pet. `hint` is the way out, ""
+    where that is the kind's own.
     """
 
     kind: Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
@@ -63,6 +64,21 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
     row: int | None = None
     address: str = ""
     fields: tuple[Column, ...] = ()
+    hint: str = ""
+
+
+class SheetChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sheet was to take from the store, of one pet: `values` are the cells' texts, before
+    and after, by column. `add` made a row of it, `delete` took its row out. `row` and `address` are
+    the sheet's, None and "" for a new row.
+    """
+
+    kind: Literal["add", "update", "delete"]
+    pet_id: int | None = None
+    name: str = ""
+    row: int | None = None
+    address: str = ""
+    values: Mapping[Column, tuple[str, str]] = {}
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
