@@ -30,10 +30,10 @@ STEPS: tuple[Step, ...] = (
 class Watcher(Protocol):
     """Logs, metrics, spans: what they raise is logged and never ends a round."""
 
-    def began(self, round: Round) -> None:
+    def began(self, begun: Round) -> None:
         """A round has the job's lock and begins; of it only what identifies it is filled in."""
 
-    def step(self, round: Round, name: Step) -> AbstractContextManager[object]:
+    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:
         """Entered and left around each step; an error passes through it."""
 
     def ended(self, told: RoundReport) -> None:

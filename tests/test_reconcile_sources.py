@@ -1,0 +1,128 @@
+"""Where the rows of a job come from: a sheet, a folder of them, a database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import petsync as ps
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.sources import check_apart, sources_of
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+
+BIG = 2**63 - 2
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ps.Store]:
+    """A store to read sheets for."""
+    with Sandbox() as box, ps.connect(box.url, environ={}) as store:
+        yield store
+
+
+def _database(folder: Path, rows: list[tuple[Any, ...]]) -> Secret:
+    with closing(sqlite3.connect(folder / "pets.db")) as connection, connection:
+        connection.execute("CREATE TABLE pets (number INTEGER, name TEXT, status TEXT)")
+        connection.executemany("INSERT INTO pets VALUES (?, ?, ?)", rows)
+    return Secret(f"sqlite:///{folder / 'pets.db'}")
+
+
+def _job(**given: Any) -> Job:
+    return Job(name="catalogue", mode="push", **given)
+
+
+def test_a_query_keeps_ids_exact_and_null_says_nothing(store: ps.Store, tmp_path: Path) -> None:
+    """An id beside a NULL is no float, a name "NA" is a name, and an empty text empties."""
+    rows = [(BIG, "Rex", "sold"), (None, "NA", None), (3, "Mia", "")]
+    job = _job(
+        query="SELECT number AS nr, name, status FROM pets",
+        database=_database(tmp_path, rows),
+        columns={"nr": "id"},
+    )
+    (source,) = sources_of(job)
+    sheet = source.read(store)
+    assert sheet.source == source.name == f"query of sqlite:///{tmp_path}/pets.db"
+    assert sheet.frame["id"].tolist()[0] == BIG
+    assert sheet.frame["id"].isna().tolist() == [False, True, False]
+    assert sheet.frame["name"].tolist() == ["Rex", "NA", "Mia"]
+    assert sheet.frame["status"].isna().tolist() == [False, True, False]
+    assert sheet.frame["status"].tolist()[2] == ""
+
+
+def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path) -> None:
+    """No row is no error here: the guard refuses it."""
+    job = _job(query="SELECT number AS id FROM pets", database=_database(tmp_path, []))
+    assert len(sources_of(job)[0].read(store)) == 0
+
+
+def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
+    """What it does to the database is taken back, and told as an error."""
+    database = _database(tmp_path, [(1, "Rex", "sold")])
+    (source,) = sources_of(_job(query="DELETE FROM pets", database=database))
+    with pytest.raises(ps.SheetError, match=r"failed: .*does not return rows"):
+        source.read(store)
+    with closing(sqlite3.connect(tmp_path / "pets.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM pets").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nosuchdriver://petra:geheim@db.example/pets?sslpassword=geheim",
+        "sqlite:////geheim/there/is/none.db?password=geheim",
+        "no address geheim at all",
+    ],
+)
+def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
+    """Whatever the driver says, the password in the address is not repeated."""
+    (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address)))
+    with pytest.raises(ps.SheetError) as caught:
+        source.read(store)
+    path = "/geheim/there/is/none.db"  # a database's own name is no secret
+    told = f"{source.name} {caught.value} {source!r}"
+    assert "geheim" not in told.replace(path, "")
+
+
+def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:
+    """No lock of a program, no backup, no result, no sidecar, no folder: sorted by name."""
+    for name in (
+        "cats.csv",
+        "dogs.xlsx",
+        "cats.csv.petsync-base",
+        "dogs.backup-20261121-020000.xlsx",
+        "dogs.backup-20261121-020000-2.xlsx",
+        "dogs.results.xlsx",
+        "dogs.results-2.xlsx",
+        "~$dogs.xlsx",
+        ".~lock.dogs.xlsx#",
+        "notes.docx",
+    ):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "more.csv").mkdir()
+    assert [each.part for each in sources_of(_job(folder=tmp_path))] == ["cats.csv", "dogs.xlsx"]
+    assert [each.part for each in sources_of(_job(folder=tmp_path, files="*.csv"))] == ["cats.csv"]
+
+
+@pytest.mark.parametrize("name", ["", "missing"])
+def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None:
+    """It may have been emptied, or its drive is not connected: that is no reason to go on."""
+    with pytest.raises(ps.SheetError, match="job catalogue"):
+        sources_of(_job(folder=tmp_path / name))
+
+
+def test_a_pet_in_two_sheets_of_a_folder_is_refused(store: ps.Store, tmp_path: Path) -> None:
+    """Both places are named, in a row with an error too."""
+    (tmp_path / "a.csv").write_text("id,name,status\n7,Rex,sold\n8,Mia,availble\n", "utf-8")
+    (tmp_path / "b.csv").write_text("id,name\n9,Tom\n7,Max\n8,Mio\n", "utf-8")
+    read = {each.part: each.read(store) for each in sources_of(_job(folder=tmp_path))}
+    with pytest.raises(ps.SheetError) as caught:
+        check_apart(read)
+    assert "pet 7 in a.csv (line 2, column 1) and b.csv (line 3, column 1)" in str(caught.value)
+    assert "pet 8 in a.csv (line 3, column 1) and b.csv (line 4, column 1)" in str(caught.value)
+    check_apart({"a.csv": read["a.csv"]})
