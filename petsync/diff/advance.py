@@ -24,7 +24,7 @@ from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["advanced"]
+__all__ = ["advanced", "identified"]
 
 
 def advanced(sheet: Sheet, report: Report) -> Base | None:
@@ -85,7 +85,7 @@ def _edited(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
     """The rows that may have been edited, and are settled now, at least in what was sent."""
-    frame = _identified(sheet.frame, report.plan.recognised)
+    frame = identified(sheet.frame, report.plan.recognised)
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
@@ -104,7 +104,7 @@ def _edited_since(rows: pd.DataFrame, base: Base) -> align.Mask:
     return result
 
 
-def _identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
+def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
     """The rows, those that were recognised with the ids of their pets."""
     ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
     known = pd.Series(recognised, dtype="Int64").reindex(frame.index)

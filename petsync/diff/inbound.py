@@ -1,0 +1,374 @@
+"""inbound: what a sheet takes from the store, field by field, and what it leaves. Pure.
+
+In a `merge` a field is taken where the store's value is another than the row's and nobody touched
+the row's since the base; where both did, the sheet's stays (it is the plan that sends it), but for
+tags and photos, which merge, and for clashes that the store is to win. Where `store` leads, every
+field is taken.
+
+A blank cell says nothing. In a merge it is filled only where the base says that the pet had
+nothing there either, and it has something now: blank was all that there was to say. A cell that is
+blank beside a value is blank because people want it so. Where the store leads, every blank cell in
+one of the table's columns is filled; a column that the sheet lacks is never asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from petsync.diff import align
+from petsync.diff.advance import identified
+from petsync.diff.decide import Found
+from petsync.diff.fields import cell, folded, normal
+from petsync.diff.guard import Guard
+from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
+from petsync.diff.judge import Judge
+from petsync.diff.merge import Said, said_pet
+from petsync.diff.plan import Plan
+from petsync.diff.round import Open
+from petsync.diff.rows import Row, said_rows
+from petsync.diff.snapshot import Snapshot, Unanswered
+from petsync.diff.tags import same_tags
+from petsync.diff.unfound import Rows, told_rows, uncertain
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit
+from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Pet
+from petsync.table.base import Base
+from petsync.table.columns import COLUMNS, Column
+from petsync.table.frame import frame_from_pets, no_collection, pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["Inbound", "Lead", "inbound"]
+
+_NO_GUARD = Guard()
+
+
+def inbound(
+    sheet: Sheet,
+    snapshot: Snapshot,
+    base: Base | None,
+    *,
+    lead: Lead,
+    created: str,
+    plan: Plan | None = None,
+    found: Found | None = None,
+    settled: Mapping[int, int] | None = None,
+    on_conflict: Literal["ask", "store", "sheet"] = "ask",
+    delete_missing: bool = False,
+    statuses: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    guard: Guard = _NO_GUARD,
+) -> Inbound:
+    """What the sheet is to take from the store as the snapshot has it, judged by the guard.
+
+    `base` is what both sides last agreed on, as the `plan` had it: the changes that go the other
+    way. Rows that the plan holds as conflicts are left alone, as are rows that are blocked or whose
+    action is `ignore`, `add` or `delete`. `found` answers for every id of
+    `unproved(sheet.frame, snapshot.frame)` what getPetById says: a row's pet is gone only where
+    that is None. `settled` gives the pets of rows without an id, by row: those that the plan
+    recognised and those that a run added.
+
+    A pet that is in no row becomes one, if it is of the `statuses` and has one of the `tags` (all
+    pets where none is given) and, in a merge, is not in the base: a row of it was taken out
+    otherwise. A row goes, with `delete_missing`, if its pet was in the base, is gone, and, in a
+    merge, nobody edited it; else it is noted, as all that is not in agreement and stays so, but
+    for conflicts and blocked rows, which the plan tells.
+    """
+    with no_collection():
+        asked = _Taking(sheet, snapshot, base, lead, plan, found or {}, settled or {}, on_conflict)
+        edits = tuple(asked.edits())
+        removed, stay = asked.gone(delete_missing)
+        added, held = asked.added(statuses, tags, delete_missing)
+        return Inbound(
+            created=created,
+            store=snapshot.source,
+            source=sheet.source,
+            tab=sheet.tab,
+            digest=sheet.digest,
+            columns=dict(sheet.mapping),
+            places=places_of(sheet.columns),
+            lead=lead,
+            rows=len(sheet.frame) + len(sheet.blocked),
+            edits=edits,
+            identified=tuple(asked.identified()),
+            added=tuple(added),
+            removed=tuple(removed),
+            notes=(*stay, *held),
+        ).judged(guard)
+
+
+class _Taking:
+    """A sheet beside the store and the base. `rows` has the ids of rows that are settled."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        snapshot: Snapshot,
+        base: Base | None,
+        lead: Lead,
+        plan: Plan | None,
+        found: Found,
+        settled: Mapping[int, int],
+        on_conflict: str,
+    ) -> None:
+        self._sheet, self._plan, self._found, self._settled = sheet, plan, found, settled
+        self._base, self._leads = base, lead == "store"
+        self._listed = snapshot.frame
+        self._pets = _with_found(snapshot.frame, found)
+        self._stays = on_conflict == "ask"
+        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet")
+        self.rows = identified(sheet.frame, settled)
+        self._places = align.positions(self.rows["id"], self._pets)
+        self._old = _positions(self.rows["id"], base)
+        action = self.rows["action"]
+        known = pd.Series(self.rows.index.isin(list(settled)), self.rows.index)
+        self._takes = (action.isin(("merge", "update")) | ((action == "add") & known)).to_numpy()
+        if plan is not None and not self._leads:
+            held = [c.row for c in plan.conflicts if not c.clashes]
+            self._takes &= ~self.rows.index.isin(held)
+
+    def edits(self) -> Iterator[RowEdit]:
+        """The rows that take something, in the sheet's order."""
+        at = np.flatnonzero(self._takes & (self._places >= 0))
+        if not self._leads:
+            at = at[self._old[at] >= 0]
+        differs = align.differences(self.rows, at, self._pets, self._places[at])
+        fills = {unit: self._fillable(unit, at) for unit in UNITS}
+        edited = self._edited(at)
+        wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
+        some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
+        frame = self.rows.iloc[at[some]]
+        now = pets_from_frame(self._pets.iloc[self._places[at[some]]])
+        old = self._exported(at[some])
+        given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
+        own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
+        lines = said_rows(frame, self._places[at[some]], given)
+        for row, pet, was, mine in zip(lines, now, old, own, strict=True):
+            fields = tuple(self._fields(row, pet, was, mine))
+            if fields:
+                yield RowEdit(
+                    row=row.number,
+                    source=self._sheet.address(row.number, fields[0]),
+                    fields=fields,
+                    before=_texts(row.said, fields),
+                    pet=pet,
+                )
+
+    def identified(self) -> Iterator[Identified]:
+        """The rows that were settled and lack their id, or say `add` of a pet that is there."""
+        own = self._sheet.frame
+        rows = own.loc[sorted(row for row in self._settled if row in own.index)]
+        adds = (rows["action"] == "add").tolist()
+        lacking = rows["id"].isna().tolist() if "id" in own else [True] * len(rows)
+        for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
+            if lacks or was_add:
+                source = self._sheet.address(row, "id" if lacks else "action")
+                pet_id = self._settled[row]
+                yield Identified(
+                    row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
+                )
+
+    def gone(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
+        """The rows that go, and notes on those that name no pet and stay."""
+        absent = self._places < 0
+        lost = np.array([self._found.get(i, Unanswered) is None for i in _ids(self.rows, absent)])
+        gone = np.zeros(len(self.rows), dtype=bool)
+        gone[np.flatnonzero(absent & self.rows["id"].notna().to_numpy())] = lost
+        known = self._takes & gone & (self._old >= 0)
+        if not self._leads:
+            at = np.flatnonzero(known)
+            known[at] = ~np.logical_or.reduce(list(self._edited(at).values()))
+        removed = [_removal(row, self._sheet) for row in self._said(known & delete_missing)]
+        told = Rows(
+            frame=self.rows,
+            takes=self._takes,
+            left=known & (not delete_missing),
+            never=self._takes & gone & ~known,
+            unknown=self._takes & absent & self.rows["id"].notna().to_numpy() & ~gone,
+        )
+        return removed, list(told_rows(told, self._sheet, leads=self._leads))
+
+    def added(
+        self, statuses: Sequence[str], tags: Sequence[str], delete_missing: bool
+    ) -> tuple[list[Pet], list[Open]]:
+        """The pets that become rows, and notes on those that are in no row and stay so."""
+        lacking = self._listed[~self._named()]
+        lacking = lacking[_in_scope(lacking, statuses, tags)]
+        old = _positions(lacking["id"], self._base) >= 0
+        doubts = uncertain(self._sheet)
+        awaited = self._awaited()
+        added, notes = [], []
+        for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
+            why = self._why_not(pet, was_there, doubts, awaited, delete_missing)
+            if why is None:
+                added.append(pet)
+            elif why:
+                notes.append(Open(kind="note", problem=why, pet_id=pet.id, name=pet.name or ""))
+        return added, notes
+
+    def _why_not(
+        self,
+        pet: Pet,
+        was_there: bool,
+        doubts: Sequence[str],
+        awaited: Mapping[str, str],
+        delete_missing: bool,
+    ) -> str | None:
+        """Why a pet does not become a row, "" where the plan tells that, None where it does."""
+        if pet.id in self._planned:
+            return ""
+        if doubts and (was_there or self._base is None):
+            return f"it is in no row, unless {doubts[0]} is about it, whose id cannot be told"
+        if normal(pet.name) in awaited:
+            row = awaited[normal(pet.name)]
+            return f"it is in no row, unless {row} is meant, which has its name and no id"
+        if was_there and not self._leads:
+            end = "" if delete_missing else ", as deleting was not asked for"
+            return f"its row was taken out of the sheet, and it stays in the store{end}"
+        return None
+
+    @cached_property
+    def _planned(self) -> frozenset[int | None]:
+        """The pets in no row of which the plan tells what becomes of them."""
+        if self._plan is None:
+            return frozenset()
+        conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
+        return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
+
+    def _named(self) -> align.Mask:
+        ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
+        places = align.positions(pd.Series(ids, dtype="Int64"), self._listed)
+        named = np.zeros(len(self._listed), dtype=bool)
+        named[places[places >= 0]] = True
+        return named
+
+    def _awaited(self) -> dict[str, str]:
+        """The names in rows whose pet is not known yet, with a row that has it."""
+        if "name" not in self.rows:
+            return {}
+        free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
+        pairs = zip(free["name"].tolist(), free.index.tolist(), strict=True)
+        return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
+
+    def _fillable(self, unit: Unit, at: align.Positions) -> align.Mask:
+        """Where a cell of the unit is blank and to be filled."""
+        masks = [self._blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
+        return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
+
+    def _blank_beside(self, column: Column, at: align.Positions) -> align.Mask:
+        blank = _blank(self.rows[column].iloc[at])
+        some = np.flatnonzero(blank)
+        blank[some] = ~_empty(self._pets[column].iloc[self._places[at[some]]])
+        if not self._leads and self._base is not None:
+            some = np.flatnonzero(blank)
+            blank[some] = _empty(self._base.frame[column].iloc[self._old[at[some]]])
+        return blank
+
+    def _edited(self, at: align.Positions) -> Mapping[Unit, align.Mask]:
+        """In which units the rows say something else than the base."""
+        if self._leads or self._base is None:
+            return {unit: np.zeros(len(at), dtype=bool) for unit in UNITS}
+        return align.differences(self.rows, at, self._base.frame, self._old[at])
+
+    def _exported(self, at: align.Positions) -> Iterable[Pet | None]:
+        if self._leads or self._base is None:
+            return [None] * len(at)
+        return pets_from_frame(self._base.frame.iloc[self._old[at]])
+
+    def _fields(
+        self, row: Row, now: Pet, old: Pet | None, edited: frozenset[Unit]
+    ) -> Iterator[Column]:
+        for unit in row.units:
+            if unit in edited and old is not None and not self._yields(unit, row.said, now, old):
+                continue
+            for column in COLUMNS_OF[unit]:
+                if column in self.rows and self._differs(column, row.said, now, old):
+                    yield column
+
+    def _yields(self, unit: Unit, said: Said, now: Pet, old: Pet) -> bool:
+        """Whether a unit that the row has edited is as it is meant to be in the store already."""
+        judged = self._judge.judge(said, now, old, (unit,))
+        return not judged.fields and not (self._stays and judged.clashes)
+
+    def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
+        if column not in said:
+            return bool(cell(now, column)) and not cell(old, column)
+        return _says_otherwise(column, said[column], now)
+
+    def _said(self, mask: align.Mask) -> Iterator[Row]:
+        at = np.flatnonzero(mask)
+        return said_rows(self.rows.iloc[at], self._places[at])
+
+
+def _with_found(pets: pd.DataFrame, found: Found) -> pd.DataFrame:
+    """The store's pets with those that only a look-up found."""
+    more = frame_from_pets([pet for pet in found.values() if isinstance(pet, Pet)])
+    more = more[align.positions(more["id"], pets) < 0] if len(more) else more
+    return pd.concat([pets, more], ignore_index=True) if len(more) else pets
+
+
+def _positions(ids: pd.Series[Any], base: Base | None) -> align.Positions:
+    return (
+        np.full(len(ids), -1, dtype=np.intp) if base is None else align.positions(ids, base.frame)
+    )
+
+
+def _ids(rows: pd.DataFrame, mask: align.Mask) -> Iterator[int]:
+    return map(int, rows["id"][mask].dropna())
+
+
+def _blank(column: pd.Series[Any]) -> align.Mask:
+    if column.dtype != object:
+        return column.isna().to_numpy(dtype=bool, copy=True)
+    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
+
+
+def _empty(column: pd.Series[Any]) -> align.Mask:
+    """Where a pet has nothing in a column."""
+    if column.dtype == object:
+        return np.array([not value for value in column.tolist()], dtype=bool)
+    gone: align.Mask = column.isna().to_numpy(dtype=bool)
+    return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
+
+
+def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> align.Mask:
+    mask = np.ones(len(pets), dtype=bool)
+    if statuses:
+        wanted = {folded(status) for status in statuses}
+        known = {each for each in pets["status"].dropna().unique() if folded(each) in wanted}
+        mask &= pets["status"].isin(known).to_numpy(dtype=bool)
+    if tags:
+        names = {normal(tag) for tag in tags}
+        has = [any(normal(tag.name) in names for tag in each) for each in pets["tags"].tolist()]
+        mask &= np.array(has, dtype=bool)
+    return mask
+
+
+def _says_otherwise(column: Column, value: Any, now: Pet) -> bool:
+    if column == "tags":
+        return not same_tags(value, now.tags)
+    if column == "photo_urls":
+        return list(dict.fromkeys(value)) != list(dict.fromkeys(now.photo_urls))
+    if column == "category_id":
+        return str(value) != cell(now, column)
+    meaning = folded if column == "status" else normal
+    return meaning(value) != meaning(cell(now, column))
+
+
+def _texts(said: Said, fields: Iterable[Column]) -> dict[Column, str]:
+    pet = said_pet(said)
+    return {column: cell(pet, column) for column in fields}
+
+
+def _removal(row: Row, sheet: Sheet) -> Removal:
+    return Removal(
+        row=row.number,
+        source=sheet.address(row.number),
+        pet_id=row.pet_id or 0,
+        name=row.said.get("name") or "",
+        before=_texts(row.said, [c for c in COLUMNS if c in row.said]),
+    )
