@@ -11,6 +11,8 @@ from petsync.diff.pictures import Pictures
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
+from petsync.diff.round_report import RoundReport
+from petsync.diff.rounds import Rounds
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.summary import Summary
 from petsync.diff.uploaded import Uploaded
@@ -185,3 +187,31 @@ def _account_html(value: Account) -> str:
     from petsync.render.account_html import account_html
 
     return account_html(value)
+
+
+@as_text.register
+def _round_text(value: RoundReport) -> str:
+    from petsync.render.text import round_text
+
+    return round_text(value)
+
+
+@as_text.register
+def _rounds_text(value: Rounds) -> str:
+    from petsync.render.text import rounds_text
+
+    return rounds_text(value)
+
+
+@as_html.register
+def _round_html(value: RoundReport) -> str:
+    from petsync.render.round_html import round_html
+
+    return round_html(value)
+
+
+@as_html.register
+def _rounds_html(value: Rounds) -> str:
+    from petsync.render.round_html import rounds_html
+
+    return rounds_html(value)

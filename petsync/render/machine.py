@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from petsync.render import words
 from petsync.render.digest import results_by_cause
 from petsync.table.sheet import Sheet
 
-__all__ = ["explanations_json", "findings_json", "report_json"]
+__all__ = ["explanations_json", "findings_json", "report_json", "told_of_report"]
 
 
 def report_json(report: Report) -> bytes:
@@ -22,32 +23,35 @@ def report_json(report: Report) -> bytes:
     meaning, cure`, what needs a person first; and `results`, one for each change, conflict and
     blocked row, with the fields of `Result`.
     """
+    return _json(told_of_report(report))
+
+
+def told_of_report(report: Report) -> dict[str, Any]:
+    """What `report_json` tells."""
     left = words.left_to_do(report)
-    return _json(
-        {
-            "run_id": report.run_id,
-            "store": report.plan.store,
-            "source": report.plan.source,
-            "started": report.started,
-            "seconds": report.seconds,
-            "stopped": report.stopped,
-            "exit_code": report.exit_code,
-            "counts": report.counts,
-            "left": left,
-            "resume": f"petsync resume {report.run_id}" if report.stopped or left else "",
-            "undo": f"petsync undo {report.run_id}" if words.way_back(report) else "",
-            "causes": [
-                {
-                    "outcome": group.outcome,
-                    "cause": group.cause,
-                    "rows": group.listing.total,
-                    **group.told._asdict(),
-                }
-                for group in results_by_cause(report, 0)
-            ],
-            "results": report.results,
-        }
-    )
+    return {
+        "run_id": report.run_id,
+        "store": report.plan.store,
+        "source": report.plan.source,
+        "started": report.started,
+        "seconds": report.seconds,
+        "stopped": report.stopped,
+        "exit_code": report.exit_code,
+        "counts": report.counts,
+        "left": left,
+        "resume": f"petsync resume {report.run_id}" if report.stopped or left else "",
+        "undo": f"petsync undo {report.run_id}" if words.way_back(report) else "",
+        "causes": [
+            {
+                "outcome": group.outcome,
+                "cause": group.cause,
+                "rows": group.listing.total,
+                **group.told._asdict(),
+            }
+            for group in results_by_cause(report, 0)
+        ],
+        "results": report.results,
+    }
 
 
 def findings_json(sheet: Sheet) -> bytes:

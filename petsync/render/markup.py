@@ -50,8 +50,9 @@ def prose(value: str) -> str:
 
 
 def capital(value: str) -> str:
-    """The text as a sentence begins."""
-    return value[:1].upper() + value[1:]
+    """The text as a sentence begins; a name such as updatePet stays as it is."""
+    word = value.split(maxsplit=1)[:1]
+    return value[:1].upper() + value[1:] if word == [each.lower() for each in word] else value
 
 
 def element(tag: str, inner: str, **attributes: str) -> str:
@@ -79,12 +80,18 @@ def row_head(value: str) -> str:
     return element("th", bdi(value), scope="row")
 
 
-def table(columns: Sequence[str], rows: Iterable[str], *, small: bool = False) -> str:
-    """A table of rows (`<tr>`); a column without a title is one of symbols."""
+def table(
+    columns: Sequence[str], rows: Iterable[str], *, small: bool = False, caption: str = ""
+) -> str:
+    """A table of rows (`<tr>`); a column without a title is one of symbols, and a caption (text)
+    is for those who do not see the heading above it.
+    """
     titles = (text(name) or _MARK_TITLE for name in columns)
     head = "".join(element("th", title, scope="col") for title in titles)
     body = "\n".join(rows)
     inner = f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>"
+    if caption:
+        inner = element("caption", text(caption), class_="ps-hidden") + inner
     return element("table", inner, class_="ps-small" if small else "")
 
 

@@ -9,7 +9,7 @@ from petsync.render.marked import Piece, marked
 from petsync.render.markup import bdi, element, prose, text
 from petsync.render.records import KINDS, UNITS, Field, Kind, Record, Value
 
-__all__ = ["NAMES", "page_row", "what"]
+__all__ = ["NAMES", "badge", "line", "page_row", "what"]
 
 NAMES: Mapping[Kind, str] = {
     "conflict": "Conflict",
@@ -24,16 +24,31 @@ _EMPTY = element("span", "(empty)", class_="ps-empty")
 _ARROW = element("span", " &rarr; ", aria_hidden="true")
 
 
-def page_row(record: Record) -> str:
-    """The record as a row of the page's table."""
+def page_row(record: Record, said: str = "") -> str:
+    """The record as a row of the page's table; with something else (HTML) said of it, where that
+    is given.
+    """
     kind = KINDS[record.kind]
-    symbol = element("span", text(words.SYMBOL[kind]), class_="ps-sign", aria_hidden="true")
+    shown = badge(words.SYMBOL[kind], NAMES[kind])
+    return line(kind, shown, record.pet_id, record.name, said or what(record), record.where)
+
+
+def badge(sign: str, title: str, *, kind: str = "") -> str:
+    """A sign and what it stands for (texts); coloured by the row that it is in, or by its kind."""
+    symbol = element("span", text(sign), class_="ps-sign", aria_hidden="true")
+    return element("span", f"{symbol}{text(title)}", class_=f"ps-badge {kind}".rstrip())
+
+
+def line(kind: str, shown: str, pet_id: str, name: str, said: str, where: str) -> str:
+    """A row of a page's table: a badge (HTML), a pet, what there is to say of it (HTML), and where
+    it stands in the sheet.
+    """
     cells = (
-        _cell("td", element("span", f"{symbol}{NAMES[kind]}", class_="ps-badge"), "ps-kind"),
-        _cell("td", bdi(record.pet_id), "ps-id"),
-        _cell("th", bdi(record.name), "ps-name") if record.name else _cell("td", "", "ps-name"),
-        _cell("td", what(record), "ps-what"),
-        _cell("td", bdi(record.where), "ps-where"),
+        _cell("td", shown, "ps-kind"),
+        _cell("td", bdi(pet_id), "ps-id"),
+        _cell("th", bdi(name), "ps-name") if name else _cell("td", "", "ps-name"),
+        _cell("td", said, "ps-what"),
+        _cell("td", bdi(where), "ps-where"),
     )
     return element("tr", "".join(cells), class_=f"ps-{kind}", role="row")
 

@@ -14,6 +14,7 @@ import msgspec
 from petsync.diff.change import Blocked, Change, Clash, Conflict
 from petsync.diff.fields import cell, normal, tag_key
 from petsync.diff.plan import Plan
+from petsync.diff.round import SheetChange
 from petsync.model import Category, Pet, Tag
 from petsync.render import markup, words
 from petsync.render.digest import clashing
@@ -32,6 +33,7 @@ __all__ = [
     "of_blocked",
     "of_change",
     "of_conflict",
+    "of_sheet_change",
     "records",
 ]
 
@@ -118,6 +120,23 @@ def of_blocked(row: Blocked) -> Record:
         _text(row.name),
         _text(row.source),
         said=_text(row.problem),
+    )
+
+
+def of_sheet_change(change: SheetChange) -> Record:
+    """The record of what the sheet takes."""
+    fields = {_unit(column): texts for column, texts in change.values.items() if column != "id"}
+    is_update = change.kind == "update"
+    return Record(
+        KINDS.index(change.kind),
+        "" if change.pet_id is None else str(change.pet_id),
+        _text(change.name or "(no name)"),
+        _text(change.address or ("a new row" if change.kind == "add" else "")),
+        tuple(
+            (unit, *_pair(*texts)) if is_update else (unit, _value(texts[change.kind == "add"]))
+            for unit, texts in sorted(fields.items())
+            if is_update or unit != _NUMBER["name"]
+        ),
     )
 
 

@@ -14,12 +14,16 @@ from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
+from petsync.diff.round import Round
+from petsync.diff.round_report import RoundReport
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.uploaded import UploadedFile
+from petsync.render import lines
 from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
+from petsync.render.round_lines import list_lines, rounds_lines
 from petsync.render.runs_lines import deeds_lines, pet_lines, runs_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines
 from petsync.table.sheet import Sheet
@@ -28,10 +32,12 @@ __all__ = [
     "show_deeds",
     "show_explanations",
     "show_findings",
+    "show_past_rounds",
     "show_pet",
     "show_plan",
     "show_rehearsal",
     "show_report",
+    "show_rounds",
     "show_runs",
     "show_snapshot",
     "terminal_svg",
@@ -53,6 +59,20 @@ def show_explanations(explanations: Iterable[Explanation], console: Console) -> 
 def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
     """Print the report with the first `limit` rows of each outcome that needs a person."""
     _show(report_lines(report, limit=limit, width=_width(console)), console)
+
+
+def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int | None = 5) -> None:
+    """Print the rounds as a table, and of each that needs a person the first `limit` differences
+    of each kind that it left.
+    """
+    _show(rounds_lines(rounds, _width(console), limit=limit), console)
+
+
+def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | None = 20) -> None:
+    """Print the first `limit` rounds as a table."""
+    shown = rounds if limit is None else rounds[:limit]
+    _show(list_lines(shown, _width(console), begun=True), console)
+    _show(lines.more(len(rounds) - len(shown)), console)
 
 
 def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:
@@ -109,7 +129,7 @@ def _width(console: Console) -> int:
     return min(max(console.width, _NARROW), _WIDE)
 
 
-def _show(lines: Iterable[Text], console: Console) -> None:
-    for line in lines:
+def _show(shown: Iterable[Text], console: Console) -> None:
+    for line in shown:
         line.rstrip()
         console.print(line, soft_wrap=True)

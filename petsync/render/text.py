@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
@@ -10,12 +10,14 @@ from petsync.diff.explain import Explanation
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
+from petsync.diff.round_report import RoundReport
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.summary import Summary
 from petsync.render.explain_lines import explanation_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
+from petsync.render.round_lines import round_lines, rounds_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines, table_lines
 from petsync.render.summary_lines import summary_lines
 from petsync.table.findings import Findings
@@ -27,6 +29,8 @@ __all__ = [
     "plan_text",
     "rehearsal_text",
     "report_text",
+    "round_text",
+    "rounds_text",
     "snapshot_text",
     "summary_text",
     "table_text",
@@ -56,6 +60,16 @@ def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> s
 def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
     """The rehearsal with the first `limit` rows of each sort."""
     return _joined(rehearsal_lines(rehearsal, limit=limit, width=width))
+
+
+def round_text(told: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
+    """The round with the first `limit` of each kind of difference that it left."""
+    return _joined(round_lines(told, width, limit=limit))
+
+
+def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: int = 80) -> str:
+    """The rounds as a table, and of each that needs a person what it left."""
+    return _joined(rounds_lines(rounds, width, limit=limit))
 
 
 def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:

@@ -1,0 +1,131 @@
+"""Rounds as lines: one with all that it left, and several as a table with what needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from petsync.diff.round import Open, Round
+from petsync.diff.round_report import RoundReport
+from petsync.render import lines, words
+from petsync.render import round_words as said
+from petsync.render.digest import first
+from petsync.render.visible import shorten, visible
+
+__all__ = ["list_lines", "round_lines", "rounds_lines"]
+
+_NAME = 30
+_JOB = 12
+_HEADS = ("status", "job", "store", "sheet", "took")
+_WELL = "Nothing needs a person."
+
+
+def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -> Iterator[Text]:
+    """The round, and the first `limit` of each kind of difference that it left."""
+    round_ = told.round
+    yield Text.assemble(("petsync round of ", "bold"), (visible(round_.name), "bold"))
+    yield from lines.facts(said.facts(told), width)
+    yield lines.BLANK
+    yield from lines.facts(said.sides_said(round_), width)
+    yield from _opens(told, limit, width)
+    yield from _commands(round_, width)
+    yield lines.BLANK
+    yield from _ended(round_, width)
+
+
+def rounds_lines(
+    rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
+) -> Iterator[Text]:
+    """A table of the rounds, and of each that needs a person what it left."""
+    yield from list_lines([told.round for told in rounds], width)
+    needy = [told for told in rounds if not told.round.is_well]
+    for told in needy:
+        yield from lines.heading(visible(told.round.name), width)
+        yield from _ended(told.round, width, indent=2)
+        yield from _opens(told, limit, width, notes=False)
+        yield from _commands(told.round, width)
+    if rounds and not needy:
+        yield lines.BLANK
+        yield Text(_WELL)
+
+
+def list_lines(rounds: Sequence[Round], width: int = 80, *, begun: bool = False) -> Iterator[Text]:
+    """A table of the rounds, a line each; with `begun`, with the moment at which each began."""
+    if not rounds:
+        yield Text("No round was made.")
+        return
+    rows = [_cells(round_, begun=begun) for round_ in rounds]
+    heads = (*(["begun"] if begun else []), *_HEADS)
+    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
+    job = heads.index("job")
+    spare = width - 2 * len(heads) - (sum(widths) - widths[job])
+    widths[job] = min(widths[job], max(spare, _JOB))
+    yield _line(heads, widths, "dim")
+    for round_, row in zip(rounds, rows, strict=True):
+        yield _line(row, widths, _style(round_))
+
+
+def _cells(round_: Round, *, begun: bool) -> tuple[str, ...]:
+    end = said.ENDS[round_.status]
+    return (
+        *([words.moment(round_.started)[:16]] if begun else []),
+        f"{end.sign} {end.title}{' (dry run)' if round_.dry_run else ''}",
+        visible(round_.name),
+        said.counted(round_.to_store),
+        said.counted(round_.to_sheet),
+        words.duration(round_.seconds),
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], style: str) -> Text:
+    fitted = [shorten(text, width) for text, width in zip(cells, widths, strict=True)]
+    padded = (t + " " * (w - cell_len(t)) for t, w in zip(fitted, widths, strict=True))
+    return Text(f"  {'  '.join(padded)}".rstrip(), style)
+
+
+def _style(round_: Round) -> str:
+    return lines.STYLE[said.LEVELS[said.ENDS[round_.status].level]]
+
+
+def _ended(round_: Round, width: int, *, indent: int = 0) -> Iterator[Text]:
+    style = "bold" if round_.is_well else f"bold {_style(round_)}"
+    yield from lines.paragraph(said.headline(round_), width, indent=indent, style=style)
+    if why := said.reason(round_):
+        for line in why.splitlines():
+            yield from lines.paragraph(line, width, indent=indent)
+
+
+def _opens(
+    told: RoundReport, limit: int | None, width: int, *, notes: bool = True
+) -> Iterator[Text]:
+    for kind, found in said.by_kind(told.open).items():
+        if kind == "note" and not notes:
+            continue
+        title = f"{said.open_title(kind, len(found))}: {said.kept_title(kind)}"
+        yield from lines.heading(title, width)
+        yield from lines.paragraph(said.way_out(kind, told.round), width, indent=2, style="dim")
+        listing = first(found, limit)
+        for each in listing.shown:
+            yield from lines.item(said.MARKS[kind], visible(_said(each)), width)
+        yield from lines.more(listing.more)
+
+
+def _said(each: Open) -> str:
+    """`Pets!B18, pet 17 (Bella), name: what is the matter. What to do`."""
+    pet = "" if each.pet_id is None else f"pet {each.pet_id}"
+    name = shorten(visible(each.name), _NAME)
+    who = f"{pet} ({name})" if pet and name else pet or name
+    about = ", ".join(filter(None, (each.address, who, ", ".join(each.fields))))
+    return ": ".join(filter(None, (about, words.sentences(each.problem, each.hint))))
+
+
+def _commands(round_: Round, width: int) -> Iterator[Text]:
+    found = list(said.commands(round_))
+    if not found:
+        return
+    yield from lines.heading(said.TYPED, width, style="")
+    for command in found:
+        yield from lines.paragraph(command.line, width, indent=2, style="bold")
+        yield from lines.paragraph(command.purpose, width, indent=6, style="dim")
