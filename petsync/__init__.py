@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from petsync.table.sheet import Finding, Sheet
     from petsync.wire.account import Account
 
+__version__ = "0.2.0"
+
 __all__ = [
     "LIVE",
     "STANDARD",

@@ -9,10 +9,12 @@ from typing import NoReturn
 
 import click
 
+from petsync import __version__
 from petsync.cli import (
     app,
     apply,
     check,
+    completion,
     demo,
     doctor,
     export,
@@ -63,7 +65,7 @@ Exit codes:
 
 
 @click.group("petsync", cls=Group, epilog=_EPILOG)
-@click.version_option(package_name="petsync", message="petsync %(version)s")
+@click.version_option(__version__, message="petsync %(version)s")
 def cli() -> None:
     """Keep a pet store's catalogue and a team's spreadsheets in agreement.
 
@@ -89,6 +91,7 @@ for _command in (
     app.command,
     doctor.command,
     serve.command,
+    completion.command,
 ):
     cli.add_command(_command)
 

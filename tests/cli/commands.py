@@ -35,6 +35,7 @@ COMMANDS = (
     "app",
     "doctor",
     "serve",
+    "completion",
 )
 BIG = 2**63 - 2
 PROGRAM = [sys.executable, "-m", "petsync.cli"]

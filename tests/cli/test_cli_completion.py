@@ -1,0 +1,106 @@
+"""Completion: the scripts for each shell, and what bash does with the Tab key."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+from commands import PROGRAM, Shell
+
+_PROMPT = "ready> "
+
+
+@pytest.mark.parametrize(
+    ("name", "registers"),
+    [
+        ("bash", "complete -o nosort -F"),
+        ("zsh", "#compdef petsync"),
+        ("fish", "complete --no-files"),
+    ],
+)
+def test_script_is_printed(shell: Shell, name: str, registers: str) -> None:
+    """Each shell's script registers itself for petsync, and names no path of this machine."""
+    done = shell("completion", name)
+    assert (done.code, done.err) == (0, "")
+    assert registers in done.out
+    assert "_PETSYNC_COMPLETE" in done.out
+    assert sys.prefix not in done.out
+    as_json = json.loads(shell("completion", name, "--json").out)
+    assert as_json == {"shell": name, "script": done.out.strip()}
+
+
+def test_unknown_shell_is_a_usage_error(shell: Shell) -> None:
+    """A shell that petsync does not know is refused, and those that it knows are named."""
+    done = shell("completion", "tcsh")
+    assert done.code == 64
+    assert all(name in done.err for name in ("bash", "zsh", "fish"))
+
+
+@pytest.fixture
+def bash(tmp_path: Path) -> Iterator[pexpect.spawn[str]]:
+    """A bash of its own in a folder with a sheet, which has evaluated the script."""
+    program = tmp_path / "bin" / "petsync"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(PROGRAM)} "$@"\n', "utf-8")
+    program.chmod(0o755)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "catalogue of 2026.xlsx").touch()
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "dumb"}
+    env.update(PS1=_PROMPT, INPUTRC=os.devnull, HISTFILE=os.devnull)
+    arguments = ["--norc", "--noprofile", "-i"]
+    running: pexpect.spawn[str] = pexpect.spawn(
+        "bash", arguments, cwd=str(folder), env=env, encoding="utf-8", timeout=20
+    )
+    running.expect_exact(_PROMPT)
+    for line in ("bind 'set enable-bracketed-paste off'", 'eval "$(petsync completion bash)"'):
+        running.sendline(line)
+        running.expect_exact(_PROMPT)
+    yield running
+    running.close(force=True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("petsync unde\t", None),
+        ("petsync und\t", "petsync undo "),
+        ("petsync plan --delete-m\t", "petsync plan --delete-missing "),
+        ("petsync plan cata\t", "petsync plan catalogue\\ of\\ 2026.xlsx "),
+        ("petsync completion fi\t", "petsync completion fish "),
+    ],
+    ids=["nothing", "command", "option", "file", "choice"],
+)
+def test_bash_completes(bash: pexpect.spawn[str], typed: str, completed: str | None) -> None:
+    """Tab completes commands, options, choices, and files where a command takes a sheet."""
+    shown = completed or typed.rstrip("\t")
+    bash.send(typed)
+    bash.expect_exact(shown)
+    bash.send("#")
+    bash.expect_exact("#")
+    assert not (bash.before or "").strip("\a")
+
+
+def test_asking_loads_nothing_heavy() -> None:
+    """A person who presses Tab waits for click, and for no pandas, client or server."""
+    code = (
+        "import sys\n"
+        "from petsync.cli import main\n"
+        "try:\n main([])\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    asked = {"_PETSYNC_COMPLETE": "bash_complete", "COMP_WORDS": "petsync pl", "COMP_CWORD": "1"}
+    program = [sys.executable, "-c", code]
+    done = subprocess.run(
+        program, env={**os.environ, **asked}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "plain,plan\n"
+    heavy = {"pandas", "numpy", "httpx", "aiohttp", "openpyxl", "starlette", "rich", "keyring"}
+    assert not set(done.stderr.split()) & heavy

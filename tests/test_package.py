@@ -1,0 +1,131 @@
+"""The package as others get it: wheel and sdist, and petsync where its repository is not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import petsync
+
+ROOT = Path(__file__).parents[1]
+_RELEASE = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
+
+
+def _run(*command: object, cwd: Path) -> str:
+    """What the command prints; it runs without the variables that lead to the repository."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    program = [str(word) for word in command]
+    done = subprocess.run(program, cwd=cwd, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("built")
+    _run(sys.executable, "-m", "build", "-q", "--no-isolation", "-o", folder, ROOT, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    """The wheel that was built from the sdist."""
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripts' folder of an environment that has the wheel, and the packages that it needs.
+
+    These are the test's own, by a path file. What path files are in there is not read, and so the
+    petsync that is installed from the repository is not seen.
+    """
+    folder = tmp_path_factory.mktemp("alone")
+    venv.create(folder, with_pip=False, symlinks=True)
+    scripts = folder / "bin"
+    python = scripts / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps"]
+    _run(*pip, "--no-index", "--disable-pip-version-check", wheel, cwd=folder)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    (site / "packages.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return scripts
+
+
+def test_changelog_and_package_tell_one_version(built: Path) -> None:
+    """The newest version of the changelog is petsync's, and the files' that are built."""
+    releases = _RELEASE.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
+    assert releases[0][0] == petsync.__version__
+    assert sorted(path.name for path in built.iterdir()) == [
+        f"petsync-{petsync.__version__}-py3-none-any.whl",
+        f"petsync-{petsync.__version__}.tar.gz",
+    ]
+
+
+def test_changelog_is_in_order() -> None:
+    """Each version has its date, no later one is older, and every second heading is a version."""
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    releases = _RELEASE.findall(text)
+    keys = [(date, tuple(map(int, version.split(".")))) for version, date in releases]
+    assert keys == sorted(keys, reverse=True)
+    assert len(re.findall(r"^## (?!\[Unreleased\]$)", text, re.MULTILINE)) == len(releases)
+    kinds = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+def test_version_stands_in_one_place() -> None:
+    """pyproject.toml takes the version from the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "petsync/__init__.py"
+
+
+def test_wheel_has_all_files_of_the_package(wheel: Path) -> None:
+    """Assets, notebooks' templates and the type marker are in it, and no test."""
+    there = {name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name}
+    package = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "petsync").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "petsync/py.typed" in package
+    assert package == {name for name in there if "/_sample_data/" not in name}
+
+
+def test_wheel_has_the_sample_data(wheel: Path) -> None:
+    """All sample files are in it, but for the scripts that make them."""
+    mark = "petsync/_sample_data/"
+    there = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith(mark)}
+    sample = (path for path in (ROOT / "sample_data").rglob("[!.]*") if path.is_file())
+    kept = {path for path in sample if path.suffix not in (".py", ".pyc")}
+    names = {mark + path.relative_to(ROOT / "sample_data").as_posix() for path in kept}
+    assert there == names
+
+
+def test_sdist_builds_the_same_wheel(built: Path, wheel: Path, tmp_path: Path) -> None:
+    """The wheel that the repository gives is, to the byte, the one that the sdist gave."""
+    program = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", tmp_path]
+    _run(*program, ROOT, cwd=tmp_path)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        names = sdist.getnames()
+    assert {name.partition("/")[2] for name in names} >= {"README.md", "CHANGELOG.md", ".ci/run"}
+
+
+def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
+    """With the wheel alone `petsync demo` does the main job, from its own sample data."""
+    where = _run(alone / "python", "-c", "import petsync; print(petsync.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(alone.parent)
+    assert _run(alone / "petsync", "--version", cwd=tmp_path) == f"petsync {petsync.__version__}\n"
+    _run(alone / "petsync", "demo", "--keep", tmp_path / "kept", cwd=tmp_path)
+    assert list((tmp_path / "kept").iterdir())
