@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from petsync import errors
@@ -24,7 +25,7 @@ from petsync.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -105,13 +106,15 @@ def test_every_dependency_has_its_line() -> None:
 
 def test_everything_imported_is_a_dependency() -> None:
     """What the package imports is a base dependency, not only there by another package's grace.
-    What the page imports may be of its extra.
+    What the page imports may be of its extra, and what the reconciliation imports of its extras,
+    which it does inside functions.
     """
     base = {_name(text).replace("-", "_") for text in _requirements(extras=False)}
-    extra = {_name(text).replace("-", "_") for text in _extra("app")}
+    extras = {"page": ("app",), "reconcile": ("metrics", "notify", "sql", "tracing")}
     modules = importlib.metadata.packages_distributions()
     for path in (ROOT / "petsync").rglob("*.py"):
-        declared = base | extra if "page" in path.parts else base
+        allowed = [name for part in path.parts for name in extras.get(part, ())]
+        declared = base | {_name(t).replace("-", "_") for name in allowed for t in _extra(name)}
         for module in _imported(path) - sys.stdlib_module_names - {"petsync"}:
             owners = {_name(owner).replace("-", "_") for owner in modules[module]}
             assert owners & declared, f"{path}: {module}"
@@ -167,16 +170,19 @@ def _natural(error: type[Exception]) -> str:
     return "" if builtins[0] == "Exception" else builtins[0]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_have_their_options(page: Path) -> None:
     """Each option of a petsync command that a page shows is one that the command has."""
     for name, rest in _commands(page.read_text("utf-8")):
-        known = {text for option in cli.commands[name].params for text in option.opts}
-        known |= {text for option in cli.commands[name].params for text in option.secondary_opts}
+        command = cli.commands[name]
+        if isinstance(command, click.Group) and rest.split():
+            command = command.commands[rest.split()[0]]
+        known = {text for option in command.params for text in option.opts}
+        known |= {text for option in command.params for text in option.secondary_opts}
         assert set(_OPTION.findall(rest)) <= known | {"--help"}, f"petsync {name}{rest}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     """A relative link on a page leads to a file, and its fragment to a heading there."""
     text = _FENCE.sub("", page.read_text("utf-8"))
@@ -194,7 +200,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page_says_nothing_of_a_machine(page: Path) -> None:
     """No page holds a path of the machine that it was written on."""
     assert not re.search(r"/home/\w|/root/|/work/|/Users/\w", page.read_text("utf-8"))
