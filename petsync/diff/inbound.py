@@ -22,7 +22,6 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.decide import Found
 from petsync.diff.fields import cell, folded, normal
 from petsync.diff.guard import Guard
 from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
@@ -31,7 +30,7 @@ from petsync.diff.merge import Said, said_pet
 from petsync.diff.plan import Plan
 from petsync.diff.round import Open
 from petsync.diff.rows import Row, said_rows
-from petsync.diff.snapshot import Snapshot, Unanswered
+from petsync.diff.snapshot import Snapshot
 from petsync.diff.tags import same_tags
 from petsync.diff.unfound import Rows, told_rows, uncertain
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
@@ -39,12 +38,13 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
-from petsync.table.frame import frame_from_pets, no_collection, pets_from_frame
+from petsync.table.frame import no_collection, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = ["Inbound", "Lead", "inbound"]
 
 _NO_GUARD = Guard()
+_UNTOLD = "not-looked-up"
 
 
 def inbound(
@@ -55,10 +55,10 @@ def inbound(
     lead: Lead,
     created: str,
     plan: Plan | None = None,
-    found: Found | None = None,
     settled: Mapping[int, int] | None = None,
     on_conflict: Literal["ask", "store", "sheet"] = "ask",
     delete_missing: bool = False,
+    adds: bool = True,
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
     guard: Guard = _NO_GUARD,
@@ -67,22 +67,22 @@ def inbound(
 
     `base` is what both sides last agreed on, as the `plan` had it: the changes that go the other
     way. Rows that the plan holds as conflicts are left alone, as are rows that are blocked or whose
-    action is `ignore`, `add` or `delete`. `found` answers for every id of
-    `unproved(sheet.frame, snapshot.frame)` what getPetById says: a row's pet is gone only where
-    that is None. `settled` gives the pets of rows without an id, by row: those that the plan
+    action is `ignore`, `add` or `delete`. The snapshot has every pet that a row names, also those
+    that only getPetById gave: of the others the pet is gone, unless the plan says that it could not
+    be looked up. `settled` gives the pets of rows without an id, by row: those that the plan
     recognised and those that a run added.
 
-    A pet that is in no row becomes one, if it is of the `statuses` and has one of the `tags` (all
-    pets where none is given) and, in a merge, is not in the base: a row of it was taken out
-    otherwise. A row goes, with `delete_missing`, if its pet was in the base, is gone, and, in a
+    With `adds`, a pet that is in no row becomes one, if it is of the `statuses` and has one of the
+    `tags` (all pets where none is given) and, in a merge, is not in the base: a row of it was taken
+    out otherwise. A row goes, with `delete_missing`, if its pet was in the base, is gone, and, in a
     merge, nobody edited it; else it is noted, as all that is not in agreement and stays so, but
     for conflicts and blocked rows, which the plan tells.
     """
     with no_collection():
-        asked = _Taking(sheet, snapshot, base, lead, plan, found or {}, settled or {}, on_conflict)
+        asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
         edits = tuple(asked.edits())
         removed, stay = asked.gone(delete_missing)
-        added, held = asked.added(statuses, tags, delete_missing)
+        added, held = asked.added(statuses, tags, delete_missing) if adds else ([], [])
         return Inbound(
             created=created,
             store=snapshot.source,
@@ -111,14 +111,12 @@ class _Taking:
         base: Base | None,
         lead: Lead,
         plan: Plan | None,
-        found: Found,
         settled: Mapping[int, int],
         on_conflict: str,
     ) -> None:
-        self._sheet, self._plan, self._found, self._settled = sheet, plan, found, settled
+        self._sheet, self._plan, self._settled = sheet, plan, settled
         self._base, self._leads = base, lead == "store"
-        self._listed = snapshot.frame
-        self._pets = _with_found(snapshot.frame, found)
+        self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
         self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet")
         self.rows = identified(sheet.frame, settled)
@@ -174,11 +172,9 @@ class _Taking:
 
     def gone(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
         """The rows that go, and notes on those that name no pet and stay."""
-        absent = self._places < 0
-        lost = np.array([self._found.get(i, Unanswered) is None for i in _ids(self.rows, absent)])
-        gone = np.zeros(len(self.rows), dtype=bool)
-        gone[np.flatnonzero(absent & self.rows["id"].notna().to_numpy())] = lost
-        known = self._takes & gone & (self._old >= 0)
+        lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
+        gone = lacking & ~self.rows.index.isin(self._untold)
+        known = gone & (self._old >= 0)
         if not self._leads:
             at = np.flatnonzero(known)
             known[at] = ~np.logical_or.reduce(list(self._edited(at).values()))
@@ -187,8 +183,8 @@ class _Taking:
             frame=self.rows,
             takes=self._takes,
             left=known & (not delete_missing),
-            never=self._takes & gone & ~known,
-            unknown=self._takes & absent & self.rows["id"].notna().to_numpy() & ~gone,
+            never=gone & ~known,
+            unknown=lacking & ~gone,
         )
         return removed, list(told_rows(told, self._sheet, leads=self._leads))
 
@@ -196,7 +192,7 @@ class _Taking:
         self, statuses: Sequence[str], tags: Sequence[str], delete_missing: bool
     ) -> tuple[list[Pet], list[Open]]:
         """The pets that become rows, and notes on those that are in no row and stay so."""
-        lacking = self._listed[~self._named()]
+        lacking = self._pets[~self._named()]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
         doubts = uncertain(self._sheet)
@@ -231,6 +227,12 @@ class _Taking:
             return f"its row was taken out of the sheet, and it stays in the store{end}"
         return None
 
+    @property
+    def _untold(self) -> list[int | None]:
+        """The rows of whose pets the store did not say whether it has them."""
+        plan = self._plan
+        return [] if plan is None else [c.row for c in plan.conflicts if c.rule == _UNTOLD]
+
     @cached_property
     def _planned(self) -> frozenset[int | None]:
         """The pets in no row of which the plan tells what becomes of them."""
@@ -241,8 +243,8 @@ class _Taking:
 
     def _named(self) -> align.Mask:
         ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
-        places = align.positions(pd.Series(ids, dtype="Int64"), self._listed)
-        named = np.zeros(len(self._listed), dtype=bool)
+        places = align.positions(pd.Series(ids, dtype="Int64"), self._pets)
+        named = np.zeros(len(self._pets), dtype=bool)
         named[places[places >= 0]] = True
         return named
 
@@ -304,21 +306,10 @@ class _Taking:
         return said_rows(self.rows.iloc[at], self._places[at])
 
 
-def _with_found(pets: pd.DataFrame, found: Found) -> pd.DataFrame:
-    """The store's pets with those that only a look-up found."""
-    more = frame_from_pets([pet for pet in found.values() if isinstance(pet, Pet)])
-    more = more[align.positions(more["id"], pets) < 0] if len(more) else more
-    return pd.concat([pets, more], ignore_index=True) if len(more) else pets
-
-
 def _positions(ids: pd.Series[Any], base: Base | None) -> align.Positions:
     return (
         np.full(len(ids), -1, dtype=np.intp) if base is None else align.positions(ids, base.frame)
     )
-
-
-def _ids(rows: pd.DataFrame, mask: align.Mask) -> Iterator[int]:
-    return map(int, rows["id"][mask].dropna())
 
 
 def _blank(column: pd.Series[Any]) -> align.Mask:
