@@ -27,7 +27,7 @@ from petsync.store.aio import AsyncStore
 from petsync.store.signed import Pending
 from petsync.store.sync import Store
 
-__all__ = ["AsyncPending", "AsyncStore", "Pending", "Store", "connect", "demo"]
+__all__ = ["AsyncPending", "AsyncStore", "Pending", "Store", "connect", "demo", "store_of"]
 
 
 def connect(
@@ -60,14 +60,25 @@ def connect(
             "no service is named",
             hint="Give its address (--url, PETSYNC_URL), or try `petsync demo`.",
         )
+    given = profile if isinstance(profile, ServiceProfile) else None
+    return store_of(settings, auth=auth, profile=given, retry=retry)
+
+
+def store_of(
+    settings: Settings,
+    *,
+    auth: Credentials | None = None,
+    profile: ServiceProfile | None = None,
+    retry: RetryPolicy | None = None,
+) -> Store:
+    """A Store for just these settings, whose `url` is given: neither the environment nor a file is
+    asked. Without `auth`, the sign-in is that of the settings, else the one that is kept for the
+    service. Raises SettingsError.
+    """
     session = Session(
-        settings.url,
+        settings.url or "",
         credentials=_credentials(settings) if auth is None else auth,
-        profile=(
-            profile
-            if isinstance(profile, ServiceProfile)
-            else profile_from(settings.profile, settings.service)
-        ),
+        profile=profile or profile_from(settings.profile, settings.service),
         retry=retry or RetryPolicy(),
         timeout=settings.timeout,
         allow_http=settings.allow_http,

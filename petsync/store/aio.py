@@ -109,7 +109,7 @@ class AsyncStore(Pictured, Edited, Signed):
         Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
-        compared = await self._compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
         return compared.plan(*asked, profile=self._session.profile, created=_now())
 
     async def why(
@@ -132,7 +132,7 @@ class AsyncStore(Pictured, Edited, Signed):
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
         ids = arguments.pet_ids(pet_id)
-        compared = await self._compared(
+        compared = await self.compared(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
@@ -297,16 +297,18 @@ class AsyncStore(Pictured, Edited, Signed):
     ) -> None:
         await self.close()
 
-    async def _compared(
+    async def compared(
         self,
         sheet: Sheet | pd.DataFrame | str | Path,
-        snapshot: Snapshot | None,
+        snapshot: Snapshot | None = None,
         *,
-        strict: bool,
-        on_progress: Callable[[Lookups], None] | None,
+        strict: bool = False,
+        on_progress: Callable[[Lookups], None] | None = None,
         ids: Iterable[int] = (),
     ) -> Compared:
-        """Store and sheet beside each other, with all that has to be looked up; `ids` too."""
+        """Store and sheet beside each other, with all that has to be looked up, and `ids` too: what
+        plans come from. Raises as `plan`.
+        """
         now = (
             await self.snapshot()
             if snapshot is None

@@ -40,6 +40,7 @@ class Store:
     find_by_tags = blocking(AsyncStore.find_by_tags)
     snapshot = blocking(AsyncStore.snapshot)
     look_up = blocking(AsyncStore.look_up)
+    compared = blocking(AsyncStore.compared)
     plan = blocking(AsyncStore.plan)
     why = blocking(AsyncStore.why)
     apply = blocking(AsyncStore.apply)

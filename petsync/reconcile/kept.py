@@ -1,0 +1,83 @@
+"""Kept: what a reconciliation keeps below the state folder, and where."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from petsync.errors import PetsyncError
+from petsync.sheets import atomic
+
+__all__ = ["Kept", "file_name", "write"]
+
+_LONGEST = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The places below a state folder; nothing is made or read here."""
+
+    state: Path
+
+    @property
+    def folder(self) -> Path:
+        """All of it."""
+        return self.state / "reconcile"
+
+    @property
+    def history(self) -> Path:
+        """Every round, one a line."""
+        return self.folder / "history.jsonl"
+
+    def lock(self, job: str) -> Path:
+        """Held while a round of the job is at work."""
+        return self.folder / "locks" / f"{file_name(job)}.lock"
+
+    def base(self, job: str, part: str = "") -> Path:
+        """What both sides last agreed on."""
+        return self.folder / "bases" / f"{file_name(job, part)}.base"
+
+    def begun(self, job: str, part: str = "") -> Path:
+        """Which plan the job is about to apply, or was when it was killed."""
+        return self.folder / "begun" / f"{file_name(job, part)}.json"
+
+    def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
+        """The plan that waits for a person; that of the sheet's `side` is another file."""
+        ending = f".{side}.json" if side else ".json"
+        return self.folder / "waiting" / f"{file_name(job, part)}{ending}"
+
+
+def file_name(job: str, part: str = "") -> str:
+    """A name that any file system takes, and that no other job or part has."""
+    name = quote(f"{job}--{part}" if part else job, safe=" -_.")
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[:_LONGEST].rstrip('%. ')}-{digest}"
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put `data` at `path` in one step, readable by its owner alone, folders made as needed.
+
+    Raises PetsyncError where it cannot be written; what was there is then untouched.
+    """
+    is_new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.replace(path, data)
+        if is_new and os.name == "posix":
+            path.chmod(0o600)
+    except OSError as error:
+        raise _unwritten(path, error.strerror or str(error)) from None
+    except PetsyncError as error:
+        raise _unwritten(path, error.message.rpartition(": ")[2]) from None
+
+
+def _unwritten(path: Path, why: str) -> PetsyncError:
+    return PetsyncError(
+        f"{path} cannot be written: {why}",
+        hint="Check free space and permission there; the state folder has to be writable.",
+    )

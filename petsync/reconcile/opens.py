@@ -1,0 +1,159 @@
+"""Every difference that a look finds, each with the reason for which it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from petsync.diff.change import Change, Conflict
+from petsync.diff.known import pets_of
+from petsync.diff.report import Report, Result
+from petsync.diff.round import Open
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.look import Look
+
+__all__ = ["Opens"]
+
+Pending = Literal["drift", "waiting"]
+_VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
+_IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
+"""Conflicts about which pet a row means: they stand in any mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opens:
+    """What stands between sheet and store in a look. Changes that are still to be made are
+    `pending`, but for those that the `report` of a run says failed. `is_before`: the look is of
+    before that run, so what arrived does not stand any more.
+    """
+
+    job: Job
+    look: Look
+    pending: Pending = "drift"
+    report: Report | None = None
+    is_before: bool = False
+    results: dict[tuple[int | None, int | None], Result] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for result in () if self.report is None else self.report.results:
+            if result.kind != "none":
+                self.results[result.row, result.pet_id] = result
+
+    def all(self) -> tuple[Open, ...]:
+        """All of them: what needs a person first, then the rest, in the sheet's order each."""
+        said = [*self._conflicts(), *self._blocked(), *self._changes(), *self._sheet()]
+        said += self._unnamed(said)
+        return (*said, *self._rest(said))
+
+    def _conflicts(self) -> Iterator[Open]:
+        for conflict in self.look.plan.open_conflicts:
+            if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
+                continue
+            if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
+                continue
+            yield _of_conflict(conflict)
+
+    def _blocked(self) -> Iterator[Open]:
+        for blocked in self.look.plan.blocked:
+            yield Open(
+                kind="finding",
+                problem=blocked.problem,
+                pet_id=blocked.pet_id,
+                name=blocked.name,
+                row=blocked.row,
+                address=blocked.source,
+            )
+
+    def _changes(self) -> Iterator[Open]:
+        for change in () if self.job.mode == "pull" else self.look.plan.changes:
+            result = self.results.get((change.row, change.pet_id))
+            is_done = result is not None and result.outcome in ("applied", "skipped")
+            if result is None or (is_done and not self.is_before):
+                yield _of_change(change, self.pending, _to_do(change))
+            elif is_done:
+                continue
+            elif result.outcome == "conflict":
+                yield _of_change(change, "drift", f"meanwhile: {result.message}")
+            else:
+                yield _of_change(change, "failed", result.message or "it did not arrive")
+
+    def _sheet(self) -> Iterator[Open]:
+        return iter(())
+
+    def _unnamed(self, said: Sequence[Open]) -> Iterator[Open]:
+        """The pets of the store that no row names, and that nothing else was said of."""
+        told = {each.pet_id for each in said} | self.look.sight.named
+        ids = self.look.snapshot.frame["id"].tolist()
+        left = [each for each in ids if each not in told]
+        known = frozenset() if self.look.base is None else frozenset(self.look.base.frame["id"])
+        for pet in pets_of(left, self.look.snapshot.frame):
+            yield Open(
+                kind="note",
+                problem=self._why_unnamed(pet.id in known),
+                pet_id=pet.id,
+                name=pet.name or "",
+            )
+
+    def _why_unnamed(self, was_there: bool) -> str:
+        if not was_there:
+            return "is in the store, and in no row"
+        if self.job.delete_missing:
+            return "is in no row any more; it is not deleted, as the plan's notes say"
+        return "is in no row any more, and delete_missing is off: it stays in the store"
+
+    def _rest(self, said: Sequence[Open]) -> Iterator[Open]:
+        """Rows that differ, and that no rule wants changed; what they are is never left out."""
+        rows = {each.row for each in said}
+        sight, kind = self.look.sight, "drift" if self.job.mode == "check" else "note"
+        for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
+            fields = sight.columns(row)
+            if row in rows or (place >= 0 and not fields):
+                continue
+            problem = "names a pet that the store does not have"
+            if fields:
+                problem = f"says another {', '.join(fields)} than the store, and neither is changed"
+            yield Open(
+                kind="drift" if kind == "drift" else "note",
+                problem=problem,
+                pet_id=pet_id,
+                row=row,
+                address=self.look.sheet.address(row),
+                fields=fields,
+            )
+
+    @property
+    def _is_merged(self) -> bool:
+        return self.job.mode == "two-way"
+
+
+def _of_conflict(conflict: Conflict) -> Open:
+    return Open(
+        kind="conflict",
+        problem=conflict.problem,
+        pet_id=conflict.pet_id,
+        name=conflict.name,
+        row=conflict.row,
+        address=conflict.source,
+        fields=tuple(clash.column for clash in conflict.clashes),
+        hint=conflict.suggestion,
+    )
+
+
+def _of_change(change: Change, kind: Literal["drift", "waiting", "failed"], problem: str) -> Open:
+    pet = change.after if change.before is None else change.before
+    return Open(
+        kind=kind,
+        problem=problem,
+        pet_id=change.pet_id,
+        name=(pet.name if pet is not None else "") or "",
+        row=change.row,
+        address=change.source,
+        fields=change.fields if change.kind == "update" else (),
+    )
+
+
+def _to_do(change: Change) -> str:
+    if change.kind == "update":
+        return f"differs in {', '.join(change.fields)}"
+    return f"is to be {_VERBS[change.kind]} in the store"

@@ -1,0 +1,97 @@
+"""Waiting: a plan over its guard, kept until a person releases it or its reason is gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from petsync.apply.planfile import load_plan, save_plan
+from petsync.diff.guard import Guard, Limit, Refusal
+from petsync.diff.plan import Plan
+from petsync.diff.snapshot import Coverage
+from petsync.errors import PetsyncError, PlanError
+from petsync.store import Store
+
+__all__ = ["Waiting", "is_final", "with_room"]
+
+_LOG = logging.getLogger(__name__)
+_RELEASABLE = frozenset({"add", "update", "delete"})
+
+
+def is_final(refusals: Sequence[Refusal]) -> bool:
+    """Whether nobody may release what is refused so: an empty sheet, a sentinel, everything."""
+    return any(refusal.limit not in _RELEASABLE for refusal in refusals)
+
+
+def with_room(guard: Guard, refusals: Sequence[Refusal], counts: dict[str, int]) -> Guard:
+    """The guard with those limits raised that are broken, just as far as `counts` need it."""
+    raised = {
+        f"max_{each.limit}": Limit(counts[each.limit], is_share=False)
+        for each in refusals
+        if each.limit in _RELEASABLE
+    }
+    return msgspec.structs.replace(guard, **raised) if raised else guard
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The file of a plan for the store that waits."""
+
+    path: Path
+    job: str
+
+    def hold(self, plan: Plan, store: Store) -> None:
+        """Keep the plan, with the limits that it needs and a note that says so. One that would do
+        the same stays as it is, unless it was applied already. Raises PetsyncError.
+        """
+        released = self._released(plan)
+        there = self._there()
+        if there is not None and _same(there, released) and not _is_used(there, store):
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        save_plan(released, self.path)
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
+
+    def _released(self, plan: Plan) -> Plan:
+        refusals = plan.verdict.refusals
+        counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
+        broken = "; ".join(refusal.problem for refusal in refusals)
+        note = (
+            f"Job {self.job} did not apply this plan by itself: {broken}. Whoever applies it "
+            "releases it: its limits were raised just as far as it needs."
+        )
+        noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
+        return noted.guarded(with_room(plan.guard, refusals, counts))
+
+    def _there(self) -> Plan | None:
+        if not self.path.exists():
+            return None
+        try:
+            return load_plan(self.path)
+        except PlanError as error:
+            _LOG.warning("%s; it is made anew", error.message)
+            return None
+
+
+def _same(one: Plan, other: Plan) -> bool:
+    """Whether two plans would do the same for the same reason."""
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, created="", base="", coverage=Coverage())
+
+
+def _is_used(plan: Plan, store: Store) -> bool:
+    with store.aio.history.opened() as journal:
+        return journal.used_by(plan.fingerprint) is not None

@@ -1,0 +1,103 @@
+"""Jobs on a sandbox, as the tests of the reconciliation use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import petsync as ps
+from petsync.diff.round_report import RoundReport
+from petsync.reconcile.config.model import Configuration, Job, Reports
+from petsync.reconcile.rounds import reconciled
+from petsync.reconcile.watcher import Watcher
+from petsync.sandbox import Sandbox
+
+DOGS = ps.Category(1, "Dogs")
+PETS = [
+    ps.Pet(
+        id=number,
+        name=f"Pet {number}",
+        status=("available", "pending", "sold")[number % 3],
+        category=DOGS,
+        tags=(ps.Tag(1, "calm"),),
+        photo_urls=(f"https://shop.example/{number}.jpg",),
+    )
+    for number in range(1, 13)
+]
+
+
+@dataclass
+class Night:
+    """A store, a sheet of it, and a job that brings the two together."""
+
+    box: Sandbox
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sheet(self) -> Path:
+        """The job's sheet."""
+        return self.folder / "catalogue.csv"
+
+    @property
+    def state(self) -> Path:
+        """What is kept."""
+        return self.folder / "state"
+
+    def config(self, *jobs: Job, **options: Any) -> Configuration:
+        """A configuration of these jobs, or of the one job."""
+        return Configuration(
+            path=self.folder / "petsync.toml",
+            state=self.state,
+            jobs=jobs or (self.job(**options),),
+            report=Reports(folder=self.folder / "reports"),
+        )
+
+    def job(self, name: str = "catalogue", **options: Any) -> Job:
+        """The job, with these options."""
+        given = {"mode": "push", "url": self.box.url, **self.options, **options}
+        if not {"sheet", "folder", "query"} & set(given):
+            given["sheet"] = self.sheet
+        return Job(name=name, **given)
+
+    def run(
+        self, *, dry_run: bool = False, watchers: Iterable[Watcher] = (), **options: Any
+    ) -> RoundReport:
+        """One round of the job."""
+        (told,) = reconciled(self.config(**options), dry_run=dry_run, watchers=watchers)
+        return told
+
+    def write(self, pets: Iterable[ps.Pet] = PETS) -> None:
+        """The sheet, without a base of its own."""
+        ps.write_sheet(ps.frame_from_pets(pets), self.sheet, base=False)
+
+    def said(self) -> dict[int, ps.Pet]:
+        """The pets that the sheet's rows say, by id."""
+        frame = ps.read_sheet(self.sheet).frame
+        return {pet.id or 0: pet for pet in ps.pets_from_frame(frame)}
+
+    def stored(self) -> dict[int, ps.Pet]:
+        """The store's pets, by id."""
+        return {pet.id or 0: pet for pet in self.box.pets()}
+
+    def kept_files(self) -> set[str]:
+        """Every file that is kept, below the state folder."""
+        return {str(p.relative_to(self.state)) for p in self.state.rglob("*") if p.is_file()}
+
+
+def changed(pets: Iterable[ps.Pet], pet_id: int, **fields: Any) -> list[ps.Pet]:
+    """The pets, one of them with other values."""
+    return [_with(pet, **fields) if pet.id == pet_id else pet for pet in pets]
+
+
+def _with(pet: ps.Pet, **fields: Any) -> ps.Pet:
+    from msgspec.structs import replace as other
+
+    return other(pet, **fields)
+
+
+def kinds(told: RoundReport) -> list[tuple[str, int | None]]:
+    """What stands, and of which pet."""
+    return [(each.kind, each.pet_id) for each in told.open]

@@ -1,0 +1,93 @@
+"""A job that pushes: the sheet leads, night after night."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed, kinds
+
+import petsync as ps
+from petsync.reconcile.history import History
+from petsync.sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def night(_open_box: Sandbox, tmp_path: Path) -> Night:
+    """A store and a sheet that agree."""
+    _open_box.break_with(None)
+    _open_box.reset(PETS)
+    night = Night(_open_box, tmp_path)
+    night.write()
+    return night
+
+
+def test_a_round_in_sync_sends_nothing_and_is_told(night: Night) -> None:
+    """Exit code 0, one line of history, both reports, and nothing that could have changed a pet."""
+    before = night.box.requests
+    told = night.run()
+    assert (told.round.status, told.round.exit_code, told.round.drift) == ("in-sync", 0, 0)
+    assert set(night.box.requests - before) == {"findPetsByStatus"}
+    assert History(night.state).rounds() == [told.round]
+    page = Path(told.round.report)
+    assert page.is_file()
+    assert page.with_suffix(".json").is_file()
+
+
+def test_the_sheet_leads(night: Night) -> None:
+    """What rows say is sent, what the store changed is put back, what vanished comes again."""
+    night.run()
+    night.write(changed([*PETS, ps.Pet(id=99, name="Neu", status="sold")], 1, name="Rex"))
+    night.box.put(changed(PETS, 2, name="elsewhere")[1])
+    night.box.remove(3)
+    told = night.run()
+    assert (told.round.status, told.round.applied, told.round.drift) == ("done", 4, 4)
+    assert night.stored() == night.said()
+    assert night.run().round.status == "in-sync"
+
+
+def test_rows_that_are_taken_out_delete_only_when_asked(night: Night) -> None:
+    """Without delete_missing a note; with it the pet goes, unless the store changed it since."""
+    night.run(delete_missing=True)
+    night.write(PETS[2:])
+    night.box.put(changed(PETS, 2, name="elsewhere")[1])
+    told = night.run()
+    assert kinds(told) == [("note", 1), ("note", 2)]
+    told = night.run(delete_missing=True)
+    assert told.round.exit_code == 5
+    assert kinds(told) == [("conflict", 2)]
+    assert 1 not in night.stored()
+    assert 2 in night.stored()
+
+
+def test_the_first_round_deletes_nothing(night: Night) -> None:
+    """Nobody can have taken out what was never agreed on."""
+    night.write(PETS[2:])
+    told = night.run(delete_missing=True)
+    assert kinds(told) == [("note", 1), ("note", 2)]
+    assert len(night.stored()) == 12
+
+
+def test_check_tells_and_changes_nothing(night: Night) -> None:
+    """Drift is exit code 2, and neither base nor store move."""
+    night.write(changed(PETS, 1, name="Rex"))
+    told = night.run(mode="check")
+    assert (told.round.status, told.round.exit_code, told.round.left) == ("drift", 2, 1)
+    assert night.stored()[1].name == "Pet 1"
+    assert night.kept_files() == {"reconcile/history.jsonl", "reconcile/locks/catalogue.lock"}
+
+
+def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
+    """Not even the state folder."""
+    night.write(changed(PETS, 1, name="Rex"))
+    told = night.run(dry_run=True)
+    assert (told.round.status, told.round.exit_code) == ("drift", 2)
+    assert not night.state.exists()
+    assert not (night.folder / "reports").exists()
