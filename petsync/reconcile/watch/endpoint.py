@@ -1,0 +1,93 @@
+"""The address at which a `petsync reconcile --every` can be asked how it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from petsync.errors import SettingsError
+
+__all__ = ["Endpoint"]
+
+log = logging.getLogger(__name__)
+
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+class Endpoint:
+    """Serves `/metrics` and `/healthz` in a thread, from `start` until `close`.
+
+    `health` says how it is; `"ok": False` among it makes the answer a 503.
+    """
+
+    def __init__(self, listen: str, metrics: Any, health: Callable[[], Mapping[str, Any]]) -> None:
+        self._host, self._port = _split(listen)
+        self._metrics, self._health = metrics, health
+        self._server: WSGIServer | None = None
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:9464`, "" while it is not served."""
+        return f"{self._host}:{self._server.server_port}" if self._server is not None else ""
+
+    def start(self) -> None:
+        """Serve it from now on. Raises OSError where the address is taken."""
+        if self._host not in _LOCAL:
+            log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
+        self._server = make_server(
+            self._host, self._port, self._answer, server_class=_Server, handler_class=_Silent
+        )
+        thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
+        )
+        thread.start()
+
+    def close(self) -> None:
+        """Serve it no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            answer: Iterable[bytes] = self._metrics(environ, start)
+            return answer
+        if path == "/healthz":
+            told = dict(self._health())
+            status = "200 OK" if told.get("ok") else "503 Service Unavailable"
+            return _said(start, status, "application/json", json.dumps(told))
+        return _said(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
+
+
+def _said(start: Callable[..., Any], status: str, kind: str, text: str) -> Iterable[bytes]:
+    start(status, [("Content-Type", f"{kind}; charset=utf-8"), ("Cache-Control", "no-store")])
+    return [text.encode()]
+
+
+def _split(listen: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:9464`, `[::1]:9464` or `:9464`. Raises SettingsError."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or int(port) > 0xFFFF:
+        raise SettingsError(
+            f"[metrics] listen is {listen!r}, and must be an address with a port",
+            hint='Such as "127.0.0.1:9464".',
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Silent(WSGIRequestHandler):
+    timeout = 10.0
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Nothing: a scrape is no event."""

@@ -1,0 +1,157 @@
+"""The log: what petsync says while a round goes on, with the round's id in every line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from logging.handlers import WatchedFileHandler
+from typing import Any
+
+from petsync.diff.round import Round
+from petsync.diff.round_report import RoundReport
+from petsync.reconcile.config.model import Configuration, Log
+from petsync.reconcile.redact import Redactor
+from petsync.reconcile.watch.records import JsonLines, TextLines
+from petsync.reconcile.watcher import Step
+
+__all__ = ["Logged", "logged"]
+
+log = logging.getLogger(__name__)
+
+_LEVELS: Mapping[int, int] = {0: logging.INFO, 1: logging.ERROR, 64: logging.ERROR}
+"""By exit code; all others are warnings."""
+_here: ContextVar[Logged | None] = ContextVar("petsync_logged", default=None)
+
+
+class Logged(logging.Filter):
+    """The watcher that logs, and the filter that tells each record which round and which step it
+    belongs to: those of the reconciliation in whose context it is made, and of threads that know
+    none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._round: Round | None = None
+        self._step: Step | None = None
+
+    def began(self, round: Round) -> None:  # noqa: A002 - the protocol's name
+        """Log that it began."""
+        self._round, self._step = round, None
+        log.info("%s begins (%s)", round.name, round.mode, extra={"event": "began"})
+
+    @contextmanager
+    def step(self, round: Round, name: Step) -> Iterator[None]:  # noqa: A002
+        """Log how long the step took, and what ended it, if anything did."""
+        before, self._round, self._step = self._step, round, name
+        began = time.monotonic()
+        try:
+            yield
+        except BaseException as error:
+            self._after(name, began, f"failed: {type(error).__name__}: {error}", logging.WARNING)
+            raise
+        else:
+            self._after(name, began, "done", logging.DEBUG)
+        finally:
+            self._step = before
+
+    def ended(self, told: RoundReport) -> None:
+        """Log how it ended, with its numbers."""
+        self._round, self._step = told.round, None
+        round_ = told.round
+        level = _LEVELS.get(round_.exit_code, logging.WARNING)
+        said = ": ".join(filter(None, (round_.status, round_.problem)))
+        log.log(level, "%s ended: %s", round_.name, said, extra=_numbers(round_))
+        self._round = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is this reconciliation's; it then says which round's."""
+        owner = _here.get()
+        if owner is not None and owner is not self:
+            return False
+        for name, value in self._about().items():
+            if not hasattr(record, name):
+                setattr(record, name, value)
+        return True
+
+    def _after(self, name: Step, began: float, said: str, level: int) -> None:
+        extra = {"event": "step", "seconds": round(time.monotonic() - began, 3)}
+        log.log(level, "%s: %s", name, said, extra=extra)
+
+    def _about(self) -> Mapping[str, Any]:
+        each = self._round
+        if each is None:
+            return {}
+        run = each.runs[-1] if each.runs else ""
+        return {
+            "job": each.job,
+            "part": each.part,
+            "round": each.id,
+            "run": run,
+            "step": self._step,
+        }
+
+
+def _numbers(round_: Round) -> dict[str, Any]:
+    names = ("status", "exit_code", "drift", "applied", "conflicts", "findings", "failed", "left")
+    numbers = {name: getattr(round_, name) for name in names}
+    paths = {"waiting": round_.waiting, "report": round_.report}
+    return {"event": "ended", "seconds": round(round_.seconds, 3), **numbers, **paths}
+
+
+@contextmanager
+def logged(config: Configuration) -> Iterator[Logged]:
+    """Meanwhile, what petsync logs goes where `[log]` says, each record with its round."""
+    watcher, handler = Logged(), _handler(config.log)
+    lines = JsonLines if config.log.format == "json" else TextLines
+    handler.setFormatter(lines(Redactor((*config.secrets, *config.notify.urls))))
+    handler.setLevel(config.log.level.upper())
+    handler.addFilter(watcher)
+    token = _here.set(watcher)
+    try:
+        with _attached(handler):
+            yield watcher
+    finally:
+        with suppress(ValueError):  # left in another context than it was entered in
+            _here.reset(token)
+
+
+@contextmanager
+def _attached(handler: logging.Handler) -> Iterator[None]:
+    """The handler gets what petsync logs, and none of -v's repeats it on the same stream."""
+    mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
+    doubles = [
+        each for each in mine.handlers if _stream(each) and _stream(each) is _stream(handler)
+    ]
+    for each in doubles:
+        mine.removeHandler(each)
+    mine.addHandler(handler)
+    mine.setLevel(min(handler.level, level or handler.level))
+    try:
+        yield
+    finally:
+        mine.removeHandler(handler)
+        mine.setLevel(level)
+        for each in doubles:
+            mine.addHandler(each)
+        handler.close()
+
+
+def _stream(handler: logging.Handler) -> Any:
+    return getattr(handler, "stream", None)
+
+
+def _handler(config: Log) -> logging.Handler:
+    """To the file, which a log's rotation may take away at any time; else to standard error."""
+    if config.file is None:
+        return logging.StreamHandler(sys.stderr)
+    try:
+        config.file.parent.mkdir(parents=True, exist_ok=True)
+        return WatchedFileHandler(config.file, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        handler = logging.StreamHandler(sys.stderr)
+        log.warning("%s cannot be written (%s); this goes to standard error", config.file, error)
+        return handler
