@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from petsync.errors import (
         ApiError,
         AuthError,
+        ConfigurationError,
         ConflictError,
         DuplicateError,
         FindingsError,
@@ -84,6 +85,7 @@ __all__ = [
     "Category",
     "Change",
     "Clash",
+    "ConfigurationError",
     "Conflict",
     "ConflictError",
     "Correction",

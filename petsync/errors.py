@@ -16,6 +16,7 @@ Python programmer would catch for it, and carries the exit code its command ends
     │   ├── RedirectError                        3xx to another origin
     │   └── ResponseError      ValueError        an answer that cannot be read
     ├── SettingsError          ValueError   64  an option, a variable or petsync.toml
+    │   └── ConfigurationError              64  petsync.toml, with all of its mistakes
     ├── SheetError             ValueError   1   a spreadsheet that cannot be read or written
     │   └── FindingsError                   3   a sheet with findings, where none is tolerated
     ├── PlanError              ValueError   1   a plan file that cannot be used
@@ -28,11 +29,13 @@ Python programmer would catch for it, and carries the exit code its command ends
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 __all__ = [
     "ApiError",
     "AuthError",
+    "ConfigurationError",
     "ConflictError",
     "DuplicateError",
     "FindingsError",
@@ -146,6 +149,32 @@ class SettingsError(PetsyncError, ValueError):
     """An option, an environment variable or petsync.toml holds a value that cannot be used."""
 
     exit_code = 64
+
+
+class Problem(NamedTuple):
+    """One mistake in petsync.toml: where it is (`key` is the path of a key, such as
+    `jobs.catalogue.mode`), what is wrong, and what to write instead ("" where that is open).
+    """
+
+    file: str
+    line: int
+    key: str
+    message: str
+    suggestion: str
+
+    def __str__(self) -> str:
+        where = (
+            f"{self.file}:{self.line}: {self.key}: " if self.key else f"{self.file}:{self.line}: "
+        )
+        return f"{where}{self.message}"
+
+
+class ConfigurationError(SettingsError):
+    """petsync.toml has mistakes; `problems` are all of them, in the order of the file."""
+
+    def __init__(self, message: str, problems: Sequence[Problem] = (), *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
 
 
 class SheetError(PetsyncError, ValueError):

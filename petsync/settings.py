@@ -5,17 +5,28 @@ Nothing here reads the environment or a file by itself: both are handed in.
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from petsync.errors import SettingsError
 
-__all__ = ["AUTH", "MAPPED", "Secret", "Settings", "column_named", "read_toml", "resolve"]
+__all__ = [
+    "AUTH",
+    "MAPPED",
+    "Secret",
+    "Settings",
+    "column_named",
+    "filled",
+    "nearest",
+    "read_toml",
+    "resolve",
+]
 
 _TOML = "petsync.toml"
 _KEYS: Mapping[str, tuple[type, ...]] = {
@@ -27,7 +38,15 @@ _KEYS: Mapping[str, tuple[type, ...]] = {
     "service": (dict,),
     "columns": (dict,),
     "auth": (dict,),
+    # What `petsync reconcile` reads, and checks by itself (petsync/reconcile/config/).
+    "jobs": (dict,),
+    "notify": (dict,),
+    "report": (dict,),
+    "log": (dict,),
+    "metrics": (dict,),
+    "tracing": (dict,),
 }
+_OURS = ("url", "profile", "state", "allow_http", "timeout", "service", "columns", "auth")
 AUTH = (
     "issuer",
     "authorize_url",
@@ -132,7 +151,7 @@ def resolve(
         for name in _SECRET
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
-    merged = {**toml, **named, **secrets, **given}
+    merged = {**_all_filled(toml, environ), **named, **secrets, **given}
     for key, value in merged.items():
         if wanted := _lack(key, value):
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
@@ -144,6 +163,14 @@ def resolve(
     return Settings(**merged)
 
 
+def _all_filled(value: Any, environ: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return filled(value, environ)
+    if isinstance(value, Mapping):
+        return {key: _all_filled(entry, environ) for key, entry in value.items()}
+    return [_all_filled(item, environ) for item in value] if isinstance(value, list) else value
+
+
 def read_toml(folder: Path) -> Mapping[str, Any]:
     """The content of petsync.toml in `folder`, checked; empty where there is none.
 
@@ -151,21 +178,25 @@ def read_toml(folder: Path) -> Mapping[str, Any]:
     """
     path = folder / _TOML
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        content = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for key, value in content.items():
         _check(path, key, value)
-    return content
+    return {key: value for key, value in content.items() if key in _OURS}
 
 
 def _check(path: Path, key: str, value: object) -> None:
     _refuse_secret(path, key)
     expected = _KEYS.get(key)
     if expected is None:
-        raise SettingsError(f"{path}: unknown key {key!r}", hint=f"Known: {', '.join(_KEYS)}.")
+        near = nearest(key, _KEYS)
+        meant = f"Did you mean {near!r}? " if near else ""
+        raise SettingsError(
+            f"{path}: unknown key {key!r}", hint=f"{meant}Known: {', '.join(_KEYS)}."
+        )
     if not isinstance(value, expected) or isinstance(value, bool):
         wanted = " or ".join(kind.__name__ for kind in expected)
         raise SettingsError(f"{path}: {key} is {value!r}, not of type {wanted}")
@@ -193,6 +224,42 @@ def _lack(key: str, value: Any) -> str:
     if key == "allow_http" and not all(isinstance(host, str) and host for host in value):
         return "a list of hosts, as text"
     return ""
+
+
+_VARIABLE = re.compile(r"\$(?:\$|\{([^{}]*)\})")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def filled(text: str, environ: Mapping[str, str]) -> str:
+    """The text with the environment's values in place of `${NAME}`, and `$` in place of `$$`.
+
+    Raises SettingsError that names the variable, where it is not set or empty.
+    """
+    return _VARIABLE.sub(lambda found: _variable(found[1], environ), text)
+
+
+def _variable(name: str | None, environ: Mapping[str, str]) -> str:
+    if name is None:
+        return "$"
+    if not _NAME.fullmatch(name):
+        raise SettingsError(
+            f"${{{name}}} names no environment variable",
+            hint="A name has letters, digits and _. A dollar that means itself is $$.",
+        )
+    if not environ.get(name):
+        is_set = "is empty" if name in environ else "is not set"
+        raise SettingsError(
+            f"the environment variable {name} {is_set}",
+            hint=f"Set {name} where petsync is started, or correct its name.",
+        )
+    return environ[name]
+
+
+def nearest(text: str, known: Iterable[str]) -> str:
+    """Which of the known names may be meant, "" where it is near none of them."""
+    plain = {name.casefold().replace("-", "_"): name for name in known}
+    near = difflib.get_close_matches(text.casefold().replace("-", "_"), plain, n=1)
+    return plain[near[0]] if near else ""
 
 
 def column_named(text: str) -> str | None:

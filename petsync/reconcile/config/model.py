@@ -107,7 +107,9 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A whole petsync.toml; all paths are absolute. `secrets` are the values of all `${…}`."""
+    """A whole petsync.toml; all paths are absolute. `secrets` are all that must never be
+    shown, whatever it stands in.
+    """
 
     path: Path
     state: Path

@@ -1,0 +1,148 @@
+"""What is wrong with a file that is no TOML: where, and the likeliest way out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from petsync.errors import Problem
+from petsync.reconcile.config.lines import statements
+from petsync.reconcile.config.options import OPTIONS
+
+__all__ = ["encoding", "problem"]
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_BARE = re.compile(r"^(\s*[\w.\"'-]+\s*=\s*)([^\s\"'\[{#][^#]*?)\s*(#.*)?$")
+_COLON = re.compile(r"^\s*([\w.-]+)\s*:\s*(.*)$")
+_CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
+
+
+def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
+    """The mistake that the parser met."""
+    said = str(error)
+    found = _PLACE.search(said)
+    lines = text.split("\n")
+    said = _PLACE.sub("", said)
+    number = int(found[1]) if found and found[1] else 0
+    begun = _begun(text) if not number or _is_open(lines, number, said) else number
+    line = lines[begun - 1] if begun <= len(lines) else ""
+    if twice := _twice(text, lines, number, said):
+        return Problem(file, number or begun, *twice)
+    message, suggestion = _meant(line, said)
+    return Problem(file, begun, "", message, suggestion)
+
+
+def encoding(file: str, error: UnicodeDecodeError) -> Problem:
+    """The mistake of a file that is not UTF-8."""
+    data = error.object
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(0) > 20:
+        return Problem(
+            file, 1, "", "it is UTF-16, and must be UTF-8", "Save it anew with the encoding UTF-8."
+        )
+    line = data[: error.start].count(b"\n") + 1
+    return Problem(
+        file,
+        line,
+        "",
+        f"byte {data[error.start]:#04x} is not UTF-8",
+        "Save it anew with the encoding UTF-8.",
+    )
+
+
+def _begun(text: str) -> int:
+    """The first line of the statement that never ends, or cannot be read."""
+    number = 1
+    for number, _ in statements(text):  # noqa: B007 - the last one is wanted
+        pass
+    return number
+
+
+def _is_open(lines: list[str], number: int, said: str) -> bool:
+    """Whether the mistake is on an earlier line than the one where the parser gave up."""
+    return "Unclosed" in said and not lines[number - 1].lstrip().startswith("[")
+
+
+def _twice(text: str, lines: list[str], number: int, said: str) -> tuple[str, str, str] | None:
+    """Key, message and suggestion where a table or a key is there twice."""
+    if "twice" not in said and "overwrite" not in said and "already" not in said.lower():
+        return None
+    line = lines[number - 1].strip() if number else ""
+    key = re.split(r"\s*=", line)[0].strip("[] ") if line else ""
+    same = [
+        begun
+        for begun, statement in statements(text)
+        if re.split(r"\s*=", statement.strip())[0].strip("[] ") == key
+    ]
+    earlier = next((begun for begun in same if begun != number), 0)
+    first = f", first on line {earlier}" if 0 < earlier < number else ""
+    if line.startswith("["):
+        advice = "Join both under one header, or give this one another name."
+        return key, f"the table [{key}] is there twice{first}", advice
+    return key, f"{key} is there twice{first}", "Keep one of them."
+
+
+def _meant(line: str, said: str) -> tuple[str, str]:
+    """What is wrong with a line that cannot be read, and what to write instead."""
+    plain = line.strip()
+    if curly := _CURLY.search(line):
+        return (
+            f"{curly[0]} is a typographic quotation mark",
+            "Write a straight one, \" or ', as a programmer's editor does.",
+        )
+    if "\\" in line and '"' in line:
+        return (
+            "in double quotes a \\ begins a special character",
+            "Write the path in single quotes, 'C:\\shop\\pets.xlsx', or with /.",
+        )
+    if plain.startswith("[") and "]" not in plain:
+        return "the header's ] is missing", f"Write {plain}]"
+    if "=" not in plain and (colon := _COLON.match(line)):
+        return "this is written as in YAML", f"Write {_assigned(colon[1], colon[2])}"
+    if "=" not in plain and not plain.startswith(("[", '"', "'")):
+        name, _, rest = plain.partition(" ")
+        return "there is no =", f"Write {_assigned(name, rest)}"
+    return _of_value(plain, line, said)
+
+
+def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
+    for mark in ('"', "'"):
+        if plain.partition("#")[0].count(mark) % 2:
+            return (
+                f"a quotation mark ({mark}) is missing",
+                "Text begins and ends with the same one.",
+            )
+    if "=" in plain and not plain.partition("=")[2].partition("#")[0].strip():
+        return "there is no value after the =", "Write a value, or take the line out."
+    if (bare := _BARE.match(line)) and "Unclosed" not in said:
+        return (
+            "this value must be in quotes",
+            f"Write {_assigned(bare[1].partition('=')[0].strip(), bare[2])}",
+        )
+    if "Unclosed array" in said or plain.count("[") > plain.count("]"):
+        return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
+    if "inline table" in said or plain.count("{") > plain.count("}"):
+        return "a { } is not closed, or a comma is missing in it", 'Such a table: { a = "b" }.'
+    return (
+        f"this is no TOML: {said[:1].lower()}{said[1:]}",
+        "Compare it with what `petsync init` writes.",
+    )
+
+
+def _assigned(key: str, text: str) -> str:
+    """The key with the text as a value of TOML; what may be a secret is left out."""
+    named = [option for option in OPTIONS if option.name == key]
+    is_known = named and all(option.kind and not option.kind.hides for option in named)
+    value = _value(text) if is_known else '"…"'
+    return f"{key} = {value}"
+
+
+def _value(text: str) -> str:
+    text = text.strip().rstrip(",")
+    lowered = text.casefold()
+    if lowered in ("true", "yes", "on"):
+        return "true"
+    if lowered in ("false", "no", "off"):
+        return "false"
+    if re.fullmatch(r"[\d.]+|\".*\"|'.*'|\[.*\]|\{.*\}", text):
+        return text
+    return f'"{text}"' if text else '"…"'
