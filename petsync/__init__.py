@@ -176,6 +176,7 @@ _HOMES = {
     "petsync.errors": (
         "ApiError",
         "AuthError",
+        "ConfigurationError",
         "ConflictError",
         "DuplicateError",
         "FindingsError",

@@ -10,6 +10,7 @@ from typing import Any
 
 from petsync.reconcile.config.draft import Draft
 from petsync.reconcile.config.reader import Found
+from petsync.reconcile.notify.templates import mistakes_in
 
 __all__ = ["checked"]
 
@@ -24,6 +25,11 @@ def checked(drafts: Sequence[Draft], values: Mapping[str, Any]) -> Iterator[Foun
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)
     yield from _metrics(values.get("metrics", {}))
+    for event, texts in values.get("notify", {}).get("templates", {}).items():
+        for part, text in texts.items():
+            for mistake in mistakes_in(text):
+                path = ("notify", "templates", event, part)
+                yield Found(path, mistake, "docs/notifications.md lists the names.")
 
 
 def _pair(first: Draft, second: Draft) -> Iterator[Found]:

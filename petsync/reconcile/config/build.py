@@ -12,7 +12,6 @@ from petsync.diff.guard import Guard
 from petsync.reconcile.config.draft import Draft
 from petsync.reconcile.config.lines import lines_of
 from petsync.reconcile.config.model import (
-    EVENTS,
     Configuration,
     Job,
     Log,
@@ -20,6 +19,7 @@ from petsync.reconcile.config.model import (
     Notify,
     Reports,
 )
+from petsync.reconcile.notify.templates import DEFAULTS
 from petsync.settings import Secret
 
 __all__ = ["configuration"]
@@ -86,8 +86,8 @@ def _job(draft: Draft, lines: _Lines) -> Job:
 
 def _notify(values: Mapping[str, Any]) -> Notify:
     templates = {
-        event: (texts.get("title", ""), texts.get("body", ""))
-        for event in EVENTS
+        event: (texts.get("title", usual[0]), texts.get("body", usual[1]))
+        for event, usual in DEFAULTS.items()
         if (texts := values.get("templates", {}).get(event))
     }
     return Notify(**{**values, "templates": templates})

@@ -69,7 +69,7 @@ def _meant(value: str) -> str:
 
 
 def _check(number: int, field: str) -> None:
-    """Raise MisfitError where the field cannot be; `L` and `#`, which not every cron knows, are not."""
+    """Raise MisfitError where the field cannot be, or not every cron knows it (`L` and `#`)."""
     fields = [*"*****"]
     fields[number] = field
     name, span, example, _ = _FIELDS[number]
