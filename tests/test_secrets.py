@@ -9,8 +9,6 @@ import html
 import json
 import os
 import secrets
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from urllib.parse import quote, quote_plus
 
 import nbformat
 import pytest
+from crash.running import Nursery
 from nbconvert.preprocessors import ExecutePreprocessor
 
 from petsync.model import Category, Pet, Tag
@@ -226,7 +225,9 @@ def test_a_notebook_keeps_no_secret(
     assert leaks_in(tmp_path) == []
 
 
-def test_commands_tell_no_secret(environment: dict[str, str], tmp_path: Path) -> None:
+def test_commands_tell_no_secret(
+    environment: dict[str, str], tmp_path: Path, nursery: Nursery
+) -> None:
     """No command tells one, nor writes it anywhere, with -vv and with JSON, when it works and when
     the service refuses it.
     """
@@ -245,18 +246,15 @@ def test_commands_tell_no_secret(environment: dict[str, str], tmp_path: Path) ->
             "login --token -vv",
             "login --client-credentials -vv",
         ):
-            done = subprocess.run(
-                [sys.executable, "-m", "petsync.cli", *command.split()],
-                env=given,
-                cwd=tmp_path,
-                input=f"{CLIENT_SECRET}\n{CLIENT_SECRET}\n",
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert "Usage:" not in done.stderr, f"{command}: {done.stderr}"
-            told.append(f"{name} {command} → {done.returncode}\n{done.stdout}\n{done.stderr}")
+            typed = f"{CLIENT_SECRET}\n{CLIENT_SECRET}\n"
+            words = command.split()
+            done = nursery(*words, folder=tmp_path, env=given, stdin=typed)
+            code, out = done.wait(120), done.out.read_text("utf-8")
+            err = done.err.read_text("utf-8")
+            assert "Usage:" not in err, f"{command}: {err}"
+            told.append(f"{name} {command} → {code}\n{out}\n{err}")
+            # What was typed is no trace of the command's.
+            done.out.with_suffix(".in").unlink()
     assert any("→ 0" in text for text in told)
     assert any("Traceback" in text for text in told)
     assert leaks("\n".join(told)) == []

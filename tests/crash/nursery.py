@@ -70,9 +70,9 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     os.setsid()
     os.chdir(asked["folder"])
     os.environ.update(asked["env"])
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    given = os.open(asked["given"], os.O_RDONLY)
     out, err = (os.open(asked[name], os.O_WRONLY | os.O_CREAT, 0o600) for name in ("out", "err"))
-    for place, descriptor in enumerate((nothing, out, err)):
+    for place, descriptor in enumerate((given, out, err)):
         os.dup2(descriptor, place)
         os.close(descriptor)
     module, _, name = asked["call"].partition(":")

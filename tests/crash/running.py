@@ -132,8 +132,11 @@ class Nursery:
         call: str = MAIN,
         env: Mapping[str, str] | None = None,
         fresh: bool = False,
+        stdin: str = "",
     ) -> Running:
-        """A command, begun in `folder`: as a new process of Python if `fresh`, else forked."""
+        """A command, begun in `folder`: as a new process of Python if `fresh`, else forked, and
+        that one reads `stdin`.
+        """
         key = next(self._keys)
         logs = folder / "logs"
         logs.mkdir(exist_ok=True)
@@ -141,7 +144,12 @@ class Nursery:
         words = [str(arg) for arg in args]
         if fresh:
             return self._started(words, folder, out, err, env or {})
+        given = Path(os.devnull)
+        if stdin:
+            given = out.with_suffix(".in")
+            given.write_text(stdin, "utf-8")
         asked = {"key": key, "args": words, "folder": str(folder), "call": call}
+        asked["given"] = str(given)
         return self._forked(
             key, {**asked, "out": str(out), "err": str(err), "env": dict(env or {})}
         )
