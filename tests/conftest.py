@@ -25,6 +25,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--crash-seed", type=int, help="this round of the crash test alone")
 
 
+# What takes longest begins first, so that all workers end together; xdist gives out modules and
+# classes in the order of collection.
+LONGEST = (
+    "test_browser_forms",
+    "test_browser",
+    "test_crash",
+    "test_sheets_fuzz",
+    "test_walls",
+    "test_cli_login",
+    "test_cli_app",
+    "test_interrupt",
+    "test_undo_store",
+    "test_secrets",
+    "ipynb",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The modules that take longest in front, each with its tests in their order."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> int:
+        path = item.path
+        name = "ipynb" if path.suffix == ".ipynb" else path.stem
+        return places.get(name, len(LONGEST))
+
+    items.sort(key=place)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Half of the rounds for each of the two profiles, four at a time."""
     if "crash_seeds" in metafunc.fixturenames:
