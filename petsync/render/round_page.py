@@ -24,6 +24,7 @@ STYLES = (markup.FRAGMENT_STYLE, "plan.css", "round.css")
 _MOST = 1_000
 """So many rows of each sort a page has; the JSON beside it has all."""
 _HEADS = ("Kind", "Id", "Pet", "What", "Where")
+_COLUMNS = ("ps-kind", "ps-id", "ps-name", "ps-what", "ps-where")
 _NAMES: Mapping[said.Kind, str] = {
     "conflict": "Conflict",
     "waiting": "Waits",
@@ -161,8 +162,8 @@ def records_table(heads: Sequence[str], rows: Iterable[str], caption: str) -> st
     their roles.
     """
     titles = "".join(
-        element("th", text(head), scope="col", role="columnheader", class_=f"ps-{head.lower()}")
-        for head in heads
+        element("th", text(head), scope="col", role="columnheader", class_=kind)
+        for head, kind in zip(heads, _COLUMNS, strict=True)
     )
     return (
         '<table class="ps-table" role="table">'

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from petsync.diff.round import Counts, Mode, Open, Round, Status
 from petsync.diff.round_report import RoundReport
+from petsync.render.markup import capital
 from petsync.render.visible import visible
 from petsync.render.words import (
     Mark,
@@ -31,6 +33,7 @@ __all__ = [
     "Kind",
     "Level",
     "brief",
+    "brief_of",
     "by_kind",
     "commands",
     "counted",
@@ -162,7 +165,8 @@ def _but(notes: int) -> str:
 
 def reason(round_: Round) -> str:
     """Why it ended so, and the way out; "" where there is nothing to say."""
-    return sentences(visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n"))
+    problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
+    return sentences(capital(problem), capital(hint))
 
 
 def facts(told: RoundReport) -> Iterator[tuple[str, str]]:
@@ -216,7 +220,15 @@ def left_open(round_: Round) -> Iterator[tuple[Kind, int]]:
 
 def brief(round_: Round) -> str:
     """`2 conflicts, 1 error in the sheet`; "" where nothing is open."""
-    return ", ".join(_named(kind, total) for kind, total in left_open(round_) if total)
+    return brief_of([left_open(round_)])
+
+
+def brief_of(lefts: Iterable[Iterable[tuple[Kind, int]]]) -> str:
+    """The same of several rounds, added up."""
+    totals = Counter[Kind]()
+    for left in lefts:
+        totals.update(dict(left))
+    return ", ".join(_named(kind, total) for kind, total in totals.items() if total)
 
 
 def _named(kind: Kind, total: int) -> str:
