@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
-from petsync._file import landing
+from petsync._file import write_private
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 
@@ -16,15 +14,7 @@ __all__ = ["load_plan", "save_plan"]
 def save_plan(plan: Plan, path: str | Path) -> Path:
     """The path of the plan's file, of mode 0600. Raises PlanError where it cannot be written."""
     try:
-        target = landing(Path(path))
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(plan.to_json())
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_private(Path(path), plan.to_json())
     except OSError as error:
         raise PlanError(f"{path} cannot be written: {error.strerror}") from None
     return Path(path)

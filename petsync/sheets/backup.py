@@ -15,7 +15,7 @@ from petsync.sheets.locks import must_be_closed
 from petsync.sheets.results import put, told
 from petsync.table.sheet import Sheet
 
-__all__ = ["kept", "must_take_results", "write_back"]
+__all__ = ["kept", "must_be_writable", "must_take_results", "write_back"]
 
 _INSTEAD = "What became of each row is in the report; write_results puts it into a copy."
 
@@ -24,9 +24,16 @@ def must_take_results(sheet: Sheet) -> None:
     """Raise SheetError where `write_back` could not write the sheet's file as things are now:
     it is open in a program, read-only, in a folder that takes no backup, or not as it was read.
     """
-    path = Path(as_sheet(sheet).source)
+    must_be_writable(as_sheet(sheet), _INSTEAD)
+
+
+def must_be_writable(sheet: Sheet, hint: str) -> None:
+    """Raise SheetError where the sheet's file cannot be replaced as things are now; the hint is
+    for one that is not as it was read.
+    """
+    path = Path(sheet.source)
     must_be_closed(path)
-    unchanged(sheet, _INSTEAD)
+    unchanged(sheet, hint)
     file = path.resolve()
     is_writable = bool(file.stat().st_mode & 0o222) and os.access(file, os.W_OK)
     if not is_writable:

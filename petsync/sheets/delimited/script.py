@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv as stdlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.sheets.delimited import csv
@@ -21,8 +21,17 @@ _IDS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
-def extended(source: Source, sheet: Sheet, edits: Edits, new: Sequence[str]) -> bytes:
-    """The file with `edits` (texts by line and column name) and the columns `new` behind its own.
+def extended(
+    source: Source,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    *,
+    added: Sequence[Mapping[str, str]] = (),
+    removed: Collection[int] = (),
+) -> bytes:
+    """The file with `edits` (texts by line and column name) and the columns `new` behind its own,
+    without the records that are `removed` (by line), and with those that are `added` at its end.
 
     Delimiter, quotes and line ends are kept, and so is each record that says nothing new. Lines are
     those of the file as it is: a text of several lines moves the ones below it.
@@ -36,11 +45,26 @@ def extended(source: Source, sheet: Sheet, edits: Edits, new: Sequence[str]) -> 
     pen = _Pen(hand, {**places, **{name: width + n for n, name in enumerate(new)}}, width, new)
     pieces = [source.data[: start(source, dialect)]]
     for line in records:
+        if line.number in removed:
+            continue
         is_header = line.number == sheet.header_row
         edit = dict(zip(new, new, strict=True)) if is_header else edits.get(line.number, {})
         touched = edit or (line.number > sheet.header_row and _says(line))
         pieces += [pen.written(line, edit) if touched else line.body, line.end]
-    return b"".join(pieces)
+    return b"".join([*pieces, *_behind(pieces, added, pen, header)])
+
+
+def _behind(
+    pieces: Sequence[bytes], added: Sequence[Mapping[str, str]], pen: _Pen, header: Line
+) -> Iterator[bytes]:
+    """The records that are added, each with the line's end that the header has."""
+    end = header.end or _END.encode()
+    is_open = next((piece for piece in reversed(pieces) if piece), b"")[-1:] not in (b"\r", b"\n")
+    for at, texts in enumerate(added):
+        yield from [end] if at or is_open else []
+        yield pen.added(texts, len(header.cells or []))
+    if added and not is_open:
+        yield end
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +102,31 @@ class _Pen:
         if cells is None or csv.is_ragged(cells, self.width):
             # Still broken, so that no one takes the copy's cells for what they are not.
             return self._behind(line.body, added)
-        changed = [*cells[: self.width], *added]
+        # Blank cells behind the table stay where nothing comes there.
+        changed = [*cells[: self.width], *added] if self.new else list(cells)
         for name, text in edit.items():
             if name in self.places:
-                is_id = name in _IDS and _NUMBER.fullmatch(text)
-                changed[self.places[name]] = text if is_id else csv.guarded(text)
-        if changed[: self.width] == cells:
-            return self._behind(line.body, changed[self.width :])
+                changed[self.places[name]] = _safe(name, text)
+        if changed[: len(cells)] == cells:
+            return self._behind(line.body, changed[len(cells) :])
         return self.hand.record(changed)
+
+    def added(self, texts: Mapping[str, str], width: int) -> bytes:
+        """A new record as wide as the header's."""
+        cells = [""] * (self.width + len(self.new) if self.new else width)
+        for name, text in texts.items():
+            if name in self.places:
+                cells[self.places[name]] = _safe(name, text)
+        return self.hand.record(cells)
 
     def _behind(self, body: bytes, added: Sequence[str]) -> bytes:
         if not added:
             return body
         return body + self.hand.delimiter.encode() + self.hand.record(added)
+
+
+def _safe(name: str, text: str) -> str:
+    return text if name in _IDS and _NUMBER.fullmatch(text) else csv.guarded(text)
 
 
 def _hand(header: Line, delimiter: str) -> _Hand:

@@ -6,7 +6,6 @@ which a library that loads and saves the workbook would not do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,22 +14,20 @@ from petsync.sheets.base import TAB
 from petsync.sheets.grid import letter
 from petsync.sheets.headers import OURS
 from petsync.sheets.ooxml.markup import MarkupError, Walk, column_number
-from petsync.sheets.ooxml.outline import Splices, whole, xml_text
 from petsync.sheets.ooxml.parts import Parts
+from petsync.sheets.ooxml.reach import Reach, name_ranges
 from petsync.sheets.ooxml.styles import Styles
 from petsync.sheets.ooxml.survey import Survey
 from petsync.sheets.ooxml.worksheet import New, Row, Worksheet
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet
 
-__all__ = ["patched"]
+__all__ = ["hide", "patched"]
 
 Edits = Mapping[int, Mapping[str, str]]
 
 _COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
 _WIDTHS = {"outcome": 11, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
-_FILTER = "_xlnm._FilterDatabase"
-_END = re.compile(r"\$?[A-Z]{1,3}(\$?[0-9]+)\Z")
 
 
 def patched(
@@ -56,7 +53,7 @@ def patched(
     try:
         _patch(parts, sheet, edits, new, over, strict=strict)
         if lines is not None:
-            _hide(parts, lines)
+            hide(parts, lines)
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
@@ -95,7 +92,7 @@ def _patch(
         worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
         reference = worksheet.extend_filter(free.values())
         if reference:
-            _name_filter(parts, part, reference)
+            name_ranges(parts, part, Reach(0, 0), reference)
     parts.put(part, worksheet.bytes())
     parts.put(styles, desk.styles.bytes())
     if over:
@@ -103,7 +100,7 @@ def _patch(
         parts.drop_calculation_order()
 
 
-def _hide(parts: Parts, lines: Sequence[str]) -> None:
+def hide(parts: Parts, lines: Sequence[str]) -> None:
     """Put the lines into the worksheet that holds the base."""
     part = parts.worksheet(TAB)
     texts = dict(enumerate(lines, 1))
@@ -165,19 +162,3 @@ class _Desk:
             return own
         plain = self.styles.stripped(own, *_COLOURS.values())
         return self.styles.painted(plain, colour) if colour else plain
-
-
-def _name_filter(parts: Parts, part: str, reference: str) -> None:
-    """Have the hidden name of the filter's range say the same as the filter."""
-    book = parts.package.workbook
-    root, splices = parts.outline(book), Splices()
-    targets = {each.id: each.target.casefold() for each in parts.relations(book)}
-    listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
-    column = re.sub("[^A-Z]", "", reference.partition(":")[2])
-    for each in root.all("definedNames", "definedName"):
-        at = whole(each.get("localSheetId"))
-        is_ours = at is not None and listed[at : at + 1] == [part.casefold()]
-        if each.get("name") == _FILTER and is_ours:
-            named = _END.sub(rf"${column}\1", each.text)
-            splices.replace(each.inside, each.close, xml_text(named))
-    parts.put(book, splices.applied(parts.read(book)))

@@ -24,10 +24,13 @@ _BEHIND_DRAWING = frozenset(
 
 
 class New(NamedTuple):
-    """What a cell becomes: its style, and its text (None: the content stays)."""
+    """What a cell becomes: its style, and its text (None: the content stays), which may be that of
+    a number.
+    """
 
     style: int
     text: str | None = None
+    is_number: bool = False
 
 
 @dataclass(slots=True)
@@ -191,6 +194,9 @@ class Worksheet:
             attributes["s"] = str(new.style)
         if not new.text:
             return start_tag(name, attributes, empty=True)
+        if new.is_number:
+            value = f"{self._prefix}v"
+            return f"{start_tag(name, attributes)}<{value}>{new.text}</{value}></{name}>"
         tag = start_tag(name, {**attributes, "t": "inlineStr"})
         return f"{tag}{inline(new.text, self._prefix)}</{name}>"
 
