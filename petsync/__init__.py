@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from petsync import widgets
+    from petsync import reconcile, widgets
     from petsync.apply.pictures.cancelling import Cancelling
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
@@ -145,6 +145,7 @@ __all__ = [
     "load_plan",
     "pets_from_frame",
     "read_sheet",
+    "reconcile",
     "rehearse",
     "sample_data",
     "save_plan",
@@ -216,7 +217,11 @@ _HOMES = {
     "petsync.table.sheet": ("Finding", "Sheet"),
     "petsync.wire.account": ("Account",),
 }
-_MODULES = {"auth": "petsync.client.auth", "widgets": "petsync.widgets"}
+_MODULES = {
+    "auth": "petsync.client.auth",
+    "reconcile": "petsync.reconcile",
+    "widgets": "petsync.widgets",
+}
 _HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in names}
 _LIGHT = frozenset({"errors", "model", "profile", "samples", "client"})
 

@@ -136,6 +136,13 @@ class Context:
         source, self.token_file = self.token_file, None
         return None if source is None else Secret(self._token(source))
 
+    def variables(self) -> dict[str, str]:
+        """The options as the variables that say the same, for what reads a configuration."""
+        given = {"URL": self.url, "PROFILE": self.profile, "STATE": self.state}
+        if self.token_file is not None:
+            given["TOKEN"] = self._token(self.token_file)
+        return {f"PETSYNC_{name}": text for name, text in given.items() if text}
+
     def _arguments(self) -> dict[str, Any]:
         return {
             "url": self.url,

@@ -1,24 +1,58 @@
-"""The scheduled job: sheets and stores brought together again, night after night."""
+"""The scheduled job: sheets and stores brought together again, night after night.
+
+rounds = ps.reconcile.run("petsync.toml")
+rounds.exit_code
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from petsync.diff.rounds import Rounds
-from petsync.reconcile.config.model import Configuration
-from petsync.reconcile.history import History
-from petsync.reconcile.rounds import reconciled
-from petsync.reconcile.watcher import Watcher
+if TYPE_CHECKING:
+    from petsync.diff.rounds import Rounds
+    from petsync.reconcile.config import load
+    from petsync.reconcile.config.model import Configuration
+    from petsync.reconcile.history import History
+    from petsync.reconcile.watcher import Watcher
 
-__all__ = ["Configuration", "History", "Rounds", "run"]
+__all__ = ["History", "Rounds", "load", "run"]
+
+# `petsync config check` and `--help` come through here, and should not wait for pandas.
+_HOMES = {
+    "History": "petsync.reconcile.history",
+    "Rounds": "petsync.diff.rounds",
+    "load": "petsync.reconcile.config",
+}
 
 
 def run(
-    config: Configuration,
+    config: Configuration | str | Path,
     *,
     job: str = "",
     dry_run: bool = False,
+    environ: Mapping[str, str] | None = None,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
-    """The rounds of all enabled jobs, or of the one that is named."""
-    return reconciled(config, job=job, dry_run=dry_run, watchers=watchers)
+    """One round of every enabled job of the configuration, or of the `job` that is named, enabled
+    or not; a folder's job makes one for each of its sheets.
+
+    `config` may be the path of a petsync.toml, which `environ` (the process's, if none is given)
+    completes. With `dry_run` nothing is sent and nothing written. Whatever goes wrong in a round is
+    in its report, and people are told as the configuration says. Raises ConfigurationError for a
+    configuration that cannot be used, SettingsError where there is no such job.
+    """
+    from petsync.reconcile.passing import passed
+
+    return passed(config, job=job, dry_run=dry_run, environ=environ, watchers=watchers)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import_module("petsync.render")
+        return getattr(import_module(_HOMES[name]), name)

@@ -28,6 +28,7 @@ COMMANDS = (
     "resume",
     "undo",
     "runs",
+    "reconcile",
     "upload",
     "login",
     "logout",

@@ -1,0 +1,88 @@
+"""`petsync reconcile`: the scheduled job."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.streams import loading
+
+if TYPE_CHECKING:
+    from petsync.diff.rounds import Rounds
+
+__all__ = ["command"]
+
+_EXAMPLES = """
+petsync reconcile
+petsync reconcile /srv/petsync/petsync.toml --job catalogue
+petsync reconcile --dry-run
+petsync reconcile --every 15m
+"""
+
+
+@as_command("reconcile", examples=_EXAMPLES)
+@click.argument(
+    "config", metavar="[CONFIG]", default="petsync.toml", type=click.Path(path_type=Path)
+)
+@click.option("--job", metavar="NAME", default="", help="This job alone, enabled or not.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; send and write nothing.")
+@click.option(
+    "--every",
+    metavar="TIME",
+    help="Go on until it is stopped: 15m, 1h; jobs run when they are due.",
+)
+@click.pass_obj
+def command(context: Context, config: Path, job: str, dry_run: bool, every: str | None) -> int:
+    """Bring sheets and stores together, as a configuration says.
+
+    CONFIG is the file with the jobs, petsync.toml if none is named. Each job: finish what its last
+    round left, look at both sides, hold back what is over its guard, send and write the rest, look
+    again, report, tell people. Nobody is asked: a plan over its guard waits as a file, and
+    `petsync apply` of that file releases it. docs/reconcile.md tells it all.
+
+    Exits with 0, 2 if differences are left, 3 for findings or rows that failed, 4 if a plan waits
+    or is refused, 5 for conflicts, 6 if the job is at work already, 7 if it was stopped (the next
+    round goes on), 64 for a mistake in the configuration. Of several rounds, the worst counts.
+    """
+    if context.allow_http:
+        raise click.UsageError("--allow-http: write allow_http into the configuration.")
+    if every is not None and (job or dry_run):
+        raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
+    environ = {**os.environ, **context.variables()}
+    if every is not None:
+        return _going_on(config, every, environ)
+    with loading():
+        import_module("petsync.reconcile.passing")
+    from petsync.reconcile import run
+
+    rounds = run(config, job=job, dry_run=dry_run, environ=environ)
+    _show(context, rounds)
+    return rounds.exit_code
+
+
+def _going_on(config: Path, text: str, environ: dict[str, str]) -> int:
+    with loading():
+        import_module("petsync.reconcile.passing")
+    from petsync.reconcile.every import every, interval
+
+    return every(config, interval(text), stop=threading.Event(), environ=environ)
+
+
+def _show(context: Context, rounds: Rounds) -> None:
+    if context.as_json:
+        from petsync.render.round_json import rounds_json
+
+        context.show(rounds_json(rounds))
+    elif rounds:
+        from petsync.render.terminal import show_rounds
+
+        show_rounds(rounds, context.out)
+    else:
+        context.say("No job is enabled; nothing was done.", "bold")
