@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,12 +14,14 @@ from datetime import UTC, datetime
 from hashlib import blake2s
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
 from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
 from petsync.reconcile.config.model import Configuration, Job
+from petsync.reconcile.history import History
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.schedule import last_due, next_due
 from petsync.reconcile.watch.endpoint import Endpoint
@@ -47,9 +50,7 @@ def interval(text: str) -> float:
 class Run(Protocol):
     """`petsync.reconcile.run`, as far as it is used here."""
 
-    def __call__(
-        self, config: Configuration, *, job: str, environ: Mapping[str, str] | None
-    ) -> Sequence[RoundReport]:
+    def __call__(self, config: Configuration, *, job: str) -> Sequence[RoundReport]:
         """Reconcile one job."""
 
 
@@ -79,7 +80,7 @@ def every(
     run, load = run or _run(), load or _load()
     first = config if isinstance(config, Configuration) else load(Path(config), environ)
     loop = Every(first, seconds, stop=stop, environ=environ, run=run, load=load)
-    with loop.served(served):
+    with loop.served(served), _heard(stop):
         return loop.go()
 
 
@@ -106,21 +107,19 @@ class Every:
 
     def go(self) -> int:
         """Passes, until it is ended. Returns the exit code."""
-        at = time.monotonic()
+        at, code = time.monotonic(), 0
         try:
             while not self.stop.is_set():
                 is_pass = time.monotonic() >= at
                 code = self._pass(all_of=is_pass)
-                if code == _INTERRUPTED:
-                    return code
                 if is_pass:
                     at = max(at + self.seconds, time.monotonic())
                 self.stop.wait(self._pause(at))
         except KeyboardInterrupt:
-            log.info("ended between two rounds")
+            self.stop.set()
         finally:
             self.is_ended = True
-        return 0
+        return code if code == _INTERRUPTED else 0
 
     def health(self) -> Mapping[str, Any]:
         """What `/healthz` tells."""
@@ -170,15 +169,14 @@ class Every:
         return endpoint
 
     def _pass(self, *, all_of: bool) -> int:
+        """Reconcile what is due; 7 where somebody ended all of this in the middle of a round."""
         self.passes += all_of
         self._reread()
         for job in self.config.jobs:
-            if self.stop.is_set():
-                break
             if job.enabled and self._is_due(job, all_of=all_of):
-                code = self._job(job)
-                if code == _INTERRUPTED:
-                    return code
+                codes = self._job(job)
+                if self.stop.is_set():
+                    return _INTERRUPTED if _INTERRUPTED in codes else 0
         return 0
 
     def _is_due(self, job: Job, *, all_of: bool) -> bool:
@@ -192,25 +190,26 @@ class Every:
 
     def _before(self, job: Job) -> datetime:
         """When the job ran last before this was started; a job that never ran is due from now."""
-        rounds = _history(self.config.state).rounds(job.name)
+        rounds = History(self.config.state).rounds(job.name)
         starts = [datetime.fromisoformat(each.started) for each in rounds if not each.dry_run]
         return max(starts, default=self.began)
 
-    def _job(self, job: Job) -> int:
-        """Reconcile it; 7 where somebody wants all of this to end. Other errors end only this."""
+    def _job(self, job: Job) -> tuple[int, ...]:
+        """Reconcile it, and give its rounds' exit codes. An error that no round tells of is told
+        here, and ends only this.
+        """
         self._last[job.name] = datetime.now(UTC)
         try:
-            rounds = self.run(self.config, job=job.name, environ=self.environ)
+            return tuple(t.round.exit_code for t in self.run(self.config, job=job.name))
         except (KeyboardInterrupt, InterruptedRunError):
-            return _INTERRUPTED
+            self.stop.set()
+            return (_INTERRUPTED,)
         except Exception as error:
             self.errors += 1
             with logged(self.config):
                 log.exception("%s could not be reconciled", job.name)
             self._tell(job.name, error)
-            return 0
-        codes = [told.round.exit_code for told in rounds]
-        return _INTERRUPTED if _INTERRUPTED in codes else 0
+            return ()
 
     def _pause(self, at: float) -> float:
         """Seconds until the next pass, or until a schedule's next time, whichever is first."""
@@ -266,15 +265,34 @@ def _content(path: Path) -> bytes:
         return b""
 
 
+@contextmanager
+def _heard(stop: threading.Event) -> Iterator[None]:
+    """Meanwhile a request to end sets `stop` too: a round that it ends tells only of itself."""
+    is_main = threading.current_thread() is threading.main_thread()
+    names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]
+    before = {name: signal.getsignal(name) for name in names} if is_main else {}
+
+    def told(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for name in before:
+        signal.signal(name, told)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            signal.signal(name, was)
+
+
 def _run() -> Run:
-    run: Run = import_module("petsync.reconcile").run
+    from petsync.reconcile import run
+
     return run
 
 
 def _load() -> Load:
     load: Load = import_module("petsync.reconcile.config").load
     return load
-
-
-def _history(state: Path) -> Any:
-    return import_module("petsync.reconcile.history").History(state)

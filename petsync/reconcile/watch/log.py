@@ -38,15 +38,15 @@ class Logged(logging.Filter):
         self._round: Round | None = None
         self._step: Step | None = None
 
-    def began(self, round: Round) -> None:  # noqa: A002 - the protocol's name
+    def began(self, begun: Round) -> None:
         """Log that it began."""
-        self._round, self._step = round, None
-        log.info("%s begins (%s)", round.name, round.mode, extra={"event": "began"})
+        self._round, self._step = begun, None
+        log.info("%s begins (%s)", begun.name, begun.mode, extra={"event": "began"})
 
     @contextmanager
-    def step(self, round: Round, name: Step) -> Iterator[None]:  # noqa: A002
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
         """Log how long the step took, and what ended it, if anything did."""
-        before, self._round, self._step = self._step, round, name
+        before, self._round, self._step = self._step, begun, name
         began = time.monotonic()
         try:
             yield

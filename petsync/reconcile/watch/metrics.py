@@ -73,10 +73,10 @@ class Measured:
         _client()
         self._config = config
 
-    def began(self, round: Round) -> None:  # noqa: A002 - the protocol's name
+    def began(self, begun: Round) -> None:
         """Nothing: a round counts when it has ended."""
 
-    def step(self, round: Round, name: Step) -> AbstractContextManager[object]:  # noqa: A002, ARG002
+    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
         """Nothing: a round counts as a whole."""
         return nullcontext()
 

@@ -43,20 +43,20 @@ class Traced:
         self._span: Any = None
         self._context: Any = None
 
-    def began(self, round: Round) -> None:  # noqa: A002 - the protocol's name
+    def began(self, begun: Round) -> None:
         """Begin the round's span."""
         from opentelemetry.trace import set_span_in_context
 
-        self._span = self._tracer.start_span("petsync.round", attributes=self._about(round))
+        self._span = self._tracer.start_span("petsync.round", attributes=self._about(begun))
         self._context = set_span_in_context(self._span)
 
     @contextmanager
-    def step(self, round: Round, name: Step) -> Iterator[None]:  # noqa: A002
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
         """A span around the step, in the round's."""
         with self._tracer.start_as_current_span(
             f"petsync.{name}",
             context=self._context,
-            attributes=self._about(round),
+            attributes=self._about(begun),
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
