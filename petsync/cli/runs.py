@@ -1,4 +1,4 @@
-"""`petsync runs`: what runs there were, what became of each, and what they did to a pet."""
+"""`petsync runs`: what runs and rounds there were, what became of each, what they did to a pet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.history import check_page, of_rounds, rounds_in, save_history
 from petsync.cli.outcome import save_report, save_results, save_uploaded
 from petsync.errors import PlanError
 
@@ -17,16 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from petsync.diff.history import Entry, Past
+    from petsync.diff.round import Round
     from petsync.diff.uploaded import Uploaded
     from petsync.store.past import History
 
 __all__ = ["command"]
 
-_SHOWN = 20
+_SHOWN, _ON_PAGE = 20, 100
 _EXAMPLES = """
 petsync runs
 petsync runs 20261121-0930 --report report.html
 petsync runs --pet 4711
+petsync runs --html history.html
 """
 
 
@@ -38,9 +41,17 @@ petsync runs --pet 4711
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
-    default=_SHOWN,
+    default=None,
     metavar="N",
-    help="How many runs, or rows of each sort, to print; 0 for all.  [20]",
+    help="How many runs, rounds, or rows of each sort, to list; 0 for all.  [20; in --html 100]",
+)
+@click.option("--job", default="", metavar="NAME", help="Only this job: its rounds and runs.")
+@click.option(
+    "--html",
+    "history_page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The reconciliation's history with its trends, as an HTML page.",
 )
 @click.option(
     "--results",
@@ -60,11 +71,16 @@ def command(
     context: Context,
     run_id: str,
     pet: int | None,
-    limit: int,
+    limit: int | None,
+    job: str,
+    history_page: Path | None,
     results: Path | None,
     page: Path | None,
 ) -> int:
     """List the runs, tell what became of one, or all that was done to a pet.
+
+    Where `petsync reconcile` was at work, its rounds are listed as well, and --html draws their
+    trends: changes, failures, duration and drift, job by job.
 
     RUN is a run's id, or the beginning of one. Everything comes from the journal in the state
     folder: no service is asked, and nothing is sent. Without --url the runs on all stores are
@@ -74,16 +90,27 @@ def command(
     """
     if (results or page) and (not run_id or pet is not None):
         raise click.UsageError("--results and --report are about a run: name it, without --pet.")
+    if (job or history_page) and (run_id or pet is not None):
+        raise click.UsageError("--job and --html are about all runs: leave out RUN and --pet.")
     check_outputs(None, results, page)
+    check_page(history_page)
+    shown = _SHOWN if limit is None else limit
     if results is not None and results.suffix.lower() != ".xlsx":
         raise click.UsageError(f"--results {results}: the ending must be .xlsx.")
     history = _history(context)
     if pet is not None:
         _show_pet(context, pet, _deeds(context, history, pet, run_id))
     elif run_id:
-        _show_run(context, history, run_id, limit or None, results, page)
+        _show_run(context, history, run_id, shown or None, results, page)
     else:
-        _show_runs(context, history.runs(_store(context)), limit or None)
+        store = _store(context)
+        rounds, runs = rounds_in(context.settings.state, job, store), history.runs(store)
+        runs = of_rounds(runs, rounds) if job else runs
+        if history_page is not None:
+            save_history(rounds, runs, history_page, (_ON_PAGE if limit is None else limit) or None)
+        _show_runs(context, runs, rounds[::-1], shown or None)
+        if history_page is not None:
+            context.say(f"Saved {history_page}.")
     return 0
 
 
@@ -114,12 +141,19 @@ def _deeds(context: Context, history: History, pet: int, run_id: str) -> list[tu
     ]
 
 
-def _show_runs(context: Context, runs: Sequence[Past], limit: int | None) -> None:
+def _show_runs(
+    context: Context, runs: Sequence[Past], rounds: Sequence[Round], limit: int | None
+) -> None:
+    """Both the newest first; where there are no rounds nothing is said of them."""
     if context.as_json:
-        context.show_json({"runs": runs[:limit]})
+        told = {"rounds": rounds[:limit]} if rounds else {}
+        context.show_json({"runs": runs[:limit], **told})
         return
-    from petsync.render.terminal import show_runs
+    from petsync.render.terminal import show_past_rounds, show_runs
 
+    if rounds:
+        show_past_rounds(rounds, context.out, limit=limit)
+        context.out.print()
     show_runs(runs, context.out, limit=limit)
     unfinished = next(_unfinished(runs), None)
     if unfinished is not None:
