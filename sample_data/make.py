@@ -17,6 +17,7 @@ from pathlib import Path
 from _catalogue import catalogue, store_json
 from _edits import Row, edited
 from _images import pictures
+from _nights import nightly
 from _tables import from_excel, new_arrivals, price_list
 from _workbook import clean_workbook, edited_workbook, place
 
@@ -33,6 +34,10 @@ def files() -> dict[str, bytes]:
         "new_arrivals.csv": new_arrivals(random.Random("arrivals")),
         "price_list_semicolon.csv": price_list(random.Random("prices"), pets),
         "from_excel_bom.csv": from_excel(random.Random("excel"), pets),
+        **{
+            f"reconcile/{name}": content
+            for name, content in nightly(random.Random("nights"), pets).items()
+        },
         **{f"images/{name}": content for name, content in pictures().items()},
     }
 

@@ -25,6 +25,11 @@ MADE = {
     "new_arrivals.csv",
     "price_list_semicolon.csv",
     "from_excel_bom.csv",
+    "reconcile/petsync.toml",
+    "reconcile/tanks.xlsx",
+    "reconcile/inbox/monday.csv",
+    "reconcile/inbox/tuesday.csv",
+    "reconcile/labels.csv",
 }
 STATUSES = {"available": 0.62, "pending": 0.18, "sold": 0.20}
 Cells = dict[str, Any]
