@@ -123,17 +123,16 @@ class _Taking:
         self._places = align.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
         action = self.rows["action"]
-        known = pd.Series(self.rows.index.isin(list(settled)), self.rows.index)
-        self._takes = (action.isin(("merge", "update")) | ((action == "add") & known)).to_numpy()
+        asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
+        adds = (action == "add").to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
+        self._takes: align.Mask = asks | adds
         if plan is not None and not self._leads:
             held = [c.row for c in plan.conflicts if not c.clashes]
-            self._takes &= ~self.rows.index.isin(held)
+            self._takes = self._takes & ~self.rows.index.isin(held)
 
     def edits(self) -> Iterator[RowEdit]:
         """The rows that take something, in the sheet's order."""
         at = np.flatnonzero(self._takes & (self._places >= 0))
-        if not self._leads:
-            at = at[self._old[at] >= 0]
         differs = align.differences(self.rows, at, self._pets, self._places[at])
         fills = {unit: self._fillable(unit, at) for unit in UNITS}
         edited = self._edited(at)
@@ -265,40 +264,54 @@ class _Taking:
         blank = _blank(self.rows[column].iloc[at])
         some = np.flatnonzero(blank)
         blank[some] = ~_empty(self._pets[column].iloc[self._places[at[some]]])
-        if not self._leads and self._base is not None:
+        if not self._leads:
+            blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
-            blank[some] = _empty(self._base.frame[column].iloc[self._old[at[some]]])
+            if self._base is not None:
+                blank[some] = _empty(self._base.frame[column].iloc[self._old[at[some]]])
         return blank
 
     def _edited(self, at: align.Positions) -> Mapping[Unit, align.Mask]:
-        """In which units the rows say something else than the base."""
-        if self._leads or self._base is None:
-            return {unit: np.zeros(len(at), dtype=bool) for unit in UNITS}
-        return align.differences(self.rows, at, self._base.frame, self._old[at])
+        """In which units the rows say something else than the base, or than one that lacks them."""
+        masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
+        there = np.flatnonzero(self._old[at] >= 0)
+        if not self._leads and self._base is not None:
+            places = self._old[at[there]]
+            seen = align.differences(self.rows, at[there], self._base.frame, places)
+            for unit, mask in seen.items():
+                masks[unit][there] = mask
+        return masks
 
-    def _exported(self, at: align.Positions) -> Iterable[Pet | None]:
-        if self._leads or self._base is None:
-            return [None] * len(at)
-        return pets_from_frame(self._base.frame.iloc[self._old[at]])
+    def _exported(self, at: align.Positions) -> list[Pet | None]:
+        old: list[Pet | None] = [None] * len(at)
+        there = np.flatnonzero(self._old[at] >= 0)
+        if not self._leads and self._base is not None:
+            pets = pets_from_frame(self._base.frame.iloc[self._old[at[there]]])
+            for n, pet in zip(there.tolist(), pets, strict=True):
+                old[n] = pet
+        return old
 
     def _fields(
         self, row: Row, now: Pet, old: Pet | None, edited: frozenset[Unit]
     ) -> Iterator[Column]:
         for unit in row.units:
-            if unit in edited and old is not None and not self._yields(unit, row.said, now, old):
+            if unit in edited and not self._yields(unit, row.said, now, old):
                 continue
             for column in COLUMNS_OF[unit]:
                 if column in self.rows and self._differs(column, row.said, now, old):
                     yield column
 
-    def _yields(self, unit: Unit, said: Said, now: Pet, old: Pet) -> bool:
-        """Whether a unit that the row has edited is as it is meant to be in the store already."""
+    def _yields(self, unit: Unit, said: Said, now: Pet, old: Pet | None) -> bool:
+        """Whether a unit that the row has edited is as it is meant to be in the store already; a
+        cell of it may say otherwise, as the number beside a category that was emptied.
+        """
         judged = self._judge.judge(said, now, old, (unit,))
         return not judged.fields and not (self._stays and judged.clashes)
 
     def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
         if column not in said:
-            return bool(cell(now, column)) and not cell(old, column)
+            fills = self._leads or (old is not None and not cell(old, column))
+            return fills and bool(cell(now, column))
         return _says_otherwise(column, said[column], now)
 
     def _said(self, mask: align.Mask) -> Iterator[Row]:

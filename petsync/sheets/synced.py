@@ -40,7 +40,13 @@ def obstacles(sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
     gives the rest. Raises SheetError where the file has changed since it was read.
     """
     source = unchanged(as_sheet(sheet), _AGAIN)
-    return _made(source, sheet, edits, None)[1]
+    if source.kind == "workbook":
+        # What only workbooks need is loaded for workbooks.
+        from petsync.sheets.ooxml.amend import is_free
+
+        if not is_free(source, sheet):
+            return _made(source, sheet, edits, None)[1]
+    return tuple(_unwritable(source, sheet, edits))
 
 
 def write_synced(

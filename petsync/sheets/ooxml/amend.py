@@ -29,7 +29,7 @@ from petsync.sheets.ooxml.worksheet import New, Row, Worksheet
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet, cell_address
 
-__all__ = ["amended"]
+__all__ = ["amended", "is_free"]
 
 _IDS = ("id", "category_id")
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
@@ -63,6 +63,14 @@ def amended(
         ) from None
     parts.drop_signatures()
     return parts.bytes(), obstacles
+
+
+def is_free(source: Source, sheet: Sheet) -> bool:
+    """Whether nothing in the sheet's tab can stand in an edit's way: no formula, and no table."""
+    parts = Parts(source)
+    part = parts.worksheet(sheet.tab)
+    has_table = any(each.kind == "table" for each in parts.relations(part))
+    return not has_table and not _FORMULA.search(parts.read(part))
 
 
 def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
