@@ -18,7 +18,7 @@ SCOPE = "cold water"
 FIELDS = ("name", "status", "category", "tags")
 ARRIVED = {
     "monday.csv": ("Mistral", "Sirocco", "Zephyr", "Föhn", "Bora", "Tramontana", "Levante"),
-    "tuesday.csv": ("Åsa", "Bjarke", "Černý", "Dvořák", "Étienne"),
+    "tuesday.csv": ("Åsa", "Bjarke", "Černý", "Dvořák", "Éloïse II"),
 }
 
 CONFIGURATION = """\
@@ -31,7 +31,7 @@ CONFIGURATION = """\
 url = "${PETSYNC_URL}"
 state = "state"
 
-# The cold-water tanks are looked after in a workbook: what changed on either side goes to the other.
+# The cold-water tanks are looked after in a workbook: what changed on one side goes to the other.
 [jobs.tanks]
 mode = "two-way"
 sheet = "tanks.xlsx"
