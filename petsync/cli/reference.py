@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -22,11 +23,7 @@ def reference() -> str:
     """The help of petsync and of each command as Markdown, the same on every machine."""
     whole = click.Context(cli, info_name="petsync", terminal_width=_WIDTH)
     parts = [_part(cli, whole)]
-    for name in cli.list_commands(whole):
-        command = cli.commands[name]
-        ctx = click.Context(command, parent=whole, info_name=name, terminal_width=_WIDTH)
-        parts.append(_part(command, ctx))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_of_group(cli, whole)])
 
 
 def with_reference(text: str) -> str:
@@ -38,6 +35,15 @@ def with_reference(text: str) -> str:
     if not (begun and ended) or BEGIN in rest or END in before + after:
         raise ValueError(f"the text needs one {BEGIN} and, after it, one {END}")
     return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
+
+
+def _of_group(group: click.Group, whole: click.Context) -> Iterator[str]:
+    for name in group.list_commands(whole):
+        command = group.commands[name]
+        ctx = click.Context(command, parent=whole, info_name=name, terminal_width=_WIDTH)
+        yield _part(command, ctx)
+        if isinstance(command, click.Group):
+            yield from _of_group(command, ctx)
 
 
 def _part(command: click.Command, ctx: click.Context) -> str:

@@ -30,6 +30,8 @@ COMMANDS = (
     "runs",
     "reconcile",
     "upload",
+    "init",
+    "config",
     "login",
     "logout",
     "whoami",

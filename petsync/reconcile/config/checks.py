@@ -9,13 +9,13 @@ from petsync.reconcile.config.draft import Draft
 from petsync.reconcile.config.reader import Found
 from petsync.settings import nearest
 
-__all__ = ["READ", "checked"]
+__all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "checked"]
 
 READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 """The endings of the sheets that are read."""
-_SOURCES = ("sheet", "folder", "query", "query_file")
+SOURCES = ("sheet", "folder", "query", "query_file")
 _QUERIES = ("query", "query_file")
-_NEEDS = {
+NEEDS = {
     "tab": ("sheet", "folder"),
     "files": ("folder",),
     "database": _QUERIES,
@@ -24,6 +24,8 @@ _NEEDS = {
     "client_secret": ("client_id",),
 }
 """What an option is of no use without: one of these."""
+ENVIRONMENT_TOO = {"client_secret": "client_id"}
+"""Of these, what the environment may have."""
 
 
 def checked(draft: Draft) -> Iterator[Found]:
@@ -33,7 +35,7 @@ def checked(draft: Draft) -> Iterator[Found]:
 
 
 def _source(draft: Draft) -> Iterator[Found]:
-    given = [key for key in _SOURCES if key in draft.raw]
+    given = [key for key in SOURCES if key in draft.raw]
     if not given:
         yield draft.told(
             "",
@@ -49,14 +51,33 @@ def _source(draft: Draft) -> Iterator[Found]:
 
 
 def _companions(draft: Draft) -> Iterator[Found]:
-    for key, needed in _NEEDS.items():
+    for key, needed in NEEDS.items():
         if key in draft.raw and not any(name in draft.raw for name in needed):
-            if key == "client_secret" and draft.values.get("client_id"):
+            if key in ENVIRONMENT_TOO and draft.values.get(ENVIRONMENT_TOO[key]):
                 continue
             names = " or ".join(needed)
             yield draft.told(
                 key, f"it means nothing without {names}", f"Write {names} too, or take {key} out."
             )
+
+
+def _query_file(draft: Draft) -> Iterator[Found]:
+    path = draft.values.get("query_file")
+    if path is None:
+        return
+    try:
+        if path.read_text("utf-8-sig").strip():
+            return
+        reason = "it is empty"
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    yield draft.told(
+        "query_file",
+        f"{path} cannot be used: {reason}",
+        "Write the SELECT into it, or name the file that has it.",
+    )
 
 
 def _of_mode(draft: Draft) -> Iterator[Found]:
@@ -151,6 +172,7 @@ def _address(draft: Draft) -> Iterator[Found]:
 _CHECKS: tuple[Callable[[Draft], Iterator[Found]], ...] = (
     _source,
     _companions,
+    _query_file,
     _of_mode,
     _endings,
     _statuses,

@@ -105,14 +105,16 @@ def on_calendar(schedule: str) -> tuple[str, ...]:
     day of the week, as systemd always means both.
     """
     cron = CronSim(schedule, _NOW)
-    weekdays = sorted({int(str(day)) % 7 for day in cron.weekdays})
-    dates = f"*-{_listed(cron.months, 3)}-{_listed(cron.days, 2)}"
+    numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
+    weekdays = "" if len(numbers) == 7 else ",".join(_DAYS[number] for number in numbers)
+    months, days = _listed(cron.months, 3), _listed(cron.days, 2)
     clock = f"{_listed(cron.hours, 1)}:{_listed(cron.minutes, 0)}:00"
-    days = ",".join(_DAYS[day] for day in weekdays) if len(weekdays) < 7 else ""
-    if cron.day_and or not days or "*" in dates[-1:]:
-        return (f"{days} {dates} {clock}".strip(),)
-    every_day = f"*-{_listed(cron.months, 3)}-*"
-    return (f"{dates} {clock}", f"{days} {every_day} {clock}")
+    every_day, these_days = f"*-{months}-* {clock}", f"*-{months}-{days} {clock}"
+    if cron.day_and:
+        return (f"{weekdays} {these_days}".strip(),)
+    if not weekdays or days == "*":
+        return (every_day,)
+    return (these_days, f"{weekdays} {every_day}")
 
 
 def _listed(values: Iterable[object], field: int) -> str:

@@ -62,8 +62,8 @@ INHERITED: Mapping[str, str] = {
     "profile": "the one at the top",
     "allow_http": "those at the top",
     "timeout": "the one at the top",
-    "service": "besides those at the top",
-    "columns": "besides those at the top",
+    "service": "those at the top too",
+    "columns": "those at the top too",
     "auth": "the one at the top",
 }
 """The options of the top that a job may have for itself, and what it has if it does not."""

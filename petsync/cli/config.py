@@ -1,0 +1,188 @@
+"""`petsync config`: petsync.toml checked and explained, its schema, and what starts its jobs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from petsync.cli.command import Group
+from petsync.cli.command import command as as_command
+from petsync.cli.context import Context
+from petsync.cli.streams import loading
+from petsync.errors import ConfigurationError, SettingsError
+
+if TYPE_CHECKING:
+    from petsync.reconcile.config import Configuration
+
+__all__ = ["command"]
+
+_FILE = "petsync.toml"
+_EPILOG = """
+\b
+Examples:
+  petsync config check
+  petsync config schedule
+"""
+
+
+@click.group("config", cls=Group, epilog=_EPILOG)
+def command() -> None:
+    """Check petsync.toml, and see what its jobs mean.
+
+    It is read as `petsync reconcile` reads it. docs/config.md explains every option, and
+    `petsync init` writes a file to begin with.
+    """
+
+
+@as_command(
+    "check",
+    examples="""
+petsync config check
+petsync config check nightly/petsync.toml --json
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path), default=_FILE)
+@click.pass_obj
+def check(context: Context, file: Path) -> int:
+    """Tell every mistake in FILE (petsync.toml), or what it means.
+
+    Each mistake comes with its line, what is wrong, and what to write instead. No service is
+    asked, and whether sheets and folders are there is not looked at.
+
+    Exits with 0 if there is none, else with 64.
+    """
+    try:
+        configuration = _loaded(file)
+    except ConfigurationError as error:
+        if not context.as_json or not error.problems:
+            raise
+        context.show_json({"ok": False, "problems": [each._asdict() for each in error.problems]})
+        return error.exit_code
+    from petsync.reconcile.config.account import as_data
+
+    if context.as_json:
+        context.show_json({"ok": True, **as_data(configuration)})
+    else:
+        _print(context, configuration)
+    return 0
+
+
+def _print(context: Context, configuration: Configuration) -> None:
+    from datetime import UTC, datetime
+
+    from petsync.reconcile.config.account import lines
+    from petsync.render.visible import visible
+
+    out = context.out
+    for line in lines(configuration, datetime.now(UTC)):
+        out.print(visible(line), soft_wrap=True)
+
+
+@as_command(
+    "schema",
+    examples="""
+petsync config schema > petsync.schema.json
+""",
+)
+@click.pass_obj
+def schema(context: Context) -> int:
+    """Print the JSON Schema of petsync.toml.
+
+    An editor that knows TOML completes and checks the file by it. It is the same in text and
+    with --json.
+
+    Exits with 0.
+    """
+    with loading():
+        from petsync.reconcile.config.schema import schema_text
+
+    context.show(schema_text().encode())
+    return 0
+
+
+@as_command(
+    "schedule",
+    examples="""
+petsync config schedule --for cron
+petsync config schedule --for systemd --into ~/.config/systemd/user
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path), default=_FILE)
+@click.option(
+    "--for",
+    "kind",
+    type=click.Choice(("cron", "systemd")),
+    default="cron",
+    help="What starts the jobs: lines for a crontab, or a service and a timer each.  [cron]",
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write systemd's files there; what has the same name is replaced.",
+)
+@click.pass_obj
+def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
+    """Print what starts the jobs of FILE (petsync.toml) at their time.
+
+    That are the jobs that have a `schedule` and are not switched off. Nothing is installed.
+    Secrets are not part of it: it names petsync.env, beside petsync.toml, as the place for them.
+
+    Exits with 0.
+    """
+    if into is not None and kind != "systemd":
+        raise click.UsageError("--into goes with --for systemd.")
+    configuration = _loaded(file)
+    from petsync.reconcile.config.install import crontab, scheduled, units
+
+    if not scheduled(configuration):
+        raise SettingsError(
+            f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
+        )
+    files = dict(units(configuration, _program()))
+    if context.as_json:
+        text = crontab(configuration, _program())
+        context.show_json({"crontab": text} if kind == "cron" else {"units": files})
+    elif into is not None:
+        _write(context, files, into)
+    elif kind == "cron":
+        context.show(crontab(configuration, _program()).encode())
+    else:
+        context.show("\n".join(f"# {name}\n{text}" for name, text in files.items()).encode())
+    return 0
+
+
+def _write(context: Context, files: dict[str, str], folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
+    timers = " ".join(name for name in files if name.endswith(".timer"))
+    context.say(f"{len(files)} files are in {folder}. Then:")
+    user = "--user " if os.environ.get("HOME") and folder.is_relative_to(Path.home()) else ""
+    context.say(f"systemctl {user}daemon-reload", fold=False)
+    context.say(f"systemctl {user}enable --now {timers}", fold=False)
+
+
+def _loaded(file: Path) -> Configuration:
+    with loading():
+        from petsync.reconcile.config import load
+    return load(file, os.environ)
+
+
+def _program() -> list[str]:
+    """How this petsync is called from elsewhere."""
+    own = Path(sys.executable).with_name("petsync")
+    found = str(own) if own.exists() else shutil.which("petsync")
+    return [found] if found else [sys.executable, "-m", "petsync.cli"]
+
+
+for _each in (check, schema, schedule):
+    command.add_command(_each)

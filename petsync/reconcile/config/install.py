@@ -1,0 +1,103 @@
+"""What cron and systemd are told of the jobs that have a schedule."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from petsync.reconcile.config.cron import on_calendar
+from petsync.reconcile.config.model import Configuration, Job
+
+__all__ = ["ENVIRONMENT", "Unit", "crontab", "scheduled", "units"]
+
+ENVIRONMENT = "petsync.env"
+"""The file beside petsync.toml that has the secrets as NAME=value, for its owner alone."""
+_SETTLED = "2 3 5"
+"""Exit codes that are for people to look at, who are told otherwise: the unit has not failed."""
+
+
+class Unit(NamedTuple):
+    """A file for systemd: its name, and its text."""
+
+    name: str
+    text: str
+
+
+def scheduled(configuration: Configuration) -> tuple[Job, ...]:
+    """The jobs that run at a time of their own."""
+    return tuple(job for job in configuration.jobs if job.schedule and job.enabled)
+
+
+def crontab(configuration: Configuration, program: Sequence[str]) -> str:
+    """A line of a crontab for each of them; `program` is how petsync is called."""
+    head = (
+        "# For `crontab -e`; times are this machine's. Secrets stand as NAME=value in\n"
+        f"# {ENVIRONMENT}, beside {configuration.path.name}; let nobody else read it (chmod 600).\n"
+    )
+    return head + "".join(_line(configuration, job, program) for job in scheduled(configuration))
+
+
+def _line(configuration: Configuration, job: Job, program: Sequence[str]) -> str:
+    folder = shlex.quote(str(configuration.path.parent))
+    secrets = f"{{ [ ! -f {ENVIRONMENT} ] || . ./{ENVIRONMENT}; }}"
+    call = shlex.join([*program, "reconcile", configuration.path.name, "--job", job.name])
+    command = f"cd {folder} && set -a && {secrets} && exec {call}"
+    # In a crontab % is a line break.
+    return f"{job.schedule} {command}\n".replace("%", r"\%")
+
+
+def units(configuration: Configuration, program: Sequence[str]) -> Iterator[Unit]:
+    """A .service and a .timer for each of them."""
+    for job in scheduled(configuration):
+        name = f"petsync-{job.name}"
+        yield Unit(f"{name}.service", _service(configuration, job, program))
+        yield Unit(f"{name}.timer", _timer(job))
+
+
+def _service(configuration: Configuration, job: Job, program: Sequence[str]) -> str:
+    folder = configuration.path.parent
+    words = [*program, "reconcile", str(configuration.path), "--job", job.name]
+    return f"""\
+[Unit]
+Description=petsync: reconcile {job.name}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+WorkingDirectory={_escaped(folder)}
+EnvironmentFile=-{_escaped(folder / ENVIRONMENT)}
+ExecStart={" ".join(map(_quoted, words))}
+# Differences for people to look at, who are told of them: no fault of the unit.
+SuccessExitStatus={_SETTLED}
+NoNewPrivileges=yes
+PrivateTmp=yes
+"""
+
+
+def _timer(job: Job) -> str:
+    calendar = "".join(f"OnCalendar={line}\n" for line in on_calendar(job.schedule))
+    return f"""\
+[Unit]
+Description=petsync: reconcile {job.name} ({job.schedule})
+
+[Timer]
+{calendar}# What was due while the machine was off is made up for.
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """A word of a command as systemd reads it."""
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return text if re.fullmatch(r"[\w./=:@+,%-]+", text) else f'"{text}"'
