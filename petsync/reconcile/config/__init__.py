@@ -65,7 +65,8 @@ def load(path: str | Path, environ: Mapping[str, str]) -> Configuration:
     wrong = [*reader.found, *_together(found, values)]
     if wrong:
         lines = lines_of(text)
-        problems = [_problem(file, each, line_of(each.path, lines)) for each in wrong]
+        shown = [Found(path, *map(reader.as_written, told)) for path, *told in wrong]
+        problems = [_problem(file, each, line_of(each.path, lines)) for each in shown]
         raise _error(file, sorted(problems, key=lambda problem: problem.line))
     return build.configuration(where, text, values, found, reader.secrets)
 

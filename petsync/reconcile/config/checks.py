@@ -98,18 +98,20 @@ def _of_mode(draft: Draft) -> Iterator[Found]:
 
 def _endings(draft: Draft) -> Iterator[Found]:
     for key in ("sheet", "files"):
-        name = str(draft.own.get(key, ""))
+        # A name that the environment completes is told as it is written.
+        name = str(draft.raw[key] if draft.is_filled(key) else draft.own.get(key, ""))
         ending = name[name.rfind(".") :].casefold() if "." in name else ""
         is_open = key == "files" and ("*" in ending or not ending)
-        if not name or is_open or ending in READ:
+        told = draft.own.get(key, "")
+        if not told or is_open or str(told).casefold().endswith(READ):
             continue
-        stem = name[: len(name) - len(ending)]
-        near = nearest(ending, READ) or ".xlsx"
+        near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
+        advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
         yield draft.told(
             key,
             f"{ending or 'a file without an ending'} is not a kind of sheet that is read; these "
             f"are: {', '.join(READ)}",
-            f'Save it as one of these, and write {key} = "{stem}{near}".',
+            f"Save it as one of these{advice}.",
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from petsync.profile import ServiceProfile, profile_from
+from petsync.reconcile.config.kinds import VARIABLE
 from petsync.reconcile.config.options import INHERITED
 from petsync.reconcile.config.reader import Found
 
@@ -31,6 +33,10 @@ class Draft:
         """A mistake in one of the job's options."""
         path = ("jobs", self.name, *([key] if key else []))
         return Found(path, message, suggestion)
+
+    def is_filled(self, key: str) -> bool:
+        """Whether the environment completes an option, so that its value is not to be shown."""
+        return re.search(VARIABLE, str(self.raw.get(key, ""))) is not None
 
     @property
     def mode(self) -> str:

@@ -15,8 +15,10 @@ __all__ = ["ENVIRONMENT", "Unit", "crontab", "scheduled", "units"]
 
 ENVIRONMENT = "petsync.env"
 """The file beside petsync.toml that has the secrets as NAME=value, for its owner alone."""
-_SETTLED = "2 3 5"
-"""Exit codes that are for people to look at, who are told otherwise: the unit has not failed."""
+_SETTLED = "2 3 5 6 7"
+"""Exit codes with which the unit has not failed: people are told of what they have to decide, a
+locked job is at work already, and the next round resumes an interrupted one.
+"""
 
 
 class Unit(NamedTuple):
@@ -71,7 +73,7 @@ Type=oneshot
 WorkingDirectory={_escaped(folder)}
 EnvironmentFile=-{_escaped(folder / ENVIRONMENT)}
 ExecStart={" ".join(map(_quoted, words))}
-# Differences for people to look at, who are told of them: no fault of the unit.
+# What people have to decide they are told; a job that is locked or interrupted goes on.
 SuccessExitStatus={_SETTLED}
 NoNewPrivileges=yes
 PrivateTmp=yes

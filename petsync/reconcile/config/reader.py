@@ -18,6 +18,8 @@ from petsync.settings import Secret, filled, nearest
 __all__ = ["Found", "Reader", "header_of"]
 
 _LONGEST = 60
+_SHORT = 3
+"""Values of so few characters are in any text by chance."""
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -42,6 +44,7 @@ class Reader:
         self.found: list[Found] = []
         self.secrets: list[Secret] = []
         self._environ = environ
+        self._shown: dict[str, str] = {}
 
     def table(self, name: str, content: Mapping[str, Any], path: Path = ()) -> dict[str, Any]:
         """The values of a table's options and of the tables in it, as far as they can be."""
@@ -68,6 +71,12 @@ class Reader:
     def value(self, option: Option, raw: str, path: Path) -> dict[str, Any]:
         """The value of an option by its name, as text that is not in the file; empty if wrong."""
         return self._option(option, raw, path)
+
+    def as_written(self, text: str) -> str:
+        """The text with `${NAME}` in place of what the environment has for it."""
+        for name, value in self._shown.items():
+            text = text.replace(value, name) if len(value) > _SHORT else text
+        return text
 
     def _tell(self, path: Path, message: str, suggestion: str) -> None:
         self.found.append(Found(path, message, suggestion))
@@ -141,7 +150,10 @@ class Reader:
             return [self._filled(item) for item in raw]
         if not isinstance(raw, str):
             return raw
-        return filled(raw, self._environ)
+        text = filled(raw, self._environ)
+        for found in re.finditer(VARIABLE, raw):
+            self._shown[found[0]] = self._environ[found[0][2:-1]]
+        return text
 
     def _masked(self, value: Any) -> Any:
         """The text or texts behind a mask, which is remembered with the password that is in it."""
