@@ -1,0 +1,42 @@
+"""Lets the reference show `Store.plan = blocking(AsyncStore.plan)` as the method that it is."""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from typing import Any
+
+import griffe
+
+__all__ = ["Blocking"]
+
+_BLOCKING = re.compile(r"blocking\((\w+)\.(\w+)\)")
+
+
+class Blocking(griffe.Extension):
+    """Puts a method in the place of each attribute that is made from an asynchronous one."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Go through the classes of the whole package."""
+        for module in _modules(pkg):
+            for kind in list(module.classes.values()):
+                if not kind.is_alias:
+                    _show(kind, module)
+
+
+def _modules(module: griffe.Module) -> Any:
+    yield module
+    for inner in module.modules.values():
+        if not inner.is_alias:
+            yield from _modules(inner)
+
+
+def _show(kind: griffe.Class, module: griffe.Module) -> None:
+    for name, attribute in list(kind.attributes.items()):
+        made = None if attribute.is_alias else _BLOCKING.fullmatch(str(attribute.value))
+        if made is not None:
+            found = module[made[1]].all_members[made[2]]
+            method = copy(found.final_target if found.is_alias else found)
+            method.labels = method.labels - {"async"}
+            method.parent = kind
+            kind.members[name] = method

@@ -1,0 +1,127 @@
+"""What mkdocs asks while it builds the site: pages that are made from other things, and links that
+are written for the repository.
+
+A page in docs/ links to README.md, to a notebook or to any other file as the repository has it, so
+that the same link works where the repository is looked at. Here such a link leads to the page that
+the site has in its place, or else to a copy of the file.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import notebook
+import reference
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "slug"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+_OTHER = re.compile(r"^(?:[a-z]+:|#|/)")
+_PLACES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "notebooks/README.md": "notebooks/index.md",
+    "sample_data/README.md": "sample-data.md",
+}
+_COPIES = "files/"
+_outputs: dict[str, list[str]] = {}
+
+
+def slug(text: str, separator: str) -> str:
+    """A heading's anchor, as where the repository is looked at."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", separator)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Anchors are the same here and there."""
+    config.mdx_configs.setdefault("toc", {})["slugify"] = slug
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made: the reference, the notebooks, the changelog, the sample data."""
+    from mkdocs.structure.files import File
+
+    for uri, text in _made():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def _made() -> Iterator[tuple[str, str]]:
+    yield from reference.pages()
+    for path, uri in _PLACES.items():
+        if path != "README.md":
+            yield uri, (ROOT / path).read_text("utf-8")
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        uri = f"notebooks/{path.stem}.md"
+        text, _outputs[uri] = notebook.page_of(path.read_text("utf-8"))
+        yield uri, text
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """The page with each link that leads out of docs/ leading to its place on the site."""
+
+    def led(found: re.Match[str]) -> str:
+        link = _led(found[2], page.file.src_uri, lambda path: _copied(path, config, files))
+        return f"{found[1]}{link}{found[3]}"
+
+    parts = _FENCE.split(markdown)
+    return "".join(part if part.startswith("```") else _LINK.sub(led, part) for part in parts)
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """The page of a notebook with its outputs in their places."""
+    for number, output in enumerate(_outputs.get(page.file.src_uri, ())):
+        html = html.replace(notebook.SHOWN.format(number), output)
+    return html
+
+
+def _led(link: str, uri: str, copied: Callable[[str], str]) -> str:
+    if _OTHER.match(link):
+        return link
+    place, mark, fragment = link.partition("#")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(_source(uri)), place))
+    if not place or (path.startswith("docs/") and _source(uri).startswith("docs/")):
+        return link
+    there = _uri(path) or copied(path)
+    return posixpath.relpath(there, posixpath.dirname(uri) or ".") + mark + fragment
+
+
+def _source(uri: str) -> str:
+    """The file in the repository that a page of the site comes from."""
+    for path, place in _PLACES.items():
+        if place == uri and path != "README.md":
+            return path
+    is_notebook = uri in _outputs
+    return uri.removesuffix(".md") + ".ipynb" if is_notebook else f"docs/{uri}"
+
+
+def _uri(path: str) -> str | None:
+    """The page of the site that a file in the repository has become."""
+    if path in _PLACES:
+        return _PLACES[path]
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    is_notebook = path.startswith("notebooks/") and path.endswith(".ipynb")
+    return path.removesuffix(".ipynb") + ".md" if is_notebook else None
+
+
+def _copied(path: str, config: MkDocsConfig, files: Files) -> str:
+    """The copy of a file that is on no page; where there is none, what mkdocs will complain of."""
+    from mkdocs.structure.files import File
+
+    uri = _COPIES + path
+    if (ROOT / path).is_file() and files.get_file_from_path(uri) is None:
+        files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+    return uri

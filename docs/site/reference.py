@@ -1,0 +1,103 @@
+"""The pages of the reference: every command's help, and every public name's docstring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import petsync
+from petsync.cli.reference import reference as commands
+
+__all__ = ["GROUPS", "Group", "names_of", "pages"]
+
+
+class Group(NamedTuple):
+    """A page of public names: those whose modules' names begin with one of `homes`."""
+
+    title: str
+    lead: str
+    homes: tuple[str, ...]
+
+
+GROUPS = {
+    "store": Group(
+        "Store",
+        "A `Store` is one service, and everything begins with one: `connect` gives it, or `demo`. "
+        "`AsyncStore`, which is `store.aio`, has the same methods to be awaited.",
+        ("store", "samples"),
+    ),
+    "sheets": Group(
+        "Sheets",
+        "Read a sheet, write one, and what is found in it. [How a sheet is read](../../sheets.md) "
+        "and [every finding](../../findings.md) have pages of their own.",
+        ("sheets", "table"),
+    ),
+    "plans": Group(
+        "Plans",
+        "What would change, and why. [Plans](../../plan.md) explains the rules.",
+        ("diff", "apply.planfile"),
+    ),
+    "runs": Group(
+        "Runs and rehearsals",
+        "What became of a plan. [Reliability](../../reliability.md) tells what a run survives.",
+        ("diff.report", "diff.rehearsal", "rehearsal"),
+    ),
+    "pictures": Group(
+        "Pictures and forms",
+        "Pictures in bulk ([how](../../images.md)), and forms ([how](../../forms.md)).",
+        ("diff.pictures", "diff.uploaded", "apply.pictures", "widgets"),
+    ),
+    "service": Group(
+        "The service",
+        "Its resources, how it behaves ([profiles](../../profiles.md)), and who you are there "
+        "([signing in](../../sign-in.md)).",
+        ("model", "profile", "client", "wire"),
+    ),
+    "reconcile": Group(
+        "Reconciliation",
+        "The scheduled job from Python. [How it works](../../reconcile.md).",
+        ("reconcile",),
+    ),
+    "errors": Group(
+        "Errors",
+        "Everything that petsync raises is a `PetsyncError`, with a message, a hint, and the exit "
+        "code that the command line ends with.",
+        ("errors",),
+    ),
+}
+_ORDER = ("connect", "demo", "Store", "AsyncStore", "Plan", "Report", "Sheet", "PetsyncError")
+"""What comes first on its page; the rest comes in the order of the alphabet."""
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Each page's place on the site, and its Markdown."""
+    yield "reference/cli.md", f"# Command line\n\n{_promoted(commands())}\n"
+    for key, group in GROUPS.items():
+        blocks = "\n\n".join(f"::: petsync.{name}" for name in names_of(key))
+        yield f"reference/api/{key}.md", f"# {group.title}\n\n{group.lead}\n\n{blocks}\n"
+
+
+def names_of(key: str) -> list[str]:
+    """The public names on a page. Each name is on the one page that names its home most closely."""
+    names = [name for name in petsync.__all__ if _page_of(_home(name)) == key]
+    return sorted(names, key=lambda n: (_ORDER.index(n) if n in _ORDER else len(_ORDER), n.lower()))
+
+
+def _home(name: str) -> str:
+    return petsync._HOME[name].removeprefix("petsync.")
+
+
+def _page_of(home: str) -> str:
+    def close(key: str) -> int:
+        fits = (h for h in GROUPS[key].homes if f"{home}.".startswith(f"{h}."))
+        return max(map(len, fits), default=0)
+
+    best = max(GROUPS, key=close)
+    if not close(best):
+        raise LookupError(f"docs/site/reference.py has no page for what is in petsync.{home}")
+    return best
+
+
+def _promoted(text: str) -> str:
+    """The commands' headings one level up: on their own page they are its chapters."""
+    return text.replace("### petsync", "## petsync")

@@ -1,0 +1,206 @@
+"""The documentation site: it builds strictly, every link leads somewhere, and nothing comes from
+anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import petsync
+from petsync.cli.entry import cli
+
+ROOT = Path(__file__).parents[1]
+_SECONDS = 25
+_QUIET = {"NO_MKDOCS_2_WARNING": "1"}
+_LOADING = {"src", "srcset", "poster", "data", "action", "background"}
+_LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "modulepreload", "manifest"}
+_IN_STYLE = re.compile(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)")
+_WITH_PLANTED = """
+import logging, sys
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+logging.basicConfig(level=logging.WARNING)
+file, docs, site = sys.argv[1:]
+build(load_config(file, docs_dir=docs, site_dir=site, plugins=[]))
+"""
+
+
+class _Page(HTMLParser):
+    """What a page loads, where it leads, and what it can be asked for by."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: set[str] = set()
+        self.leads: set[str] = set()
+        self.ids: set[str] = set()
+        self._is_style = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take a tag's addresses and ids."""
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given[name] for name in ("id", "name") if name in given}
+        self.loads |= {given[name].strip() for name in _LOADING & given.keys()}
+        self.loads |= _addresses(given.get("style", ""))
+        if tag == "link" and set(given.get("rel", "").split()) & _LOADING_LINKS:
+            self.loads.add(given["href"])
+        elif tag == "a" and "href" in given:
+            self.leads.add(given["href"])
+        self._is_style = tag == "style"
+
+    def handle_data(self, data: str) -> None:
+        """Take the addresses in a style."""
+        if self._is_style:
+            self.loads |= _addresses(data)
+
+
+def _addresses(style: str) -> set[str]:
+    return {first or second for first, second in _IN_STYLE.findall(style)}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, built as `mkdocs build` does, with every warning an error."""
+    folder = tmp_path_factory.mktemp("site")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    program = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(folder)]
+    env = os.environ | _QUIET
+    done = subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime < _SECONDS
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, _Page]:
+    """Each page of the site, read."""
+    return {path: _Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+
+
+def test_every_page_is_there(site: Path) -> None:
+    """Each page of docs/ and each notebook is a page of the site, and the changelog too."""
+    docs = (path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md"))
+    notebooks = (path.relative_to(ROOT) for path in (ROOT / "notebooks").glob("*.ipynb"))
+    for page in (*docs, *notebooks, Path("changelog.md")):
+        assert (site / page.with_suffix(".html")).is_file(), page
+
+
+def test_links_lead_somewhere(pages: dict[Path, _Page], site: Path) -> None:
+    """Every link within the site leads to a file, and its fragment to a place there."""
+    broken = [
+        f"{path.relative_to(site)}: {link}"
+        for path, page in pages.items()
+        if path.name != "404.html"
+        for link in page.leads
+        if not re.match(r"[a-z]+:", link) and not _leads(link, path, pages)
+    ]
+    assert not broken
+
+
+def _leads(link: str, path: Path, pages: dict[Path, _Page]) -> bool:
+    place, _, fragment = link.partition("#")
+    target = (path.parent / unquote(place)).resolve() if place else path
+    if target.is_dir():
+        target /= "index.html"
+    if not target.is_file():
+        return False
+    # `#__…` are the theme's own, made by its script.
+    is_page = target in pages and fragment and not fragment.startswith("__")
+    return not is_page or unquote(fragment) in pages[target].ids
+
+
+def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, _Page], site: Path) -> None:
+    """No page and no style asks another host for a font, a script, a picture or anything."""
+    styles = {path: _addresses(path.read_text("utf-8")) for path in site.rglob("*.css")}
+    for path, loaded in (styles | {path: page.loads for path, page in pages.items()}).items():
+        outside = [address for address in loaded if re.match(r"(?:https?:)?//", address)]
+        assert not outside, path
+    # The theme's script fetches a library for diagrams of this class, and for no other page.
+    assert not [path for path in pages if 'class="mermaid"' in path.read_text("utf-8")]
+
+
+def test_pictures_and_styles_are_there(pages: dict[Path, _Page]) -> None:
+    """What a page loads from the site is a file of the site."""
+    for path, page in pages.items():
+        if path.name != "404.html":
+            own = [address for address in page.loads if not re.match(r"[a-z]+:|#|$", address)]
+            missing = [a for a in own if not (path.parent / unquote(a).split("?")[0]).is_file()]
+            assert not missing, path
+
+
+def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:
+    """Each name of `petsync.__all__` has its place, once."""
+    api = [page for path, page in pages.items() if path.parent == site / "reference" / "api"]
+    for name in petsync.__all__:
+        assert sum(f"petsync.{name}" in page.ids for page in api) == 1, name
+
+
+def test_methods_made_from_asynchronous_ones_are_told(site: Path) -> None:
+    """`Store.plan` is made from `AsyncStore.plan`; the reference shows it as a method."""
+    text = (site / "reference" / "api" / "store.html").read_text("utf-8")
+    assert 'id="petsync.Store.plan"' in text
+    assert "blocking(" not in text
+
+
+def test_every_command_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:
+    """Each command has its chapter with its help."""
+    ids = pages[site / "reference" / "cli.html"].ids
+    assert {f"petsync-{name}" for name in cli.commands} <= ids
+
+
+def test_notebooks_show_what_they_showed(site: Path) -> None:
+    """The outputs that a notebook was saved with are on its page, pictures too."""
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        page = (site / "notebooks" / path.with_suffix(".html").name).read_text("utf-8")
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        outputs = [output for cell in cells for output in cell.get("outputs", ())]
+        assert page.count('<div class="shown"') == len(outputs) > 0
+        assert page.count("data:image/png;base64,") >= sum(map(_is_picture, outputs))
+        assert "<!-- output" not in page
+
+
+def _is_picture(output: dict[str, object]) -> bool:
+    data = output.get("data", {})
+    return isinstance(data, dict) and "image/png" in data and "text/html" not in data
+
+
+def test_search_finds_pages(site: Path) -> None:
+    """The index of the search has the reference and the guides in it."""
+    index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
+    places = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert {"tour.html", "reference/cli.html", "reference/api/store.html"} <= places
+
+
+def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
+    """A page that is not there, an anchor that is not, a notebook and a file of the repository that
+    are not: each is named, and the build fails. Nothing else is complained of.
+    """
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs)
+    good = "[a](../notebooks/01_tour.ipynb#connect) [b](../CHANGELOG.md) [c](../pyproject.toml)"
+    dead = ("none.md", "plan.md#none", "#none", "../notebooks/none.ipynb", "../none.txt")
+    planted = " ".join(f"[{number}]({link})" for number, link in enumerate(dead))
+    with (docs / "faq.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{good} {planted}\n")
+    program = [sys.executable, "-c", _WITH_PLANTED, "mkdocs.yml", str(docs), str(tmp_path / "site")]
+    env = os.environ | _QUIET
+    done = subprocess.run(program, cwd=ROOT, env=env, capture_output=True, text=True)
+    complaints = [line for line in done.stderr.splitlines() if line.startswith("WARNING:")]
+    assert done.returncode != 0
+    assert all("Doc file 'faq.md'" in line for line in complaints), complaints
+    for link in ("none.md", "plan.md#none", "#none", "notebooks/none.md", "files/none.txt"):
+        assert [line for line in complaints if f"a link '{link}'" in line], complaints
+    assert len(complaints) == len(dead)
