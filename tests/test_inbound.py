@@ -1,0 +1,378 @@
+"""What a sheet takes from the store: merged by the base, or led by the store."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
+from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
+
+from petsync.diff.change import Conflict
+from petsync.diff.fields import differing
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.inbound import Inbound, inbound
+from petsync.errors import GuardError, PlanError
+from petsync.model import Pet, Tag
+from petsync.table.sheet import Sheet
+
+NEW = Pet(id=9, name="Neo", status="available", tags=(Tag(3, "shop"),))
+FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
+
+
+def taken(
+    sheet: Sheet,
+    now: list[Pet],
+    base: list[Pet] | None = None,
+    lead: Any = "merge",
+    planned: bool = True,
+    **more: Any,
+) -> Inbound:
+    """What the sheet takes from a store of these pets."""
+    old = None if base is None else base_of(base)
+    if planned and lead == "merge":
+        sheet = dataclasses.replace(sheet, base=old)
+        more.setdefault("plan", plan_of(now, sheet, two_way=old is None))
+    more.setdefault("guard", FREE)
+    return inbound(sheet, snapshot_of(now), old, lead=lead, created="2026-11-21", **more)
+
+
+def fields(one: Inbound) -> dict[int, tuple[str, ...]]:
+    """Which columns each row takes."""
+    return {edit.row: edit.fields for edit in one.edits}
+
+
+SOLD = replace(REX, status="sold")
+SAID: dict[str, Any] = {"id": 1, "name": "Rex", "status": "available"}
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "becomes"),
+    [
+        (SAID, REX, ()),
+        (SAID, SOLD, ("status",)),
+        (SAID, replace(REX, name=" Rex "), ()),
+        (SAID, replace(REX, name="Max", status="sold"), ("name", "status")),
+        ({**SAID, "status": "pending"}, REX, ()),
+        ({**SAID, "status": "pending"}, SOLD, ()),
+        ({**SAID, "status": "sold"}, SOLD, ()),
+        ({**SAID, "name": "Max"}, SOLD, ("status",)),
+        ({**SAID, "tags": [SHY]}, replace(REX, tags=(SHY, OLD)), ("tags",)),
+        ({**SAID, "tags": [Tag(None, "shy")]}, REX, ()),
+        ({**SAID, "tags": [SHY]}, replace(REX, tags=()), ("tags",)),
+        ({**SAID, "tags": [SHY, Tag(None, "new")]}, replace(REX, tags=(SHY, OLD)), ()),
+        ({**SAID, "tags": [SHY, OLD]}, replace(REX, tags=(SHY, OLD, NEW.tags[0])), ("tags",)),
+        ({**SAID, "photo_urls": ["u"]}, replace(REX, photo_urls=("u", "v")), ("photo_urls",)),
+        ({**SAID, "category": "Dogs"}, replace(REX, category=CATS), ("category",)),
+        (
+            {**SAID, "category": "Dogs", "category_id": 1},
+            replace(REX, category=CATS),
+            ("category", "category_id"),
+        ),
+        ({**SAID, "category": "Birds"}, replace(REX, category=CATS), ()),
+        ({**SAID, "action": "ignore"}, SOLD, ()),
+        ({**SAID, "action": "delete"}, SOLD, ()),
+        ({**SAID, "action": "add"}, SOLD, ()),
+        ({**SAID, "action": "update"}, SOLD, ("status",)),
+    ],
+)
+def test_a_row_takes_what_only_the_store_changed(
+    said: dict[str, Any], now: Pet, becomes: tuple[str, ...]
+) -> None:
+    """Field by field; what the sheet changed itself, or both did apart, it keeps."""
+    one = taken(sheet_saying(said), [now], [REX])
+    assert fields(one) == ({2: becomes} if becomes else {})
+    assert not one.added
+    assert not one.removed
+
+
+@pytest.mark.parametrize(
+    ("winner", "becomes"), [("ask", {}), ("store", {2: ("status",)}), ("sheet", {})]
+)
+def test_a_clash_goes_to_the_sheet_where_the_store_is_to_win(
+    winner: Any, becomes: dict[int, tuple[str, ...]]
+) -> None:
+    """Undecided it stays on both sides, and the sheet's own is sent by the plan."""
+    sheet = sheet_saying({**SAID, "status": "pending"})
+    one = taken(sheet, [SOLD], [REX], on_conflict=winner)
+    assert fields(one) == becomes
+
+
+@pytest.mark.parametrize(
+    ("base", "now", "lead", "becomes"),
+    [
+        (replace(REX, tags=()), REX, "merge", {2: ("tags",)}),
+        (REX, replace(REX, tags=(SHY, OLD)), "merge", {}),
+        (REX, REX, "merge", {}),
+        (None, REX, "merge", {}),
+        (REX, REX, "store", {2: ("tags",)}),
+        (None, REX, "store", {2: ("tags",)}),
+        (None, replace(REX, tags=()), "store", {}),
+    ],
+)
+def test_a_blank_cell_is_filled_where_it_was_all_that_there_was_to_say(
+    base: Pet | None, now: Pet, lead: Any, becomes: dict[int, tuple[str, ...]]
+) -> None:
+    """In a merge only if the pet had nothing there before; always where the store leads."""
+    tom = {"id": 2, "name": "Tom", "status": "sold", "tags": [OLD, SHY]}
+    sheet = sheet_saying({**SAID, "tags": None}, tom)
+    one = taken(sheet, [now, TOM], None if base is None else [base, TOM], lead)
+    assert fields(one) == becomes
+    assert all(edit.before["tags"] == "" for edit in one.edits)
+
+
+def test_a_number_is_not_filled_beside_a_category_that_the_sheet_changed() -> None:
+    """It would be that of another category."""
+    now = replace(REX, category=DOGS)
+    base = replace(REX, category=replace(DOGS, id=None))
+    rows = [{**SAID, "category": name, "category_id": None} for name in ("Puppies", "Dogs")]
+    assert fields(taken(sheet_saying(rows[0], numbered()), [now, TOM], [base, TOM])) == {}
+    told = fields(taken(sheet_saying(rows[1], numbered()), [now, TOM], [base, TOM]))
+    assert told == {2: ("category_id",)}
+
+
+def numbered() -> dict[str, Any]:
+    """A row that has a category's number, so that the sheet has the column."""
+    return {"id": 2, "name": "Tom", "category": "Cats", "category_id": 2}
+
+
+def test_the_store_leads_in_all_that_the_sheet_says() -> None:
+    """What the sheet said is listed, whatever the base was; what it agrees in stays."""
+    sheet = sheet_saying({**SAID, "name": "Max", "tags": [OLD], "category": ""})
+    one = taken(sheet, [REX], [replace(REX, name="Max")], "store")
+    (edit,) = one.edits
+    assert edit.fields == ("name", "category", "tags")
+    assert edit.before == {"name": "Max", "category": "", "tags": "2:old"}
+    (change,) = one.changes
+    assert change.values["name"] == ("Max", "Rex")
+    assert change.address == "Pets!B2"
+
+
+def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
+    """A person has to look at them first."""
+    nowhere = {"id": 1, "name": "Rex", "status": ""}
+    conflict = sheet_saying(nowhere)
+    assert plan_of([REX], conflict).conflicts[0].rule == "no-status"
+    assert not taken(conflict, [replace(REX, name="Max")], [REX])
+    blocked = sheet_of([], problems=(error_at(2),), blocked=(2,), blocked_ids=frozenset({1}))
+    assert not taken(blocked, [SOLD], [REX])
+    assert not taken(blocked, [SOLD], [REX], "store")
+
+
+@given(shop_pets, shop_pets)
+def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
+    old: list[Pet], now: list[Pet]
+) -> None:
+    """After all of it the rows are the store's pets, and nothing is left to take."""
+    one = taken(sheet_of(old), now, old, "store", delete_missing=True)
+    rows = {pet.id: pet for pet in old}
+    rows |= {edit.pet.id: edit.pet for edit in one.edits} | {pet.id: pet for pet in one.added}
+    for gone in one.removed:
+        del rows[gone.pet_id]
+    assert rows.keys() == {pet.id for pet in now}
+    assert all(not differing(rows[pet.id], pet) for pet in now)
+    after = taken(sheet_of(list(rows.values())), now, now, "store", delete_missing=True)
+    assert not after
+    assert not after.notes
+
+
+@given(shop_pets, shop_pets)
+def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
+    """By the base a merge takes then what the store leading would."""
+    merge = taken(sheet_of(old), now, old, "merge", delete_missing=True, planned=False)
+    leads = taken(sheet_of(old), now, old, "store", delete_missing=True)
+    assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
+
+
+@given(shop_pets, shop_pets)
+def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
+    """Whatever the sheet says: that is for the plan."""
+    one = taken(sheet_of(said), old, old, delete_missing=True)
+    assert not [edit for edit in one.edits if set(edit.fields) - {"category", "category_id"}]
+    assert not one.added
+    assert not one.removed
+
+
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ({}, ["Neo"]),
+        ({"adds": False}, []),
+        ({"statuses": ("AVAILABLE ",)}, ["Neo"]),
+        ({"statuses": ("sold",)}, []),
+        ({"tags": ("shop",)}, ["Neo"]),
+        ({"tags": ("other",)}, []),
+    ],
+)
+def test_a_new_pet_of_the_scope_becomes_a_row(more: dict[str, Any], names: list[str]) -> None:
+    """Only pets that concern the job, and none where a folder's files are several."""
+    one = taken(sheet_of([REX]), [REX, NEW], [REX], **more)
+    assert [pet.name for pet in one.added] == names
+    assert [change.kind for change in one.changes] == ["add"] * len(names)
+
+
+def test_a_row_that_was_taken_out_does_not_come_back_in_a_merge() -> None:
+    """It is noted; where the store leads it comes back."""
+    one = taken(sheet_of([REX]), [REX, TOM], [REX, TOM])
+    assert not one
+    assert "was taken out" in one.notes[0].problem
+    assert taken(sheet_of([REX]), [REX, TOM], [REX, TOM], "store").added == (TOM,)
+    first = taken(sheet_of([REX]), [REX, TOM])
+    assert first.added == (TOM,)
+
+
+def test_what_the_plan_deletes_is_no_note() -> None:
+    """The plan tells it, as it does the pet that the store changed since."""
+    sheet = dataclasses.replace(sheet_of([REX]), base=base_of([REX, TOM]))
+    plan = plan_of([REX, TOM], sheet, delete_missing=True)
+    assert plan.deletes
+    one = taken(sheet, [REX, TOM], [REX, TOM], plan=plan, delete_missing=True, planned=False)
+    assert not one
+    assert not one.notes
+
+
+@pytest.mark.parametrize("lead", ["merge", "store"])
+def test_a_pet_that_a_row_may_mean_is_not_added_beside_it(lead: Any) -> None:
+    """A row whose id cannot be read, and one without an id that has the pet's name."""
+    doubtful = sheet_of([REX], problems=(error_at(3, "id"),), blocked=(3,), unidentified=(3,))
+    one = taken(doubtful, [REX, TOM], [REX, TOM], lead)
+    assert not one.added
+    assert "Pets!A3" in one.notes[0].problem
+    unread = taken(doubtful, [REX, TOM, NEW], [REX, TOM], lead)
+    assert unread.added == (NEW,)
+    named = sheet_saying(SAID, {"name": "Neo", "status": "available"})
+    one = taken(named, [REX, NEW], [REX], lead, planned=False)
+    assert not one.added
+    assert any("Pets!B3" in note.problem for note in one.notes)
+
+
+def test_a_row_that_was_settled_gets_its_id() -> None:
+    """It takes no second row, and its action `add` goes."""
+    sheet = sheet_saying(SAID, {"name": "Neo", "status": "available", "action": "add"})
+    one = taken(sheet, [REX, NEW], [REX], settled={3: 9}, planned=False)
+    (row,) = one.identified
+    assert (row.row, row.pet_id, row.lacks_id, row.was_add) == (3, 9, True, True)
+    assert not one.added
+    assert one.counts.total == 0
+
+
+@pytest.mark.parametrize("lead", ["merge", "store"])
+def test_a_row_goes_with_its_pet_only_if_that_is_asked_for(lead: Any) -> None:
+    """Else it stays with a note, and so where the pet never was there or nobody could ask."""
+    gone = taken(sheet_of([REX, TOM]), [REX], [REX, TOM], lead, delete_missing=True)
+    assert [each.row for each in gone.removed] == [3]
+    assert gone.changes[0].values["name"] == ("Tom", "")
+    assert not gone.notes
+    kept = taken(sheet_of([REX, TOM]), [REX], [REX, TOM], lead)
+    assert not kept
+    assert "is gone" in kept.notes[0].problem
+    never = taken(sheet_of([REX, TOM]), [REX], [REX], lead, delete_missing=True)
+    assert not never.removed
+
+
+def test_a_row_that_somebody_edited_stays_when_its_pet_goes() -> None:
+    """In a merge it is a conflict; the plan tells it."""
+    edited = sheet_of([REX, replace(TOM, name="Tim")])
+    assert not taken(edited, [REX], [REX, TOM], delete_missing=True)
+
+
+def test_a_pet_that_could_not_be_looked_up_is_not_gone() -> None:
+    """The store has to say so."""
+    held = Conflict(
+        row=3, source="Pets!A3", pet_id=2, rule="not-looked-up", problem="?", suggestion=""
+    )
+    plan = replace(plan_of([REX], sheet_of([REX])), conflicts=(held,))
+    for lead in ("merge", "store"):
+        one = taken(
+            sheet_of([REX, TOM]),
+            [REX],
+            [REX, TOM],
+            lead,
+            plan=plan,
+            delete_missing=True,
+        )
+        assert not one
+    assert "did not say" in one.notes[0].problem
+
+
+def test_what_is_not_sent_where_the_store_leads_is_noted() -> None:
+    """Rows without a pet, and those that ask for an add or a delete."""
+    sheet = sheet_saying(
+        SAID,
+        {"id": 5, "name": "Five"},
+        {"name": "Six"},
+        {"id": 7, "name": "Seven", "action": "add"},
+        {"id": 1, "action": "delete"},
+    )
+    one = taken(sheet, [REX], [REX], "store")
+    assert [note.row for note in one.notes] == [3, 4, 5, 6]
+    assert all(note.kind == "note" and note.address for note in one.notes)
+
+
+def many(count: int) -> list[Pet]:
+    """So many pets."""
+    return [replace(REX, id=n) for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "gone", "limits"),
+    [(10, 0, []), (61, 0, ["update"]), (0, 21, ["delete"]), (0, 200, ["delete", "everything"])],
+)
+def test_the_guard_holds_the_sheet_to_shares_of_its_rows(
+    changed: int, gone: int, limits: list[str]
+) -> None:
+    """The limits are those of the store's side, and the message says which would let it pass."""
+    old = many(200)
+    now = [replace(p, status="sold") if (p.id or 0) <= changed else p for p in old[gone:]]
+    one = taken(sheet_of(old), now, old, delete_missing=True, guard=Guard())
+    assert [each.limit for each in one.verdict.refusals] == limits
+    if limits:
+        with pytest.raises(GuardError, match="of 200 rows"):
+            one.require_ok()
+        assert one.judged(FREE).verdict.ok
+    else:
+        one.require_ok()
+
+
+def test_it_is_the_same_in_a_file_and_on_another_day() -> None:
+    """The fingerprint tells what is to be written, not when that was found out."""
+    one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
+    assert Inbound.from_json(one.to_json()) == one
+    later = msgspec.structs.replace(one, created="2026-11-22")
+    assert later.fingerprint == one.fingerprint
+    other = taken(sheet_of([REX, TOM]), [SOLD], [REX, TOM], delete_missing=True)
+    assert other.fingerprint != one.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{}", "nothing that a sheet waits for"),
+        (b"\xff", "nothing that a sheet waits for"),
+        (b'{"fingerprint": "", "sheet_plan": {"format": 99}}', "has format 99"),
+    ],
+)
+def test_another_file_is_refused(body: bytes, message: str) -> None:
+    """By name and with the reason."""
+    with pytest.raises(PlanError, match=message):
+        Inbound.from_json(body, "sheet.json")
+
+
+def test_a_file_that_somebody_changed_is_refused() -> None:
+    """What is written is what was judged."""
+    body = taken(sheet_of([REX]), [SOLD], [REX]).to_json()
+    changed = re.sub(rb'"sold"', b'"lost"', body)
+    with pytest.raises(PlanError, match="was changed"):
+        Inbound.from_json(changed)
+
+
+def test_only_what_still_holds_is_kept() -> None:
+    """A pet that moved on since, came back or went again is left to the next round."""
+    one = taken(sheet_of([REX, TOM]), [SOLD, NEW], [REX, TOM], delete_missing=True)
+    assert one.standing({1: SOLD, 9: NEW}.get) == one
+    assert not one.standing({1: REX, 2: TOM}.get)
