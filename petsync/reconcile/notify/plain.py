@@ -11,7 +11,7 @@ __all__ = ["plain"]
 _WIDEST = 300
 _MARKUP = re.compile(
     r"[<>\[\]*`|]"  # HTML, links and mentions, emphasis, code, spoilers
-    r"|(?<!\w)_|_(?!\w)"  # emphasis, but no name_with_words
+    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis, but no name_with_words
     r"|~~|(?<!\w)@"  # struck out, @everyone
     r"|(?<=:)//"  # an address that would become a link
     r"|^[#>+-]"  # a heading, a quotation, a list

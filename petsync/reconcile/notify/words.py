@@ -84,8 +84,7 @@ def _open(notice: Notice, clean: Callable[[str], str]) -> Iterator[str]:
     every = [each for told in (notice.told, *notice.others) for each in _listed(notice, told)]
     every.sort(key=lambda each: not is_new(each, notice.new))
     for each in every[:_MOST]:
-        name = f" {plain(clean(each.name), _NAME)}" if each.name else ""
-        yield f"- {_place(each, name)}: {plain(clean(each.problem))}"
+        yield f"- {_place(each, clean)}: {plain(clean(each.problem))}"
     if len(every) > _MOST:
         yield f"- and {len(every) - _MOST} more, which the report lists"
 
@@ -96,9 +95,10 @@ def _listed(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
     return open_of(told) if notice.event == "violation" else ()
 
 
-def _place(each: Open, name: str) -> str:
+def _place(each: Open, clean: Callable[[str], str]) -> str:
     pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
-    address = f" ({plain(each.address)})" if each.address else ""
+    name = f" {plain(clean(each.name), _NAME)}" if each.name else ""
+    address = f" ({plain(clean(each.address), _NAME)})" if each.address else ""
     fields = f", {', '.join(each.fields)}" if each.fields else ""
     return f"{each.kind}, {pet}{name}{address}{fields}"
 

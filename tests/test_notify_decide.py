@@ -1,0 +1,203 @@
+"""What people are told of rounds, and what they are not told again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from receiver import CODES, conflict, told
+
+from petsync.diff.round import Open
+from petsync.diff.round_report import RoundReport
+from petsync.reconcile.notify.decide import Notice, decide
+from petsync.reconcile.notify.memory import Memory
+
+DAY = 86_400.0
+
+
+@dataclass
+class Nights:
+    """Rounds a day apart, and what is told of each."""
+
+    memory: Memory = field(default_factory=Memory)
+    now: float = 1_000_000.0
+    remind: float = 3 * DAY
+
+    def night(self, *rounds: RoundReport, after: float = DAY) -> list[str]:
+        """The events of the notices."""
+        return [each.event for each in self.notices(*rounds, after=after)]
+
+    def notices(self, *rounds: RoundReport, after: float = DAY) -> tuple[Notice, ...]:
+        """The notices."""
+        self.now += after
+        self.memory.not_after(self.now)
+        return decide(self.memory, rounds, self.now, self.remind)
+
+
+@pytest.mark.parametrize("status", ["error", "failed-rows", "interrupted", "refused"])
+def test_a_failure_is_told_when_it_begins_and_again_after_a_while(status: str) -> None:
+    """Once when it begins, then no more until `remind` is over, and then with when it began."""
+    nights = Nights()
+    failed = told(status, problem="the service does not answer")
+    assert [nights.night(failed) for _ in range(3)] == [["failure"], [], []]
+    (reminder,) = nights.notices(failed)
+    assert reminder.since == 1_000_000.0 + DAY
+
+
+def test_a_failure_for_another_reason_is_told_at_once() -> None:
+    """Another status or problem is news; other numbers in the same sentence are not."""
+    nights = Nights()
+    assert nights.night(told("error", problem="no answer after 31 s, port 41234")) == ["failure"]
+    assert nights.night(told("error", problem="no answer after 28 s, port 50001")) == []
+    assert nights.night(told("error", problem="the service said 503")) == ["failure"]
+    assert nights.night(told("error", problem="the service said 401")) == ["failure"]
+    assert nights.night(told("error", problem="the service said 401", exit_code=64)) == ["failure"]
+
+
+def test_a_violation_is_told_when_it_begins_and_when_it_grows() -> None:
+    """The same conflicts, or fewer, are no news; a new one is, also one that had been gone."""
+    nights = Nights()
+    first, second = conflict(1), conflict(2)
+    assert nights.night(told("conflicts", first)) == ["violation"]
+    assert nights.night(told("conflicts", first)) == []
+    assert nights.night(told("conflicts", first, second)) == ["violation"]
+    assert nights.night(told("conflicts", second)) == []
+    assert nights.night(told("conflicts", first, second)) == ["violation"]
+
+
+def test_a_row_that_moves_is_no_new_violation() -> None:
+    """A finding keeps its identity when rows are put in above it."""
+    nights = Nights()
+
+    def finding(row: int) -> RoundReport:
+        problem = Open(kind="finding", problem="no such status", name="Rex", row=row)
+        return told("findings", problem)
+
+    assert nights.night(finding(4)) == ["violation"]
+    assert nights.night(finding(9)) == []
+
+
+def test_differences_that_only_the_numbers_tell_count_too() -> None:
+    """A round that says how many there are, and not which, is a violation too."""
+    nights = Nights()
+    assert nights.night(told("drift", left=3)) == ["violation"]
+    assert nights.night(told("drift", left=3)) == []
+    assert nights.night(told("drift", left=4)) == ["violation"]
+
+
+def test_a_failure_with_conflicts_is_one_notice() -> None:
+    """What is open is part of the failure's notice, and no news afterwards."""
+    nights = Nights()
+    failed = Open(kind="failed", problem="422", pet_id=3)
+    (notice,) = nights.notices(told("failed-rows", failed, conflict(1)))
+    assert notice.event == "failure"
+    assert len(notice.new) == 1
+    assert nights.night(told("failed-rows", failed, conflict(1))) == []
+
+
+def test_conflicts_that_stand_after_a_failure_are_told() -> None:
+    """That the failure is over is seen from the violation that stands, though it is no larger."""
+    nights = Nights()
+    nights.night(told("conflicts", conflict(1)))
+    assert nights.night(told("error")) == ["failure"]
+    assert nights.night(told("conflicts", conflict(1))) == ["violation"]
+    assert nights.night(told("conflicts", conflict(1))) == []
+
+
+@pytest.mark.parametrize("trouble", [told("error"), told("conflicts", conflict(1))])
+def test_a_recovery_is_told_once(trouble: RoundReport) -> None:
+    """At the first round that ends with 0, and never without a trouble before it."""
+    nights = Nights()
+    assert nights.night(told("in-sync")) == []
+    nights.night(trouble)
+    assert nights.night(told("waiting", waiting="plan.json")) == ["waiting"]
+    (recovery,) = nights.notices(told("done"))
+    assert recovery.event == "recovery"
+    assert recovery.since == 1_000_000.0 + 2 * DAY
+    assert nights.night(told("done")) == []
+
+
+def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
+    """The same file is no news, another one is; a night without the service changes nothing."""
+    nights = Nights()
+    assert nights.night(told("waiting", waiting="a.json")) == ["waiting"]
+    assert nights.night(told("waiting", waiting="a.json")) == []
+    assert nights.night(told("error")) == ["failure"]
+    (reminder,) = nights.notices(told("waiting", waiting="a.json"))
+    assert reminder.since == 1_000_000.0 + DAY
+    assert nights.night(told("waiting", waiting="b.json")) == ["waiting"]
+    nights.night(told("done"))
+    assert nights.night(told("waiting", waiting="b.json")) == ["waiting"]
+
+
+def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
+    """An overlapping start is no trouble; a job that nobody gets at for `remind` is one."""
+    nights = Nights()
+    assert [nights.night(told("locked")) for _ in range(3)] == [[], [], []]
+    (notice,) = nights.notices(told("locked"))
+    assert (notice.event, notice.since) == ("failure", 1_000_000.0 + DAY)
+    assert nights.night(told("locked")) == []
+    assert nights.night(told("done")) == ["recovery"]
+    assert nights.night(told("locked")) == []
+
+
+def test_a_dry_run_tells_nobody_and_is_forgotten() -> None:
+    """It neither begins nor ends a trouble."""
+    nights = Nights()
+    assert nights.night(told("error", dry_run=True)) == []
+    nights.night(told("error"))
+    assert nights.night(told("done", dry_run=True)) == []
+    assert nights.night(told("error")) == []
+
+
+def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
+    """One notice for one reason, with the files' names; another reason is another notice."""
+    nights = Nights()
+    parts = [told("error", job="inbox", part=f"{n}.csv", problem="no answer") for n in range(3)]
+    other = told("error", job="inbox", part="x.csv", problem="no sheet")
+    first, second = nights.notices(*parts, other)
+    assert (first.name, first.also) == ("inbox/0.csv", ("inbox/1.csv", "inbox/2.csv"))
+    assert (second.name, second.also) == ("inbox/x.csv", ())
+    (recovery,) = nights.notices(*(told("done", job="inbox", part=f"{n}.csv") for n in range(3)))
+    assert recovery.also == ("inbox/1.csv", "inbox/2.csv", "inbox/x.csv")
+    assert [*nights.memory.standings] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
+
+
+def test_a_folder_that_cannot_be_read_forgets_none_of_its_files() -> None:
+    """A round of the whole job, before it came to its files, leaves what is known of them."""
+    nights = Nights()
+    nights.night(told("conflicts", conflict(1), job="inbox", part="a.csv"))
+    assert nights.night(told("error", job="inbox")) == ["failure"]
+    assert nights.night(told("conflicts", conflict(1), job="inbox", part="a.csv")) == []
+    assert nights.night(told("done", job="inbox", part="a.csv")) == ["recovery"]
+    assert [*nights.memory.standings] == ["inbox/a.csv"]
+
+
+def test_a_clock_that_is_set_back_silences_nothing() -> None:
+    """Reminders go on from the moment to which the clock was set back."""
+    nights = Nights()
+    nights.night(told("error"), after=3650 * DAY)
+    assert nights.night(told("error"), after=-3650 * DAY) == []
+    assert [nights.night(told("error")) for _ in range(3)] == [[], [], ["failure"]]
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(CODES)), st.integers(1, 3)), max_size=25))
+def test_nobody_is_left_in_the_dark(story: list[tuple[str, int]]) -> None:
+    """In any order of rounds: no failure stands untold for longer than `remind`, a recovery comes
+    exactly when a trouble that was told is over, and a good round leaves nothing owed.
+    """
+    nights = Nights()
+    is_owed, heard = False, {"failure": -1e9}
+    for status, pet in story:
+        opens = (conflict(pet),) if status == "conflicts" else ()
+        events = nights.night(told(status, *opens, waiting="p.json" if status == "waiting" else ""))
+        heard |= dict.fromkeys(events, nights.now)
+        assert ("recovery" in events) == (is_owed and CODES[status] == 0)
+        is_owed = (is_owed or bool({"failure", "violation"} & {*events})) and CODES[status] != 0
+        if status in ("error", "failed-rows", "interrupted", "refused"):
+            assert nights.now - heard["failure"] < nights.remind
+    assert nights.memory.standings.get("catalogue", None) is None or (
+        nights.memory.standings["catalogue"].owed == is_owed
+    )

@@ -1,0 +1,111 @@
+"""The digest: once a day, of every job, also when all is well."""
+
+from __future__ import annotations
+
+from datetime import datetime, time, timedelta
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+from receiver import configured, conflict, told
+
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.notify.decide import decide
+from petsync.reconcile.notify.digest import day_due, digest_lines, digested
+from petsync.reconcile.notify.memory import Memory
+from petsync.reconcile.schedule import is_overdue, last_due, next_due
+
+SEVEN = time(7)
+
+
+def at(day: int, hour: int, minute: int = 0) -> datetime:
+    """A moment of this machine's November."""
+    return datetime(2026, 11, day, hour, minute).astimezone()
+
+
+def days(memory: Memory, *moments: datetime) -> list[str]:
+    """The days whose digest rounds at these moments send."""
+    said = []
+    for moment in moments:
+        if day := day_due(memory, SEVEN, moment):
+            digested(memory, day, moment)
+            said.append(day[-2:])
+    return said
+
+
+def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
+    """Once a day; rounds before the time of day send none, and a day without rounds is made up
+    for by the next round.
+    """
+    memory = Memory()
+    assert days(memory, at(1, 2), at(1, 6, 59)) == []
+    assert days(memory, at(1, 7), at(1, 7, 15), at(1, 23)) == ["01"]
+    assert days(memory, at(2, 2), at(2, 9)) == ["02"]
+    assert days(memory, at(4, 2), at(4, 2, 15), at(4, 8)) == ["03", "04"]
+
+
+def test_a_clock_that_is_set_back_sends_no_day_twice() -> None:
+    """Neither by some hours nor by days; and a clock that had been years ahead silences nothing."""
+    memory = Memory()
+    assert days(memory, at(5, 8), at(5, 6), at(5, 8)) == ["05"]
+    assert days(memory, at(6, 8), at(7, 8), at(5, 9), at(6, 9), at(7, 9), at(8, 9)) == [
+        "06",
+        "07",
+        "08",
+    ]
+    ahead = Memory()
+    digested(ahead, "2036-01-01", at(1, 8))
+    assert days(ahead, at(2, 8), at(2, 9), at(3, 8)) == ["02", "03"]
+
+
+@given(st.lists(st.integers(-30, 30), max_size=30))
+def test_no_two_digests_are_of_one_day(hours: list[int]) -> None:
+    """However the clock is moved about within a week, no day has two digests."""
+    memory, moment, said = Memory(), at(15, 12), list[str]()
+    for step in hours:
+        moment = max(at(13, 0), min(at(18, 0), moment + timedelta(hours=step)))
+        said += days(memory, moment)
+    assert len(said) == len({*said})
+
+
+def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
+    """Its last status, what it did since the last digest, what is open and waits, when it is due;
+    a job that is off has none, and what is overdue says so.
+    """
+    nightly = Job(name="nightly", mode="push", schedule="0 2 * * *")
+    inbox, off = Job(name="inbox", mode="check"), Job(name="off", mode="push", enabled=False)
+    config = configured(tmp_path, nightly, inbox, off, Job(name="fresh", mode="pull"))
+    memory, start = Memory(), at(3, 2).isoformat()
+    rounds = [
+        told("done", job="nightly", started=start, applied=3),
+        told("conflicts", conflict(1), job="inbox", part="a.csv", started=start),
+        told("waiting", job="inbox", part="b.csv", started=start, waiting="p.json"),
+    ]
+    decide(memory, rounds, at(3, 2).timestamp(), 86_400)
+    assert digest_lines(memory, config, at(3, 7)) == (
+        (
+            "nightly: done; 1 round, 1 well; 3 changes; last began 2026-11-03 02:00; "
+            "next due 2026-11-04 02:00"
+        ),
+        (
+            "inbox: waiting (2 sheets); 2 rounds, 0 well; 1 to decide; 1 plan waiting; "
+            "last began 2026-11-03 02:00"
+        ),
+        "fresh: no round yet; 0 rounds, 0 well",
+    )
+    digested(memory, "2026-11-03", at(3, 7))
+    late, *_ = digest_lines(memory, config, at(4, 8))
+    assert late == (
+        "nightly: done; 0 rounds, 0 well; last began 2026-11-03 02:00; "
+        "OVERDUE by its schedule (0 2 * * *)"
+    )
+
+
+def test_a_schedule_says_when_a_job_was_and_is_due() -> None:
+    """The minute itself counts as due; an hour's delay is not overdue; no schedule, no time."""
+    assert last_due("0 2 * * *", at(3, 2)) == at(3, 2)
+    assert last_due("0 2 * * *", at(3, 1, 59)) == at(2, 2)
+    assert next_due("0 2 * * *", at(3, 2)) == at(4, 2)
+    assert not is_overdue("0 2 * * *", at(2, 2), at(3, 2, 59))
+    assert is_overdue("0 2 * * *", at(2, 2), at(3, 3))
+    assert (last_due("", at(3, 2)), next_due("61 * * * *", at(3, 2))) == (None, None)

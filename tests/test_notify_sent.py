@@ -1,0 +1,198 @@
+"""Sending: what arrives, what is kept when nothing does, and what is never logged."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from receiver import PATH, Receiver, configured, told
+
+from petsync.reconcile.config.model import Configuration, Notify
+from petsync.reconcile.notify import Notifier, outbox
+from petsync.reconcile.notify.send import deliver, lack_of
+from petsync.settings import Secret
+
+NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)
+ON = ("failure", "violation", "recovery", "waiting")
+
+
+def config_of(folder: Path, *urls: Secret) -> Configuration:
+    """A configuration that tells these addresses, without a digest."""
+    return configured(folder, notify=Notify(urls=urls, on=ON))
+
+
+def test_what_could_not_be_sent_is_sent_later(tmp_path: Path) -> None:
+    """A receiver that fails gets the notice after the next round, with a word of its age; until
+    then it is told in the result, without the address.
+    """
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        receiver.status = 500
+        (said,) = Notifier(config).told([told("error")], NOW)
+        assert said.startswith("the notice 'petsync: catalogue failed (error)' could not be sent")
+        assert "address 1: " in said
+        assert "500" in said
+        assert "Hu5h" not in said
+        receiver.status = 200
+        assert Notifier(config).told([told("error")], NOW + timedelta(hours=1)) == ()
+        assert Notifier(config).told([told("error")], NOW + timedelta(hours=2)) == ()
+    (notice,) = receiver.got
+    assert "This is from 2026-11-21 02:00 +0000" in notice["message"]
+
+
+def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
+    """Of two addresses only the one that failed is tried again."""
+    with Receiver() as well, Receiver() as ill:
+        config = config_of(tmp_path, well.url, ill.url)
+        ill.status = 503
+        (said,) = Notifier(config).told([told("error")], NOW)
+        assert "address 2" in said
+        ill.status = 200
+        assert Notifier(config).told([told("done")], NOW) == ()
+    assert well.titles == ill.titles
+    assert len(well.titles) == 2
+
+
+def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for so long and no longer, and asked once a pass."""
+    monkeypatch.setattr(outbox, "_EACH", 0.2)
+    with Receiver() as receiver:
+        receiver.hangs = True
+        rounds = [told("error", job=name) for name in ("a", "b", "c")]
+        said = Notifier(config_of(tmp_path, receiver.url)).told(rounds, NOW)
+        assert len(said) == 3
+        assert "no answer within" in said[0]
+
+
+def test_a_redirection_is_no_arrival(tmp_path: Path) -> None:
+    """What a server sends elsewhere would be asked for there instead of being told."""
+    with Receiver() as elsewhere, Receiver() as receiver:
+        receiver.status = 302
+        receiver.headers = {"Location": elsewhere.url.reveal().replace("json:", "http:")}
+        assert Notifier(config_of(tmp_path, receiver.url)).told([told("error")], NOW)
+    assert elsewhere.paths == []
+
+
+def test_no_address_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not with every log at its most talkative: apprise's, urllib3's and requests' name the path
+    and the host of what they send to.
+    """
+    for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests", "petsync"):
+        caplog.set_level(1, logger=name)
+    caplog.set_level(1)
+    for status in (200, 404):
+        with Receiver() as receiver:
+            receiver.status = status
+            Notifier(config_of(tmp_path, receiver.url)).told([told("error", job="x")], NOW)
+            port = receiver.url.reveal().split(":")[2].split("/")[0]
+        assert receiver.paths == [PATH]
+        (tmp_path / "state/reconcile/notify.json").unlink()
+    broken = Secret("nonsense://Hu5h-T0ken:secretword@host/path-of-the-hook")
+    (said,) = Notifier(config_of(tmp_path, broken)).told([told("error")], NOW)
+    assert "apprise does not know" in said
+    told_all = caplog.text + "".join(capfd.readouterr()) + said
+    for piece in ("Hu5h", "path-of-the-hook", "secretword", f":{port}", "T0ken"):
+        assert piece not in told_all
+    logging.getLogger("apprise").warning("heard again")
+    assert "heard again" in caplog.text
+
+
+def test_without_apprise_the_way_to_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra is named, and the notice is kept until it is there."""
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        monkeypatch.setitem(sys.modules, "apprise", None)
+        (said,) = Notifier(config).told([told("error")], NOW)
+        assert "pip install 'petsync[notify]'" in said
+        monkeypatch.undo()
+        assert Notifier(config).told([told("error")], NOW) == ()
+    assert len(receiver.got) == 1
+
+
+def test_an_address_can_be_checked_beforehand() -> None:
+    """Whether apprise can send to it, without sending, and without telling it."""
+    assert lack_of(Secret("json://127.0.0.1:9/x")) == ""
+    assert "Hu5h" not in lack_of(Secret("Hu5h no address"))
+    assert lack_of(Secret("Hu5h no address"))
+
+
+def test_two_processes_at_once_tell_each_thing_once(tmp_path: Path) -> None:
+    """Jobs that end at the same moment wait for each other, and forget nothing."""
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        work = [
+            threading.Thread(
+                target=lambda n=n: Notifier(config).told([told("error", job=f"job{n}")], NOW)
+            )
+            for n in range(4)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+    assert sorted(receiver.titles) == [f"petsync: job{n} failed (error)" for n in range(4)]
+
+
+def test_a_damaged_memory_is_set_aside(tmp_path: Path) -> None:
+    """People may hear things again, but they hear them."""
+    with Receiver() as receiver:
+        config = config_of(tmp_path, receiver.url)
+        Notifier(config).told([told("error")], NOW)
+        kept = tmp_path / "state/reconcile/notify.json"
+        kept.write_bytes(kept.read_bytes()[:40])
+        assert Notifier(config).told([told("error")], NOW) == ()
+    assert len(receiver.got) == 2
+    assert kept.with_suffix(".damaged").exists()
+
+
+def test_people_that_cannot_be_told_change_no_round(tmp_path: Path) -> None:
+    """A state folder that is a file, or a plugin that raises, is a sentence in the result."""
+    (tmp_path / "state").write_text("a file")
+    config = config_of(tmp_path, Secret("json://127.0.0.1:9/Hu5h"))
+    (said,) = Notifier(config).told([told("error")], NOW)
+    assert said.startswith("people could not be told of these rounds")
+    assert "Hu5h" not in said
+
+    def broken(*_: object) -> str:
+        raise RuntimeError("json://127.0.0.1:9/Hu5h")
+
+    other = replace(config, state=tmp_path / "other")
+    (said,) = Notifier(other, deliver=broken).told([told("error")], NOW)
+    assert said == "people could not be told of these rounds: RuntimeError while it was made"
+
+
+def test_notices_are_given_up_after_a_week_and_beyond_a_hundred(tmp_path: Path) -> None:
+    """What nobody takes does not pile up; that it is given up is told."""
+    config = config_of(tmp_path, Secret("json://hooks.example/x"))
+
+    def refused(*_: object) -> str:
+        return "refused"
+
+    notifier = Notifier(config, deliver=refused)
+    rounds = [told("error", job=f"job{n}") for n in range(103)]
+    said = notifier.told(rounds, NOW)
+    assert sum("is given up: too many wait" in each for each in said) == 3
+    later = notifier.told([told("error", job="job0")], NOW + timedelta(days=8))
+    assert sum("could not be sent for a week" in each for each in later) == 99
+
+
+def test_nobody_is_told_where_no_address_is(tmp_path: Path) -> None:
+    """Without addresses nothing is made, kept or loaded."""
+    assert Notifier(configured(tmp_path)).told([told("error")], NOW) == ()
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_hangs_is_told_in_seconds() -> None:
+    """An address where nobody answers is given up in time, with the reason."""
+    with Receiver() as receiver:
+        receiver.hangs = True
+        assert deliver(receiver.url, "digest", "t", "b", 0.1) == "no answer within 0 seconds"
