@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from render_samples import small_plan, small_report
+from render_samples import hostile_plan, report_of, result, small_plan, small_report
 
 from petsync.diff.history import Past
 from petsync.diff.round import Counts, Open, Round, SheetChange
 from petsync.diff.round_report import RoundReport
 
+replace = msgspec.structs.replace
 FIRST = datetime(2026, 10, 23, 2, tzinfo=UTC)
 OPENS = (
     Open(
@@ -166,4 +167,24 @@ def past(number: int) -> Past:
     )
 
 
-replace = msgspec.structs.replace
+def hostile_told(name: str) -> RoundReport:
+    """A round in which everything that can be named is called so."""
+    values = {"name": (name, f"{name}2"), "tags": ("", name)}
+    change = SheetChange(kind="update", pet_id=5, name=name, address=name, values=values)
+    fields: dict[str, Any] = dict.fromkeys(
+        ("id", "job", "part", "store", "source", "started", "problem", "hint", "backup"), name
+    )
+    return RoundReport(
+        round=round_of(**fields, status="waiting", exit_code=4, waiting=name, runs=(name,)),
+        open=tuple(
+            replace(each, problem=name, hint=name, name=name, address=name) for each in OPENS
+        ),
+        plan=hostile_plan(name),
+        report=report_of(result(0, "failed", source=name, message=name), plan=hostile_plan(name)),
+        sheet=(change, replace(change, kind="add"), replace(change, kind="delete")),
+    )
+
+
+def hostile_past(name: str) -> Past:
+    """A run in which everything that can be named is called so."""
+    return replace(past(0), run_id=name, store=name, source=name, started=name)

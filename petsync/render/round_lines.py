@@ -25,7 +25,7 @@ _WELL = "Nothing needs a person."
 def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -> Iterator[Text]:
     """The round, and the first `limit` of each kind of difference that it left."""
     round_ = told.round
-    yield Text.assemble(("petsync round of ", "bold"), (visible(round_.name), "bold"))
+    yield Text(f"petsync round of {shorten(visible(round_.name), width - 17)}", "bold")
     yield from lines.facts(said.facts(told), width)
     yield lines.BLANK
     yield from lines.facts(said.sides_said(round_), width)
@@ -38,7 +38,9 @@ def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -
 def rounds_lines(
     rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
 ) -> Iterator[Text]:
-    """A table of the rounds, and of each that needs a person what it left."""
+    """A table of the rounds, and of each that needs a person what it left. A command to be typed is
+    one line, however long it is.
+    """
     yield from list_lines([told.round for told in rounds], width)
     needy = [told for told in rounds if not told.round.is_well]
     for told in needy:
@@ -127,5 +129,5 @@ def _commands(round_: Round, width: int) -> Iterator[Text]:
         return
     yield from lines.heading(said.TYPED, width, style="")
     for command in found:
-        yield from lines.paragraph(command.line, width, indent=2, style="bold")
+        yield Text(f"  {command.line}", "bold")
         yield from lines.paragraph(command.purpose, width, indent=6, style="dim")

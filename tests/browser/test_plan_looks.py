@@ -19,7 +19,7 @@ DOCUMENTS = {
     "report": whole(report_html(small_report()), "Report"),
     "sheet": whole(sheet_html(sheet_with(finding("unknown-status", 4))), "Sheet"),
 }
-_CONTRASTS = """() => {
+CONTRASTS = """() => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {
     context.clearRect(0, 0, 1, 1);
@@ -59,7 +59,7 @@ def test_contrast(show: Show, name: str, scheme: str) -> None:
     page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
     for details in page.locator("details:not([open]) > summary").all():
         details.click()
-    contrasts = page.evaluate(_CONTRASTS)
+    contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) > 10
     assert {text: ratio for text, ratio in contrasts.items() if ratio < 4.5} == {}
 
@@ -72,7 +72,7 @@ def test_the_scheme_is_followed(show: Show, scheme: str) -> None:
     assert (page.evaluate(brightness) < 60) == (scheme == "dark")
     page.emulate_media(media="print", color_scheme=scheme)
     assert page.evaluate(brightness) == 255
-    contrasts = page.evaluate(_CONTRASTS)
+    contrasts = page.evaluate(CONTRASTS)
     assert min(contrasts.values()) >= 4.5
 
 

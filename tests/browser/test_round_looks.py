@@ -1,0 +1,61 @@
+"""How a round's page and the history page look: both schemes, any width, for any reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+from render_samples import HOSTILE
+from round_samples import FIRST, hostile_past, hostile_told, nights, past, told_of
+from test_plan_looks import CONTRASTS
+
+from petsync.render.history_html import history_page
+from petsync.render.round_html import round_page
+
+Show = Callable[..., Page]
+_NIGHTS = [*nights(70), *nights(3, job="orders")]
+DOCUMENTS = {
+    "round": round_page(told_of()),
+    "history": history_page(_NIGHTS, [past(1)], now=FIRST + timedelta(days=75), limit=5),
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_it_can_be_read(show: Show, name: str, scheme: str) -> None:
+    """Texts have a contrast of at least 4.5, and axe finds nothing serious."""
+    page = show(DOCUMENTS[name], color_scheme=scheme, reduced_motion="reduce")
+    contrasts = page.evaluate(CONTRASTS)
+    assert len(contrasts) > 10
+    low = {text: r for text, r in contrasts.items() if r < 4.5 and not text.startswith("text ")}
+    assert low == {}
+    found = Axe().run(page).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_it_never_scrolls_sideways(show: Show, name: str) -> None:
+    """At any width it is no wider than the window, with the longest and strangest names too."""
+    hostile = [hostile_told(each) for each in (*HOSTILE, "a" * 10_000)]
+    page = show(DOCUMENTS[name])
+    strange = show(
+        round_page(hostile[-1])
+        if name == "round"
+        else history_page([told.round for told in hostile], [hostile_past("a" * 10_000)])
+    )
+    for width in (320, 400, 1000):
+        for each in (page, strange):
+            each.set_viewport_size({"width": width, "height": 800})
+            assert each.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_gaps_and_kinds_have_their_patterns(show: Show) -> None:
+    """The page's policy lets its own patterns be drawn: a gap is hatched, not empty."""
+    page = show(DOCUMENTS["history"])
+    assert page.locator(".ps-gap").count() > 0
+    for pattern in ("ps-gap", "ps-changed", "ps-deleted"):
+        stroke = f"() => getComputedStyle(document.querySelector('#{pattern} path')).stroke"
+        assert page.evaluate(stroke) not in ("none", "rgb(0, 0, 0)")

@@ -1,0 +1,238 @@
+"""The history page: how jobs stand, trends as plots, gaps, and extreme values."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from render_samples import HOSTILE
+from round_samples import FIRST, hostile_past, hostile_told, nights, past, replace, round_of
+from test_render_html import Reader
+
+from petsync.diff.round import Counts, Round
+from petsync.render.history_html import history_page
+from petsync.render.history_plots import plots, strip
+from petsync.render.history_words import about_column, job_facts
+from petsync.render.scale import (
+    ceiling,
+    rounded_up,
+    short_duration,
+    short_number,
+    steps,
+    steps_in_time,
+)
+from petsync.render.turns import columns_of, in_time, moment_of, turns_of
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+@pytest.mark.parametrize("total", [1, 30, 1_000])
+def test_a_page_is_readable_at_any_length(total: int) -> None:
+    """Each plot has its title, words and titles for its points; the page stays small."""
+    rounds = nights(total)
+    html = history_page(rounds, [past(n % 60) for n in range(total)])
+    reader = Reader(html)
+    plots_drawn = 4 * (2 if total > 60 else 1)
+    assert reader.tags["figure"] == plots_drawn + 1
+    assert html.count('class="ps-said"') == reader.tags["figcaption"] == plots_drawn + 1
+    labelled = re.findall(r'aria-describedby="([^"]+)"', html)
+    assert len(labelled) == len(set(labelled)) == plots_drawn + 1
+    assert all(f'id="{name}"' in html for name in labelled)
+    assert len(html) < 700_000
+    listed = min(total, 100)
+    assert html.count('<th class="ps-name"') == 2 * listed
+    assert ("... and 900 more" in reader.text) == (total == 1_000)
+
+
+def test_nothing_is_drawn_outside_of_its_plot() -> None:
+    """Also where one value is a million times the others: it is cut, and says how much it is."""
+    rounds = nights(40)
+    far = {"to_store": Counts(update=5_000_000), "applied": 1, "drift": 10**9, "seconds": 90_000.0}
+    rounds[20] = replace(rounds[20], **far, failed=10**6)
+    html = "".join(plots(columns_of(turns_of(rounds)), "x"))
+    assert "5M" in html
+    assert "1G" in html
+    html = re.sub(r'<svg viewBox="0 0 14 14".*?</svg>', "", html)
+    for rect in re.findall(r'<rect x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"', html):
+        x, y, wide, tall = map(float, rect)
+        assert 45 <= x <= x + wide <= 511
+        assert 13 <= y <= y + tall <= 135.1
+    usual = [float(each) for each in re.findall(r'height="([\d.]+)" class="ps-bar', html)]
+    assert sum(each > 10 for each in usual) > 30
+
+
+def test_ordinary_values_are_not_cut() -> None:
+    """Where values differ as they do from night to night, every bar is whole."""
+    html = "".join(plots(columns_of(turns_of(nights(60))), "x"))
+    assert "ps-cut" not in html
+
+
+def test_a_gap_is_a_gap() -> None:
+    """Where no round ran, the plots are hatched, lines are broken, and the pointer is told."""
+    rounds = nights(30)
+    del rounds[10:14]
+    columns = columns_of(turns_of(rounds))
+    (gap,) = [column for column in columns if not column.turns]
+    assert gap.missed == 4
+    assert about_column(gap) == (
+        "No round after 2026-11-01 02:00 until 2026-11-06 02:00: about 4 rounds missing"
+    )
+    html = list(plots(columns, "x"))
+    assert all('class="ps-gap"' in plot for plot in html)
+    assert html[3].count('class="ps-line"') == 2
+    assert "ps-none-ran" in strip(columns, "x")
+
+
+def test_a_job_that_stopped_running_is_told_of() -> None:
+    """With the present moment, a gap at the right end and a line above say that rounds are missing;
+    soon after the last round nothing does.
+    """
+    rounds = nights(10)
+    late = FIRST + timedelta(days=13)
+    assert "no round ran: about 4 rounds missing" in history_page(rounds, [], now=late)
+    soon = FIRST + timedelta(days=9, hours=20)
+    assert "missing" not in history_page(rounds, [], now=soon)
+
+
+def test_how_a_job_stands() -> None:
+    """Last round, last success, and for how long it goes on so."""
+    rounds = [replace(each, status="done", exit_code=0) for each in nights(5)]
+    rounds += [replace(e, status="waiting", exit_code=4) for e in nights(8)[5:]]
+    told = dict(job_facts(turns_of(rounds), None))
+    assert told["last success"] == "2026-10-27 02:00:00 UTC"
+    assert told["streak"] == "3 rounds in a row that somebody has to look at, since 2026-10-28"
+    assert dict(job_facts(turns_of(rounds[:5]), None))["streak"].startswith(
+        "5 rounds in a row that"
+    )
+    never = dict(job_facts(turns_of(rounds[5:]), None))
+    assert never["last success"] == "none so far"
+
+
+def test_what_waits_can_be_released_from_the_page() -> None:
+    """The command stands there, quoted as a shell needs it."""
+    waits = round_of(status="waiting", exit_code=4, waiting="my folder/w.json", problem="too many")
+    html = history_page([waits], [])
+    assert "petsync apply &#x27;my folder/w.json&#x27;" in html
+    assert "Too many." in html
+
+
+def test_status_is_shape_and_sign_and_words() -> None:
+    """Without colour a circle, a triangle and a square tell them apart, and a sign in each."""
+    ends: list[tuple[str, int]] = [("done", 0), ("conflicts", 5), ("error", 1)]
+    base = nights(3)
+    rounds = [
+        replace(each, status=s, exit_code=code) for each, (s, code) in zip(base, ends, strict=True)
+    ]
+    html = strip(columns_of(turns_of(rounds)), "x")
+    drawn = html.partition('class="ps-strip"')[2]
+    shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", drawn)
+    assert shapes == [("circle", "+"), ("path", "!"), ("rect", "x")]
+    assert "1 Done, 1 Conflicts, 1 Failed" in html
+
+
+def test_files_of_a_folder_are_one_turn() -> None:
+    """The rounds of a job's files stand together; the worst of them is the turn's."""
+    days = [FIRST + timedelta(days=n) for n in range(3)]
+    rounds = [
+        round_of(
+            job="inbox",
+            part=part,
+            started=(day + timedelta(seconds=n)).isoformat(),
+            status=("done", "error")[n],
+            exit_code=n,
+        )
+        for day in days
+        for n, part in enumerate(("cats.csv", "dogs.csv"))
+    ]
+    turns = turns_of(rounds)
+    assert [len(turn.rounds) for turn in turns] == [2, 2, 2]
+    assert turns[0].worst.part == "dogs.csv"
+    html = history_page(rounds, [])
+    assert "dogs.csv: Failed" in html
+    assert "2 files" in html
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "a" * 10_000], ids=range(len(HOSTILE) + 1))
+def test_no_name_becomes_markup(name: str) -> None:
+    """Whatever things are called, there are our own tags only, all closed; nothing is loaded."""
+    rounds = [hostile_told(name).round, hostile_told(f"{name}2").round]
+    html = history_page(rounds, [hostile_past(name)], now=FIRST)
+    reader = Reader(html)
+    assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe", "link", "use", "image"}
+    assert not reader.attributes & {"href", "src", "style", "onmouseover", "onerror"}
+    assert reader.text.replace("\n", "").replace("\u200d", "").isprintable()
+    assert "default-src 'none'" in html
+    assert set(re.findall(r"url\(([^)]*)\)", html)) <= {"#ps-changed", "#ps-deleted", "#ps-gap"}
+
+
+def test_a_page_without_rounds() -> None:
+    """Says so, and lists the runs all the same."""
+    text = Reader(history_page([], [past(1)])).text
+    assert "No round was made so far." in text
+    assert "11 of 12 changes applied" in text
+
+
+def test_a_clock_that_was_set_back_does_no_harm() -> None:
+    """Rounds stay in the order in which they were written; moments that nobody can read, and those
+    of other centuries, count as the one before.
+    """
+    rounds = nights(6)
+    rounds[3] = replace(rounds[3], started=rounds[0].started)
+    rounds[4] = replace(rounds[4], started="yesterday")
+    rounds[5] = replace(rounds[5], started="9999-12-31T23:59:59Z")
+    columns = columns_of(turns_of(rounds), FIRST.replace(year=9_000))
+    assert [column.turns[0].rounds[0].id for column in columns if column.turns] == [
+        each.id for each in rounds
+    ]
+    assert history_page(rounds, [], now=FIRST.replace(year=9_000, tzinfo=UTC))
+    assert moment_of("2026-10-23T02:00:00") == FIRST
+
+
+@pytest.mark.parametrize("every", [0.25, 24.0, 700.0])
+def test_stretches_of_time_hold_every_turn_once(every: float) -> None:
+    """Of a long history each column is a stretch of one length, and there are not too many."""
+    turns = turns_of(nights(400, every=every))
+    columns = in_time(turns, 90)
+    held = [turn for column in columns for turn in column.turns]
+    assert held == turns
+    assert sum(bool(column.turns) for column in columns) <= 91
+    assert len({column.until - column.since for column in columns if column.turns}) == 1
+
+
+@given(st.lists(st.floats(0, 1e12), max_size=40))
+def test_an_axis_ends_with_a_mark(values: list[float]) -> None:
+    """Marks begin at 0 and are few; the largest ordinary value is within the axis."""
+    top = ceiling(values)
+    for marks in (steps(top), steps_in_time(top)):
+        assert marks[0] == 0
+        assert len(marks) <= 6
+        assert rounded_up(top, marks) >= top * 0.999
+    assert top <= 1.15 * max(values, default=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "time"),
+    [
+        (0.5, "0", "0.5 s"),
+        (950, "950", "15.8 min"),
+        (9_500, "9,500", "2.64 h"),
+        (12_345, "12.3k", "3.43 h"),
+        (5_000_000, "5M", "57.9 d"),
+    ],
+)
+def test_labels_are_short(value: float, number: str, time: str) -> None:
+    """A number has at most five characters, and a duration its unit."""
+    assert (short_number(value), short_duration(value)) == (number, time)
+    assert len(short_number(value)) <= 5
+
+
+def test_changes_that_were_not_made_are_hollow() -> None:
+    """A plan that waits is drawn, but not as changes that were made."""
+    waits: Round = round_of(status="waiting", exit_code=4, to_store=Counts(delete=40), waiting="w")
+    html = next(plots(columns_of(turns_of([waits])), "x"))
+    assert "ps-held" in html
+    assert "ps-delete" not in html
+    assert "planned, not made" in html

@@ -1,0 +1,190 @@
+"""A round as lines, HTML, a page and JSON; several rounds as a table."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from hashlib import sha256
+
+import pytest
+from render_samples import HOSTILE, plan_with
+from rich.cells import cell_len
+from round_samples import OPENS, hostile_told, round_of, told_of
+from test_render_html import Reader
+
+from petsync.diff.change import Delete
+from petsync.diff.round import Counts, Round
+from petsync.diff.round_report import RoundReport
+from petsync.diff.rounds import Rounds
+from petsync.model import Pet
+from petsync.render import round_words as said
+from petsync.render.round_html import round_html, round_page, rounds_html
+from petsync.render.round_json import FORMAT, round_json, rounds_json
+from petsync.render.text import round_text, rounds_text
+
+WELL = RoundReport(round=round_of(job="orders", status="in-sync"))
+FAILED = RoundReport(
+    round=round_of(
+        job="inbox",
+        part="dogs.csv",
+        status="error",
+        exit_code=1,
+        problem="the store cannot be reached: connection refused",
+        hint="Look whether it is up; the next round tries again.",
+    )
+)
+
+
+@pytest.mark.parametrize("made", [round_text, lambda told: Reader(round_page(told)).text])
+def test_a_round_says_all(made: object) -> None:
+    """How it ended, both sides' plans, each difference with place, pet, field and way out, and what
+    to type.
+    """
+    assert callable(made)
+    text = " ".join(made(told_of()).split())
+    for part in (
+        "Conflicts: 1 conflict, which a person has to decide.",
+        "two-way: both sides merge",
+        "https://shop.example/v2 (1,240 pets)",
+        "catalogue.xlsx (1,316 rows)",
+        "The sheet says sold, the store available.",
+        "Chef Ariel",
+        "Pets!C23",
+        "status",
+        "1 error in the sheet",
+        "did you mean available?",
+        "updatePet: the service answered 503",
+        "petsync apply .petsync/reconcile/waiting/catalogue.json",
+        "petsync runs 20261121-020004-77aa",
+        "petsync undo 20261121-020004-77aa",
+        "petsync check catalogue.xlsx",
+        "petsync reconcile --job catalogue",
+        "catalogue.backup.xlsx",
+    ):
+        assert part in text, part
+
+
+def test_differences_are_grouped_by_kind() -> None:
+    """What needs a person comes first, what needs nobody last."""
+    assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.LEFT)
+    assert list(said.by_kind(OPENS[::-1])) == list(said.LEFT)
+
+
+def test_a_page_tells_what_became_of_each_change() -> None:
+    """Below a change stands what went wrong with it; below one that arrived, nothing."""
+    html = round_page(told_of())
+    assert 'ps-became ps-blocked">Failed: updatePet: the service answered 503.' in html.replace(
+        "failed:", "Failed:"
+    )
+    assert "Applied" not in html
+    waits = RoundReport(
+        round=round_of(status="waiting", exit_code=4, waiting="w.json"),
+        plan=plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing")),
+    )
+    assert "Nothing of it was sent: the plan waits." in Reader(round_page(waits)).text
+
+
+def test_a_page_shows_what_the_sheet_took() -> None:
+    """Cells before and after, new rows and rows that went."""
+    text = Reader(round_page(told_of())).text
+    assert "from available" in text
+    assert "to sold" in text
+    assert "a new row" in text
+    assert "Odin" in text
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "a" * 10_000], ids=range(len(HOSTILE) + 1))
+def test_no_name_becomes_markup(name: str) -> None:
+    """Whatever things are called, there are our own tags only, all closed, no address to follow,
+    and no more than a screen of any name. Lines of a terminal keep their width, but for commands,
+    which have to be copied whole.
+    """
+    told = hostile_told(name)
+    for html in (round_page(told), round_html(told), rounds_html([told])):
+        reader = Reader(html)
+        assert not reader.tags.keys() & {"script", "img", "b", "a", "iframe", "svg", "link"}
+        assert not reader.attributes & {"href", "src", "style", "onmouseover", "onerror"}
+        assert reader.text.replace("\n", "").replace("\u200d", "").replace("→", "").isprintable()
+        assert len(html) < 400_000
+    for text in (round_text(told), rounds_text([told])):
+        lines = (line for line in text.splitlines() if not line.startswith("  petsync "))
+        assert max(map(cell_len, lines)) <= 80
+        assert text.replace("\n", "").replace("\u200d", "").isprintable()
+    assert json.loads(round_json(told))["round"]["job"] == name
+
+
+def test_a_page_stands_alone() -> None:
+    """The policy allows the page's own styles and nothing else; headings and tables are named."""
+    html = round_page(told_of())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    styles = re.findall(r"<style>(.*?)</style>", html, re.DOTALL)
+    for style in styles:
+        digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy[1]
+    assert "default-src 'none'" in policy[1]
+    reader = Reader(html)
+    assert reader.tags["h1"] == 1
+    assert reader.tags["table"] == reader.tags["caption"] > 6
+    assert reader.scopes == {"col", "row"}
+
+
+def test_rounds_are_a_table_then_what_needs_a_person() -> None:
+    """A line for each round, in 80 columns; below it only those that somebody has to look at."""
+    text = rounds_text(Rounds([WELL, told_of(), FAILED]))
+    lines = text.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert [line.split()[0] for line in lines[1:4]] == ["=", "!", "x"]
+    assert "inbox/dogs.csv" in lines[3]
+    assert "+1 ~1 -2" in lines[2]
+    assert "The store cannot be reached: connection refused." in text
+    assert text.count("orders") == 1
+    assert "row or pet left" not in text
+    assert "Nothing needs a person." in rounds_text(Rounds([WELL]))
+    assert rounds_text(Rounds()) == "No round was made."
+
+
+def test_rounds_show_themselves() -> None:
+    """In a notebook, at a prompt, as a table; one has the exit code of all."""
+    rounds = Rounds([WELL, told_of(), FAILED])
+    assert rounds._repr_html_() == rounds_html(rounds)
+    assert repr(rounds) == rounds_text(rounds)
+    assert repr(WELL) == round_text(WELL)
+    assert WELL._repr_html_() == round_html(WELL)
+    assert "No round" in Rounds()._repr_html_()
+    assert rounds.exit_code == 1
+    frame = rounds.to_frame()
+    assert list(frame.columns) == list(Round.__struct_fields__)
+    assert list(frame["to_store"]) == [0, 4, 0]
+    assert str(frame["started"].dtype).endswith("UTC]")
+    assert Rounds().to_frame().empty
+
+
+def test_json_tells_all_for_machines() -> None:
+    """Every field of the round and of each difference, the commands, and what became of it all."""
+    told = json.loads(round_json(told_of()))
+    assert told["format"] == FORMAT
+    assert set(told["round"]) == set(Round.__struct_fields__)
+    assert [each["kind"] for each in told["open"]] == [each.kind for each in OPENS]
+    assert told["commands"][0] == "petsync apply .petsync/reconcile/waiting/catalogue.json"
+    assert told["report"]["counts"]["failed"] == 1
+    assert len(told["plan"]["changes"]) == 4
+    assert told["sheet"][0]["values"]["status"] == ["available", "sold"]
+    several = json.loads(rounds_json([WELL, FAILED]))
+    assert (several["exit_code"], len(several["rounds"])) == (1, 2)
+    assert several["rounds"][0]["plan"] is None
+
+
+@pytest.mark.parametrize("status", said.ENDS)
+def test_every_status_has_its_words(status: str) -> None:
+    """Each says how the round ended in words of its own, also after a dry run."""
+    told = said.headline(round_of(status=status, exit_code=0, dry_run=True))
+    assert told.startswith(f"{said.ENDS[status].title}: ")  # type: ignore[index]
+    assert told.endswith("This was a dry run: nothing was changed.")
+
+
+def test_counts_are_short() -> None:
+    """Signs for adds, changes and deletes; 0 for none of them."""
+    assert said.counted(Counts(add=3, delete=1_200)) == "+3 -1,200"
+    assert said.counted(Counts()) == "0"
