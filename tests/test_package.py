@@ -16,17 +16,26 @@ from pathlib import Path
 import pytest
 
 import petsync
+from petsync.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[1]
 _RELEASE = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
+_COPY = """
+import shutil, sys
+from petsync import sample_data
+
+shutil.copytree(sample_data() / "reconcile", sys.argv[1])
+"""
 
 
-def _run(*command: object, cwd: Path) -> str:
-    """What the command prints; it runs without the variables that lead to the repository."""
+def _run(*command: object, cwd: Path, code: int = 0, **variables: str) -> str:
+    """What the command prints; it runs without the variables that lead to the repository, and ends
+    with this exit code.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     program = [str(word) for word in command]
-    done = subprocess.run(program, cwd=cwd, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = subprocess.run(program, cwd=cwd, env=env | variables, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -129,3 +138,18 @@ def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
     assert _run(alone / "petsync", "--version", cwd=tmp_path) == f"petsync {petsync.__version__}\n"
     _run(alone / "petsync", "demo", "--keep", tmp_path / "kept", cwd=tmp_path)
     assert list((tmp_path / "kept").iterdir())
+
+
+def test_a_reconciliation_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:
+    """With the wheel alone the sample's jobs run, each leaves a report, and a second night of a job
+    that merges both sides finds them in agreement.
+    """
+    folder = tmp_path / "nightly"
+    _run(alone / "python", "-c", _COPY, folder, cwd=tmp_path)
+    with Sandbox(seed=ROOT / "sample_data" / "store.json", auth=False) as box:
+        told = _run(alone / "petsync", "reconcile", cwd=folder, code=2, PETSYNC_URL=box.url)
+        second = (alone / "petsync", "reconcile", "--job", "tanks")
+        assert "In sync" in _run(*second, cwd=folder, PETSYNC_URL=box.url)
+    assert {"tanks", "labels"} <= set(told.split())
+    reports = {path.parent.name for path in (folder / "reports").rglob("*.html")}
+    assert reports == {"tanks", "arrivals", "labels"}
