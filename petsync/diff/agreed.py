@@ -18,7 +18,7 @@ from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Sight", "sight_of"]
+__all__ = ["Sight", "named_ids", "sight_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,12 @@ class Sight:
         ids = old.frame["id"].tolist()
         keep = [i not in settled and (i in in_store or i in self.named) for i in ids]
         return old.frame[np.array(keep, dtype=bool)]
+
+
+def named_ids(sheet: Sheet) -> frozenset[int]:
+    """The ids that rows give, blocked ones too."""
+    known = sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else []
+    return frozenset([*known, *sheet.blocked_ids])
 
 
 def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) -> Sight:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from petsync.diff.intake import Inbound
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open, Round, SheetChange, Status, exit_code_of
@@ -31,6 +32,7 @@ from petsync.reconcile import reports
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.history import History
 from petsync.reconcile.kept import Kept
+from petsync.reconcile.redact import Redactor
 from petsync.reconcile.telling import Telling
 from petsync.reconcile.watcher import Step
 
@@ -70,10 +72,7 @@ class Pass:
 
     def scrubbed(self, text: str) -> str:
         """The text without any secret of the configuration."""
-        for secret in self.config.secrets:
-            if secret:
-                text = text.replace(secret.reveal(), "***")
-        return text
+        return Redactor(self.config.secrets)(text)
 
 
 @dataclass(slots=True)
@@ -157,11 +156,15 @@ class Course:
             self.is_ended = error.report.stopped.startswith("interrupted")
         self.ends("interrupted", error.message, f"The next round resumes it. {error.hint}".strip())
 
-    def planned(self, plan: Plan) -> None:
-        """What the store is to take."""
+    def planned(self, plan: Plan | None, inbound: Inbound | None) -> None:
+        """What the store, and what the sheet is to take."""
         self.plan = plan
-        counts = Counts(add=len(plan.adds), update=len(plan.updates), delete=len(plan.deletes))
-        self.note(to_store=counts)
+        if plan is not None:
+            counts = Counts(add=len(plan.adds), update=len(plan.updates), delete=len(plan.deletes))
+            self.note(to_store=counts)
+        if inbound is not None:
+            self.sheet = inbound.changes
+            self.note(to_sheet=inbound.counts)
 
     def ran(self, report: Report) -> None:
         """What became of it there."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 
-from petsync.diff.agreed import Sight, sight_of
-from petsync.diff.decide import Found
+from petsync.diff.advance import identified
+from petsync.diff.agreed import Sight, named_ids, sight_of
 from petsync.diff.fields import normal
+from petsync.diff.inbound import inbound
+from petsync.diff.intake import Inbound
+from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.settled import remembered
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import ServiceError
 from petsync.model import Pet
@@ -19,7 +24,7 @@ from petsync.reconcile.config.model import Job
 from petsync.reconcile.sources import Source
 from petsync.store import Store
 from petsync.table.base import Base
-from petsync.table.frame import frame_from_pets
+from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
 __all__ = ["Look", "Looker"]
@@ -28,16 +33,18 @@ __all__ = ["Look", "Looker"]
 @dataclass(frozen=True, slots=True)
 class Look:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
-    outside of it too that rows name. `plan` is what the store is to take.
+    outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
+    is, None where nothing is ever written to it. `settled` are the pets of rows without an id.
     """
 
     sheet: Sheet
     snapshot: Snapshot
     seen: Snapshot
-    found: Found
     base: Base | None
     plan: Plan
+    settled: Mapping[int, int]
     sight: Sight
+    inbound: Inbound | None = None
 
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
@@ -47,13 +54,15 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Looker:
     """Looks at both sides of a job, or of one sheet of a folder. `elsewhere` are the pets that the
-    folder's other sheets name: they are none of this one's.
+    folder's other sheets name: they are none of this one's. What no sheet of a folder names is a
+    matter of its first one.
     """
 
     job: Job
     source: Source
     store: Store
     elsewhere: frozenset[int] = field(default_factory=frozenset)
+    is_first: bool = True
 
     def read(self) -> Sheet:
         """What the sheet says now."""
@@ -61,40 +70,81 @@ class Looker:
 
     def snapshot(self) -> Snapshot:
         """The pets of the job's scope. Raises where the store did not list all of them."""
-        snapshot = self.store.snapshot(statuses=self.job.statuses)
-        if snapshot.coverage.failed:
-            failed = snapshot.coverage.failed
+        snapshot = self._listed(self.job.statuses)
+        keep = ~snapshot.frame["id"].isin(self.elsewhere)
+        if self.job.tags:
+            wanted = {normal(tag) for tag in self.job.tags}
+            lists = snapshot.frame["tags"].tolist()
+            keep &= np.array(
+                [any(normal(tag.name) in wanted for tag in tags) for tags in lists], bool
+            )
+        return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
+
+    def _listed(self, statuses: Sequence[str]) -> Snapshot:
+        snapshot = self.store.snapshot(statuses=statuses)
+        failed = snapshot.coverage.failed
+        if failed:
             asked = ", ".join(query.asked for query in failed)
             raise ServiceError(
                 f"the store did not list its pets of status {asked}: {failed[0].problem}",
                 hint="Nothing was changed: what is not listed would look as if it were gone. The "
                 "next round tries again.",
             )
-        return replace(snapshot, frame=self._in_scope(snapshot.frame))
+        return snapshot
 
     def look(
         self, sheet: Sheet, snapshot: Snapshot, base: Base | None, *, may_delete: bool = True
     ) -> Look:
         """Both beside each other; ids that only the sheet knows are looked up."""
         sheet = self._with_known_statuses(sheet, snapshot)
-        given = self._plan_base(sheet, snapshot, base)
-        based = replace(sheet, base=given, base_refused="")
-        compared = self.store.compared(based, snapshot)
+        meant = {} if base is None else remembered(sheet, base, snapshot.frame)
+        rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
+        near = self._with_namesakes(rows, snapshot)
+        given = self._plan_base(rows, snapshot, near, base)
+        compared = self.store.compared(replace(rows, base=given, base_refused=""), near)
         plan = compared.plan(
             self._options(base, may_delete),
             self.job.guard,
             profile=self.store.api.aio.session.profile,
-            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            created=_now(),
         )
-        seen = _with_found(snapshot, compared.found)
-        return Look(
+        settled = {**meant, **plan.recognised}
+        seen = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
+        look = Look(
             sheet=sheet,
             snapshot=snapshot,
             seen=seen,
-            found=compared.found,
             base=base,
             plan=plan,
-            sight=sight_of(sheet, seen, plan.recognised),
+            settled=settled,
+            sight=sight_of(sheet, seen, settled),
+        )
+        if self.job.mode in ("push", "check"):
+            return look
+        return replace(look, inbound=self.inbound(look, plan, {}, may_delete=may_delete))
+
+    def inbound(
+        self, look: Look, plan: Plan, added: Mapping[int, int], *, may_delete: bool
+    ) -> Inbound:
+        """What the sheet of a look is to take, beside the plan. `added` are the pets, by row, that
+        a run of that plan added without an id.
+        """
+        job = self.job
+        return inbound(
+            look.sheet,
+            look.seen,
+            look.base,
+            lead="store" if job.mode == "pull" else "merge",
+            created=_now(),
+            plan=plan,
+            settled={**look.settled, **added},
+            on_conflict=job.on_conflict,
+            delete_missing=job.delete_missing and may_delete and look.base is not None,
+            # Nobody can tell which of several sheets a new pet belongs into.
+            adds=job.folder is None,
+            statuses=job.statuses,
+            tags=job.tags,
+            guard=job.guard,
         )
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot) -> Sheet:
@@ -106,16 +156,34 @@ class Looker:
         again = self.source.read(self.store, used)
         return again if again.digest == sheet.digest else sheet
 
-    def _plan_base(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Base | None:
+    def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with pets outside of the scope that rows without an id may mean."""
+        lacking = sheet.frame["id"].isna() if "id" in sheet.frame else slice(None)
+        rows = sheet.frame[lacking]
+        if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
+            return snapshot
+        whole = self._listed(())
+        frame = whole.frame[~whole.frame["id"].isin({*snapshot.frame["id"], *self.elsewhere})]
+        if not self.job.match_on or "name" in self.job.match_on:
+            names = {normal(name) for name in rows["name"].dropna()}
+            frame = frame[names_among(frame["name"], names)]
+        return _with(snapshot, pets_from_frame(frame))
+
+    def _plan_base(
+        self, sheet: Sheet, snapshot: Snapshot, near: Snapshot, base: Base | None
+    ) -> Base | None:
         """The base that the plan is made by: in push only of pets that no row names, so that every
-        row is compared with the store alone; in pull none.
+        row is compared with the store alone; in pull none. Pets outside of the scope that no row
+        names were not taken out of the sheet.
         """
         if base is None or self.job.mode == "pull":
             return None
-        if self.job.mode != "push":
-            return base
-        named = sight_of(sheet, snapshot, {}).named
-        return replace(base, frame=base.frame[~base.frame["id"].isin(named)])
+        named = base.frame["id"].isin(named_ids(sheet))
+        keep = ~named if self.job.mode == "push" else named | ~named
+        if near is not snapshot:
+            outside = near.frame["id"][~near.frame["id"].isin(snapshot.frame["id"])]
+            keep &= named | ~base.frame["id"].isin(outside)
+        return replace(base, frame=base.frame[keep].reset_index(drop=True))
 
     def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
         job = self.job
@@ -128,16 +196,12 @@ class Looker:
             on_conflict="sheet" if job.on_conflict == "sheet" else "store",
         )
 
-    def _in_scope(self, frame: pd.DataFrame) -> pd.DataFrame:
-        keep = ~frame["id"].isin(self.elsewhere)
-        if self.job.tags:
-            wanted = {normal(tag) for tag in self.job.tags}
-            keep &= frame["tags"].map(lambda tags: any(normal(t.name) in wanted for t in tags))
-        return frame if keep.all() else frame[keep.astype(bool)].reset_index(drop=True)
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _with_found(snapshot: Snapshot, found: Mapping[int, object]) -> Snapshot:
-    pets = [pet for pet in found.values() if isinstance(pet, Pet)]
+def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
     if not pets:
         return snapshot
     frame = pd.concat([snapshot.frame, frame_from_pets(pets)], ignore_index=True)

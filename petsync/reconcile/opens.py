@@ -12,10 +12,17 @@ from petsync.diff.report import Report, Result
 from petsync.diff.round import Open
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.look import Look
+from petsync.sheets import Obstacle
 
 __all__ = ["Opens"]
 
+Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
 Pending = Literal["drift", "waiting"]
+_TAKES = {
+    "add": "is in the store, and is to become a row",
+    "update": "the store has something newer, which the sheet is to take",
+    "delete": "is gone from the store, and its row is to go",
+}
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
 _IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
 """Conflicts about which pet a row means: they stand in any mode."""
@@ -25,7 +32,8 @@ _IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
 class Opens:
     """What stands between sheet and store in a look. Changes that are still to be made are
     `pending`, but for those that the `report` of a run says failed. `is_before`: the look is of
-    before that run, so what arrived does not stand any more.
+    before that run, so what arrived does not stand any more. `stuck` are cells that cannot be
+    written, `unwritten` why nothing of the sheet could be.
     """
 
     job: Job
@@ -33,6 +41,9 @@ class Opens:
     pending: Pending = "drift"
     report: Report | None = None
     is_before: bool = False
+    is_first: bool = True
+    stuck: tuple[Obstacle, ...] = ()
+    unwritten: str = ""
     results: dict[tuple[int | None, int | None], Result] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,7 +90,27 @@ class Opens:
                 yield _of_change(change, "failed", result.message or "it did not arrive")
 
     def _sheet(self) -> Iterator[Open]:
-        return iter(())
+        """What the sheet is to take, and what its rules leave."""
+        if self.look.inbound is None:
+            return
+        stuck = {each.row: each for each in self.stuck}
+        for change in self.look.inbound.changes:
+            obstacle = stuck.get(change.row)
+            kind: Kind = "failed" if self.unwritten else self.pending
+            problem, hint = self.unwritten or _TAKES[change.kind], ""
+            if obstacle is not None:
+                kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
+            yield Open(
+                kind=kind,
+                problem=problem,
+                pet_id=change.pet_id,
+                name=change.name,
+                row=change.row,
+                address=change.address,
+                fields=tuple(change.values) if change.kind == "update" else (),
+                hint=hint,
+            )
+        yield from self.look.inbound.notes
 
     def _unnamed(self, said: Sequence[Open]) -> Iterator[Open]:
         """The pets of the store that no row names, and that nothing else was said of."""
@@ -88,6 +119,8 @@ class Opens:
         left = [each for each in ids if each not in told]
         known = frozenset() if self.look.base is None else frozenset(self.look.base.frame["id"])
         for pet in pets_of(left, self.look.snapshot.frame):
+            if not self.is_first and pet.id not in known:
+                continue
             yield Open(
                 kind="note",
                 problem=self._why_unnamed(pet.id in known),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from difflib import get_close_matches
 
+from petsync.diff.agreed import named_ids
 from petsync.diff.round_report import RoundReport
 from petsync.diff.rounds import Rounds
 from petsync.errors import SettingsError
@@ -90,15 +91,11 @@ def _lookers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Look
         return
     read: dict[str, Sheet] = {source.part: source.read(store) for source in sources}
     check_apart(read)
-    ids = {part: _ids(sheet) for part, sheet in read.items()}
-    for source in sources:
+    ids = {part: named_ids(sheet) for part, sheet in read.items()}
+    for number, source in enumerate(sources):
         others = (named for part, named in ids.items() if part != source.part)
-        yield Looker(job, source, store, frozenset[int]().union(*others))
-
-
-def _ids(sheet: Sheet) -> frozenset[int]:
-    known = sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else []
-    return frozenset([*known, *sheet.blocked_ids])
+        elsewhere = frozenset[int]().union(*others)
+        yield Looker(job, source, store, elsewhere, is_first=not number)
 
 
 def _one(owner: Pass, job: Job, looker: Looker) -> Course:

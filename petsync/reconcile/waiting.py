@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +11,14 @@ import msgspec
 
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.diff.guard import Guard, Limit, Refusal
+from petsync.diff.intake import Inbound
 from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage
 from petsync.errors import PetsyncError, PlanError
+from petsync.sheets import load_edits, save_edits
 from petsync.store import Store
 
-__all__ = ["Waiting", "is_final", "with_room"]
+__all__ = ["SheetWaiting", "Waiting", "is_final", "with_room"]
 
 _LOG = logging.getLogger(__name__)
 _RELEASABLE = frozenset({"add", "update", "delete"})
@@ -27,7 +29,7 @@ def is_final(refusals: Sequence[Refusal]) -> bool:
     return any(refusal.limit not in _RELEASABLE for refusal in refusals)
 
 
-def with_room(guard: Guard, refusals: Sequence[Refusal], counts: dict[str, int]) -> Guard:
+def with_room(guard: Guard, refusals: Sequence[Refusal], counts: Mapping[str, int]) -> Guard:
     """The guard with those limits raised that are broken, just as far as `counts` need it."""
     raised = {
         f"max_{each.limit}": Limit(counts[each.limit], is_share=False)
@@ -48,21 +50,23 @@ class Waiting:
         """Keep the plan, with the limits that it needs and a note that says so. One that would do
         the same stays as it is, unless it was applied already. Raises PetsyncError.
         """
-        released = self._released(plan)
+        released = self._with_room(plan)
         there = self._there()
         if there is not None and _same(there, released) and not _is_used(there, store):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         save_plan(released, self.path)
 
+    def released(self, store: Store) -> str:
+        """The fingerprint of the plan that waited, if somebody has applied it; else ""."""
+        there = self._there()
+        return there.fingerprint if there is not None and _is_used(there, store) else ""
+
     def clear(self) -> None:
         """Nothing waits any more."""
-        try:
-            self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
+        _remove(self.path)
 
-    def _released(self, plan: Plan) -> Plan:
+    def _with_room(self, plan: Plan) -> Plan:
         refusals = plan.verdict.refusals
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
         broken = "; ".join(refusal.problem for refusal in refusals)
@@ -81,6 +85,46 @@ class Waiting:
         except PlanError as error:
             _LOG.warning("%s; it is made anew", error.message)
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class SheetWaiting:
+    """The file of what a sheet is to take, and that waits."""
+
+    path: Path
+    job: str
+
+    def hold(self, inbound: Inbound) -> None:
+        """Keep it, with the limits that it needs. What would do the same stays as it is. Raises
+        PetsyncError.
+        """
+        counts = msgspec.structs.asdict(inbound.counts)
+        refusals = inbound.verdict.refusals
+        released = inbound.judged(with_room(inbound.guard, refusals, counts))
+        if self._fingerprint() == released.fingerprint:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        save_edits(released, self.path)
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        _remove(self.path)
+
+    def _fingerprint(self) -> str:
+        if not self.path.exists():
+            return ""
+        try:
+            return load_edits(self.path).fingerprint
+        except PlanError as error:
+            _LOG.warning("%s; it is made anew", error.message)
+            return ""
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise PetsyncError(f"{path} cannot be removed: {error.strerror}") from None
 
 
 def _same(one: Plan, other: Plan) -> bool:

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
-from petsync.diff import arguments
-from petsync.diff.guard import Refusal
 from petsync.diff.report import Report
-from petsync.diff.round import Open
-from petsync.errors import InterruptedRunError
-from petsync.reconcile.base import BaseFile, digest_of
-from petsync.reconcile.begun import Begun
-from petsync.reconcile.config.model import Job
+from petsync.diff.round import Counts, Open
+from petsync.diff.settled import with_inbound, with_report
+from petsync.errors import InterruptedRunError, PetsyncError
+from petsync.reconcile import sheetside
+from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.footing import Files, Footing, footing_of, resumed
+from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker
 from petsync.reconcile.opens import Opens
-from petsync.reconcile.waiting import Waiting, is_final
-from petsync.table.base import Base
-from petsync.table.sheet import Sheet
+from petsync.sheets import Obstacle
 
 __all__ = ["work"]
-
-_CURES = {
-    "empty": "Put the sheet back as it was, from one of its backups or with `petsync export`; or "
-    "set allow_empty in the guard of the job, if nothing is meant to be in it.",
-    "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
-    "sentinel": "Find out what became of the sentinels: nothing overrides them.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Footing:
-    """What a round starts from: the base, and the digest of the one that the sheet carries."""
-
-    base: Base | None
-    carried: str
-    notes: tuple[Open, ...] = ()
-    may_delete: bool = True
 
 
 def work(course: Course, looker: Looker) -> None:
     """Do the round; raises what ends it early."""
     with course.step("resume"):
-        _resume(course, looker)
+        run = resumed(course, looker.store)
+    if sheetside.is_to_be_made(looker):
+        _make(course, looker)
+        return
     with course.step("read"):
         sheet = looker.read()
     course.note(rows=len(sheet) + len(sheet.blocked))
@@ -50,121 +36,120 @@ def work(course: Course, looker: Looker) -> None:
         snapshot = looker.snapshot()
     course.note(pets=len(snapshot))
     with course.step("plan"):
-        footing = _footing(course, sheet, looker.store.url)
+        footing = footing_of(course, sheet, looker.store.url, run)
         look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
     with course.step("guard"):
-        if _is_held(course, looker, look, footing) or course.owner.dry_run:
+        if is_held(course, looker, look, footing) or course.owner.dry_run:
             return
-    if course.job.mode == "check":
-        return
-    if _carried_out(course, looker, look, footing):
-        with course.step("verify"):
-            sheet, snapshot = looker.read(), looker.snapshot()
-            look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
-    kept = course.owner.kept.base(course.job.name, course.told.part)
-    BaseFile(kept).keep(look.next_base(), footing.carried)
-    course.stands((*footing.notes, *Opens(course.job, look, report=course.report).all()))
+        sheetside.check(look)
+    if course.job.mode != "check":
+        _Doing(course, looker, look, footing).all()
 
 
-def _resume(course: Course, looker: Looker) -> None:
-    """Finish what this job's own earlier round began, if it was stopped."""
-    if course.owner.dry_run or course.job.mode in ("pull", "check"):
-        return
-    begun = Begun(course.owner.kept.begun(course.job.name, course.told.part))
-    run = begun.run(looker.store)
-    if run:
-        course.note(runs=(run,), resumed=1)
-        looker.store.resume(run, progress=False)
-    begun.forget()
+class _Doing:
+    """What is left of a round once nothing holds it back."""
 
+    def __init__(self, course: Course, looker: Looker, look: Look, footing: Footing) -> None:
+        self.course, self.looker, self.look, self.footing = course, looker, look, footing
+        self.files = Files.of(course)
+        self.base = footing.base
+        self.stuck: tuple[Obstacle, ...] = ()
 
-def _footing(course: Course, sheet: Sheet, store: str) -> _Footing:
-    """The base that this round compares by: the kept one; or the sheet's own, if it carries one
-    that was not there at the last round: then somebody exported it afresh.
-    """
-    job, owner = course.job, course.owner
-    if job.mode == "check":
-        return _Footing(sheet.base, "")
-    file = BaseFile(owner.kept.base(job.name, course.told.part))
-    memory = file.load(set_aside=not owner.dry_run)
-    carried, base, notes = digest_of(sheet.base), memory.base, [memory.problem]
-    is_new = sheet.base is not None and carried != memory.carried
-    if is_new:
-        base = sheet.base
-    elif base is not None and base.store != store:
-        notes.append(f"The base is of {base.store}, and not used: this round is as the first one")
-        base = None
-    if sheet.base_refused and base is None:
-        notes.append(f"{sheet.base_refused}; this round is as the first one")
-    opens = tuple(Open(kind="note", problem=text) for text in notes if text)
-    return _Footing(base, carried, opens, may_delete=is_new or not memory.is_older)
+    def all(self) -> None:
+        """Send, write, look again, and keep what both sides agree on now."""
+        course, changed = self.course, False
+        if self.look.plan.changes and course.job.mode != "pull":
+            with course.step("apply"):
+                self._told(self._apply)
+            changed = True
+        inbound = self.look.inbound
+        if inbound is not None and (inbound or sheetside.assigned(course.report)):
+            with course.step("write"):
+                self._told(self._write)
+            changed = True
+        if changed:
+            with course.step("verify"):
+                self._look_again()
+        self._keep()
+        self._stands(self.look, report=course.report, stuck=self.stuck)
 
+    def _told(self, do: Callable[[], None]) -> None:
+        """Do it; where it ends the round, what had arrived by then is told."""
+        try:
+            do()
+        except InterruptedRunError as error:
+            if isinstance(error.report, Report):
+                self._stands(self.look, report=error.report, is_before=True)
+            raise
+        except PetsyncError as error:
+            self._stands(
+                self.look, report=self.course.report, is_before=True, unwritten=error.message
+            )
+            raise
 
-def _is_held(course: Course, looker: Looker, look: Look, footing: _Footing) -> bool:
-    """Whether the round ends before anything is changed, once all that stands was told."""
-    first = Opens(course.job, look).all()
-    course.planned(look.plan)
-    course.note(drift=len(first))
-    course.stands((*footing.notes, *first))
-    if course.job.strict and look.sheet.errors:
-        arguments.no_findings(look.sheet)
-    refusals = _refusals(course.job, look)
-    may_write = not course.owner.dry_run and course.job.mode != "check"
-    waiting = Waiting(course.owner.kept.waiting(course.job.name, course.told.part), course.job.name)
-    if may_write and (not refusals or is_final(refusals)):
-        waiting.clear()
-    if not refusals:
-        return False
-    problem = "; ".join(refusal.problem for refusal in refusals)
-    if is_final(refusals) or not may_write:
-        cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals)
-        hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
-        course.ends("refused", problem, hint)
-        return True
-    waiting.hold(look.plan, looker.store)
-    opens = Opens(course.job, look, pending="waiting").all()
-    course.stands((*footing.notes, *opens))
-    course.note(waiting=str(waiting.path))
-    hint = f"Look at it: `petsync apply {waiting.path}` shows it, asks, and so releases it."
-    course.ends("waiting", problem, hint)
-    return True
-
-
-def _refusals(job: Job, look: Look) -> tuple[Refusal, ...]:
-    refusals = look.plan.verdict.refusals
-    if job.mode in ("pull", "check"):
-        # Nothing of the plan is sent, so only what it says of the sides themselves counts.
-        own = "empty" if job.mode == "check" else ""
-        return tuple(each for each in refusals if each.of_store or each.limit == own)
-    return refusals
-
-
-def _carried_out(course: Course, looker: Looker, look: Look, footing: _Footing) -> bool:
-    """Whether anything was sent or written."""
-    if not look.plan.changes or course.job.mode == "pull":
-        return False
-    with course.step("apply"):
-        _apply(course, looker, look, footing)
-    return True
-
-
-def _apply(course: Course, looker: Looker, look: Look, footing: _Footing) -> None:
-    job = course.job
-    begun = Begun(course.owner.kept.begun(job.name, course.told.part))
-    begun.remember(look.plan.fingerprint)
-    try:
-        report = looker.store.apply(
-            look.plan,
+    def _apply(self) -> None:
+        job, plan = self.course.job, self.look.plan
+        self.files.begun.remember(plan.fingerprint)
+        report = self.looker.store.apply(
+            plan,
             concurrency=job.concurrency,
             rate=job.rate,
             verify=job.verify,
             max_failures=job.max_failures,
             progress=False,
         )
-    except InterruptedRunError as error:
-        if isinstance(error.report, Report):
-            opens = Opens(job, look, report=error.report, is_before=True).all()
-            course.stands((*footing.notes, *opens))
-        raise
-    course.ran(report)
-    begun.forget()
+        self.course.ran(report)
+        self.base = with_report(self.base, report)
+
+    def _write(self) -> None:
+        """Write what the sheet takes from the store as it is after the run."""
+        sheet, footing = self.look.sheet, self.footing
+        now, inbound = self.look, self.look.inbound
+        if self.course.report is not None:
+            now = self.looker.look(sheet, self.looker.snapshot(), footing.base)
+        added = sheetside.assigned(self.course.report)
+        beside = replace(now, settled={**now.settled, **self.look.settled})
+        inbound = self.looker.inbound(beside, self.look.plan, added, may_delete=footing.may_delete)
+        if not inbound.verdict.ok:
+            # The store moved meanwhile, and much: the next round holds it back.
+            return
+        written = sheetside.write(self.course, sheet, inbound, self.base)
+        self.stuck = written.stuck
+        if self.base is not None:
+            self.base = with_inbound(self.base, written.inbound)
+            carried = digest_of(written.carried) if written.carried else footing.carried
+            self.footing = replace(footing, carried=carried)
+            self.files.base.keep(self.base, carried)
+
+    def _look_again(self) -> None:
+        sheet, snapshot = self.looker.read(), self.looker.snapshot()
+        may_delete = self.footing.may_delete
+        self.look = self.looker.look(sheet, snapshot, self.base, may_delete=may_delete)
+
+    def _keep(self) -> None:
+        self.files.base.keep(self.look.next_base(), self.footing.carried)
+        self.files.begun.forget()
+
+    def _stands(self, look: Look, **more: Any) -> None:
+        opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
+        self.course.stands((*self.footing.notes, *opens))
+
+
+def _make(course: Course, looker: Looker) -> None:
+    """Make the sheet of a job that pulls, where there is none yet."""
+    with course.step("snapshot"):
+        snapshot = looker.snapshot()
+    course.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
+    if course.owner.dry_run:
+        problem = f"the sheet is not there, and is to be made with {len(snapshot):,} pets"
+        course.stands((Open(kind="drift", problem=problem),))
+        return
+    with course.step("write"):
+        sheetside.made(looker, snapshot)
+        course.note(applied=len(snapshot))
+    with course.step("verify"):
+        sheet = looker.read()
+        course.note(rows=len(sheet))
+        look = looker.look(sheet, looker.snapshot(), sheet.base)
+    Files.of(course).base.keep(look.next_base(), digest_of(sheet.base))
+    course.stands(Opens(course.job, look, is_first=looker.is_first).all())

@@ -1,0 +1,109 @@
+"""Holding back: what is over its guard waits for a person, or is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from petsync.diff import arguments
+from petsync.diff.guard import Refusal
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.course import Course
+from petsync.reconcile.footing import Files, Footing
+from petsync.reconcile.look import Look, Looker
+from petsync.reconcile.opens import Opens
+from petsync.reconcile.waiting import SheetWaiting, is_final
+
+__all__ = ["is_held"]
+
+_CURES = {
+    "empty": "Put the sheet back as it was, from one of its backups or with `petsync export`; or "
+    "set allow_empty in the guard of the job, if nothing is meant to be in it.",
+    "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
+    "sentinel": "Find out what became of the sentinels: nothing overrides them.",
+}
+
+
+def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> bool:
+    """Whether the round ends before anything is changed, once all that stands was told. Raises
+    FindingsError where the job is strict and the sheet has errors.
+    """
+    first = Opens(course.job, look, is_first=looker.is_first).all()
+    course.planned(None if course.job.mode == "pull" else look.plan, look.inbound)
+    course.note(drift=len(first))
+    course.stands((*footing.notes, *first))
+    if course.job.strict and look.sheet.errors:
+        arguments.no_findings(look.sheet)
+    to_store, to_sheet = _of_store(course.job, look), _of_sheet(look)
+    refusals = (*to_store, *to_sheet)
+    may_write = not course.owner.dry_run and course.job.mode != "check"
+    if may_write:
+        _clear(course, keep_store=_waits(to_store), keep_sheet=_waits(to_sheet))
+    if not refusals:
+        return False
+    if not may_write or not _waits(refusals):
+        _refuse(course, refusals)
+    elif to_store:
+        files = Files.of(course)
+        files.waiting.hold(look.plan, looker.store)
+        _wait(course, looker, look, footing, refusals, str(files.waiting.path))
+    elif look.inbound is not None:
+        waiting = _sheet_file(course)
+        waiting.hold(look.inbound)
+        _wait(course, looker, look, footing, refusals, str(waiting.path))
+    return True
+
+
+def _of_store(job: Job, look: Look) -> tuple[Refusal, ...]:
+    refusals = look.plan.verdict.refusals
+    if job.mode in ("pull", "check"):
+        # Nothing of the plan is sent, so only what it says of the sides themselves counts.
+        own = "empty" if job.mode == "check" else ""
+        return tuple(each for each in refusals if each.of_store or each.limit == own)
+    return refusals
+
+
+def _of_sheet(look: Look) -> tuple[Refusal, ...]:
+    return () if look.inbound is None else look.inbound.verdict.refusals
+
+
+def _waits(refusals: Sequence[Refusal]) -> bool:
+    return bool(refusals) and not is_final(refusals)
+
+
+def _clear(course: Course, *, keep_store: bool, keep_sheet: bool) -> None:
+    """Take away what waits for a reason that is gone."""
+    if not keep_store:
+        Files.of(course).waiting.clear()
+    if not keep_sheet:
+        _sheet_file(course).clear()
+
+
+def _refuse(course: Course, refusals: Sequence[Refusal]) -> None:
+    cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals)
+    hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
+    course.ends("refused", _said(refusals), hint)
+
+
+def _wait(
+    course: Course,
+    looker: Looker,
+    look: Look,
+    footing: Footing,
+    refusals: Sequence[Refusal],
+    file: str,
+) -> None:
+    opens = Opens(course.job, look, pending="waiting", is_first=looker.is_first).all()
+    course.stands((*footing.notes, *opens))
+    course.note(waiting=file)
+    hint = f"`petsync apply {file}` shows what waits, asks, and so releases it."
+    course.ends("waiting", _said(refusals), hint)
+
+
+def _said(refusals: Sequence[Refusal]) -> str:
+    """The limits by the names that they have in the configuration."""
+    return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)
+
+
+def _sheet_file(course: Course) -> SheetWaiting:
+    kept = course.owner.kept.waiting(course.job.name, course.told.part, side="sheet")
+    return SheetWaiting(kept, course.job.name)

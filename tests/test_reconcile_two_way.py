@@ -1,0 +1,138 @@
+"""Jobs that write the sheet: two-way, where both sides merge, and pull, where the store leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed, kinds
+
+import petsync as ps
+from petsync.sandbox import Sandbox
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def night(_open_box: Sandbox, tmp_path: Path) -> Night:
+    """A store and a sheet that agree, and were reconciled once."""
+    _open_box.break_with(None)
+    _open_box.reset(PETS)
+    night = Night(_open_box, tmp_path, {"mode": "two-way"})
+    night.write()
+    assert night.run().round.status == "in-sync"
+    return night
+
+
+def test_edits_on_both_sides_merge(night: Night) -> None:
+    """Each side's own edits arrive on the other, of one pet too; new pets become rows."""
+    night.write(changed(changed(PETS, 1, name="Rex"), 2, status="pending"))
+    night.box.put(changed(PETS, 2, name="Mia")[1])
+    night.box.put(changed(PETS, 3, status="pending")[2])
+    night.box.put(ps.Pet(id=50, name="Neu", status="available"))
+    told = night.run()
+    assert (told.round.status, told.round.applied) == ("done", 5)
+    assert told.round.to_store.update == 2
+    assert (told.round.to_sheet.update, told.round.to_sheet.add) == (2, 1)
+    assert night.said() == night.stored()
+    assert night.stored()[2].name == "Mia"
+    assert night.stored()[2].status == "pending"
+    assert Path(told.round.backup).is_file()
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("decided", ["sheet", "store"])
+def test_a_conflict_stands_until_somebody_decides(night: Night, decided: str) -> None:
+    """It is told every night, and both sides stay; the same value on both ends it."""
+    night.write(changed(PETS, 1, name="Rex"))
+    night.box.put(changed(PETS, 1, name="Rey")[0])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, told.round.exit_code) == ("conflicts", 5)
+        assert kinds(told) == [("conflict", 1)]
+    assert (night.said()[1].name, night.stored()[1].name) == ("Rex", "Rey")
+    if decided == "sheet":
+        night.box.put(changed(PETS, 1, name="Rex")[0])
+    else:
+        night.write(changed(PETS, 1, name="Rey"))
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize(("winner", "name"), [("store", "Rey"), ("sheet", "Rex")])
+def test_a_job_may_say_who_wins(night: Night, winner: str, name: str) -> None:
+    """Then nothing is open, and both have the winner's value."""
+    night.write(changed(PETS, 1, name="Rex"))
+    night.box.put(changed(PETS, 1, name="Rey")[0])
+    told = night.run(on_conflict=winner)
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.said()[1].name == night.stored()[1].name == name
+
+
+def test_deletions_travel_only_when_asked_for(night: Night) -> None:
+    """A pet whose row was taken out, and a row whose pet is gone: notes, or both go."""
+    night.write(PETS[1:])
+    night.box.remove(2)
+    told = night.run()
+    assert told.round.exit_code == 0
+    assert sorted(kinds(told)) == [("note", 1), ("note", 2)]
+    told = night.run(delete_missing=True)
+    assert (told.round.status, told.open) == ("done", ())
+    assert set(night.said()) == set(night.stored()) == set(range(3, 13))
+
+
+def test_a_row_without_an_id_gets_the_one_that_its_pet_has(night: Night) -> None:
+    """So that it is the same pet ever after."""
+    night.write([*PETS, ps.Pet(name="Neu", status="sold")])
+    told = night.run()
+    (new,) = set(night.stored()) - {pet.id for pet in PETS}
+    assert told.round.status == "done"
+    assert night.said() == night.stored()
+    night.box.put(ps.Pet(id=new, name="Neu!", status="sold"))
+    assert night.run().round.status == "done"
+    assert night.said() == night.stored()
+
+
+def test_an_edit_that_is_taken_back_is_an_edit(night: Night) -> None:
+    """What was sent is agreed on, even if the round ended before the sides were looked at again."""
+    sheet = night.sheet.read_bytes()
+    night.write(changed(PETS, 1, name="Rex"))
+    assert night.run().round.status == "done"
+    night.sheet.write_bytes(sheet)
+    assert night.run().round.status == "done"
+    assert night.stored()[1].name == "Pet 1"
+
+
+def test_an_open_sheet_changes_nothing_on_either_side(night: Night) -> None:
+    """It is found before anything is sent."""
+    night.write(changed(PETS, 1, name="Rex"))
+    night.box.put(changed(PETS, 2, name="Mia")[1])
+    lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
+    lock.write_text(",ada,", "utf-8")
+    told = night.run()
+    assert (told.round.status, told.round.exit_code) == ("error", 1)
+    assert "LibreOffice" in told.round.problem
+    assert night.stored()[1].name == "Pet 1"
+    lock.unlink()
+    assert night.run().round.status == "done"
+
+
+def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
+    """The store's values stand in the sheet, rows without a pet stay with a note."""
+    night.write([*changed(PETS, 1, name="Rex"), ps.Pet(id=70, name="Nur hier", status="sold")])
+    night.box.put(changed(PETS, 2, name="Mia")[1])
+    before = night.box.requests
+    told = night.run(mode="pull")
+    assert told.round.status == "done"
+    assert kinds(told) == [("note", 70)]
+    assert set(night.box.requests - before) <= {"findPetsByStatus", "getPetById"}
+    assert {**night.said(), 70: None} == {**night.stored(), 70: None}
+    night.sheet.unlink()
+    told = night.run(mode="pull", name="fresh")
+    assert (told.round.status, told.round.to_sheet.add) == ("done", 12)
+    assert night.said() == night.stored()
+    assert night.run(mode="pull", name="fresh").round.status == "in-sync"
