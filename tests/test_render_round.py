@@ -59,7 +59,6 @@ def test_a_round_says_all(made: object) -> None:
         "petsync runs 20261121-020004-77aa",
         "petsync undo 20261121-020004-77aa",
         "petsync check catalogue.xlsx",
-        "petsync reconcile --job catalogue",
         "catalogue.backup.xlsx",
     ):
         assert part in text, part
@@ -139,6 +138,7 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     assert "inbox/dogs.csv" in lines[3]
     assert "+1 ~1 -2" in lines[2]
     assert "The store cannot be reached: connection refused." in text
+    assert "  petsync reconcile --job inbox" in lines
     assert text.count("orders") == 1
     assert "row or pet left" not in text
     assert "Nothing needs a person." in rounds_text(Rounds([WELL]))

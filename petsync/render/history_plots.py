@@ -36,7 +36,7 @@ _OPEN: Mapping[str, tuple[str, str]] = {
     "conflict": ("conflicts", "conflicts"),
     "finding": ("findings", "errors in the sheet"),
     "failed": ("failed", "did not arrive"),
-    "left": ("left", "came up meanwhile"),
+    "left": ("left", "other differences"),
 }
 
 

@@ -119,6 +119,10 @@ _WAYS: Mapping[Kind, str] = {
     "drift": "The next round takes it up.",
     "note": "Nothing is to be done, unless it should be otherwise.",
 }
+_COUNTED: Sequence[Status] = ("drift", "findings", "conflicts", "failed-rows")
+"""How a round ends by the number of what it left."""
+_AGAIN: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
+"""What another try may mend."""
 _SETTLED = "The job is of the mode check: nothing changes them but another job, or a person."
 _REHEARSED = "A round without --dry-run does it."
 
@@ -142,11 +146,12 @@ def _ended(round_: Round) -> str:
             f"{count(round_.applied, 'change')} made" if round_.applied else "nothing to change"
         )
         return f"{arrived}, and sheet and store agree{_but(round_.notes)}"
+    differences = count(round_.left, "difference")
     if round_.status == "drift" and round_.mode != "check" and not round_.dry_run:
-        return f"{count(round_.left, 'difference')} came up while the round was at work"
+        return f"{differences} came up while the round was at work"
     said = {
         "in-sync": f"sheet and store agree{_but(round_.notes)}",
-        "drift": f"{count(round_.drift, 'difference')} between sheet and store",
+        "drift": f"{differences} between sheet and store",
         "findings": f"{count(round_.findings, 'row')} of the sheet cannot be used as they stand",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which a person has to decide",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
@@ -164,8 +169,11 @@ def _but(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Why it ended so, and the way out; "" where there is nothing to say."""
+    """Why it ended so, and the way out; "" where there is nothing to say but what the headline
+    says.
+    """
     problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
+    problem = "" if round_.status in _COUNTED else problem
     return sentences(capital(problem), capital(hint))
 
 
@@ -290,7 +298,7 @@ def commands(round_: Round) -> Iterator[Command]:
     for run in round_.runs:
         yield Command("what a run did", f"petsync runs {_quoted(run)}")
         yield Command("take it back", f"petsync undo {_quoted(run)}")
-    if not round_.is_well:
+    if round_.status in _AGAIN:
         yield Command("the job once more", f"petsync reconcile --job {_quoted(round_.job)}")
 
 
