@@ -18,6 +18,7 @@ from petsync.cli.outcome import default_results, save_report, save_results
 from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
+from petsync.cli.sheetplan import is_sheet_plan, write_sheet_plan
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def command(
     Shows the plan and asks. Without --yes and without a terminal nothing is sent (exit code 2 if
     changes are pending). Each pet is read again just before it is changed: what someone else
     changed since the plan is left alone and listed. Ctrl-C stops the run, and `petsync resume`
-    does the rest; `petsync undo` takes it back. A plan can be applied once.
+    does the rest; `petsync undo` takes it back. A plan can be applied once. What `petsync
+    reconcile` has wait is released so too; what waits for a sheet is written into it.
 
     Exits with 0, 3 if rows failed or errors block them, 4 if the plan is over a limit, 5 for
     conflicts or a plan that was applied before, 6 if another run is at work on this store, 7 if
@@ -87,6 +89,10 @@ def command(
     if is_plan and asked:
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
     check_outputs(source, results, page)
+    if is_plan and is_sheet_plan(source):
+        if results or page or write_back:
+            raise click.UsageError("This is for a sheet: it has no results, and no report.")
+        return write_sheet_plan(context, source, yes=yes)
     with interruptible_run(context), context.connect() as store:
         text = "Reading the plan" if is_plan else "Comparing the sheet"
         with progress.looked_up(context.err, text) as step:

@@ -96,6 +96,12 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return Counts(add=len(self.added), update=len(self.edits), delete=len(self.removed))
 
     @property
+    def pet_ids(self) -> tuple[int, ...]:
+        """The pets that it is about."""
+        pets = (*(edit.pet.id for edit in self.edits), *(pet.id for pet in self.added))
+        return (*filter(None, pets), *(gone.pet_id for gone in self.removed))
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 over all but `created`: the same sheet is to take the same."""
         timeless = msgspec.structs.replace(self, created="")

@@ -27,9 +27,10 @@ from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
-__all__ = ["remembered", "with_inbound", "with_report"]
+__all__ = ["SETTLED", "remembered", "with_inbound", "with_report"]
 
-_SO = frozenset({"already-so", "already-gone"})
+SETTLED = frozenset({"already-so", "already-gone"})
+"""Causes of results whose change was there before it was sent."""
 Moves = Mapping[int, Pet | None]
 """Pets by their ids as they are now; None for one that is gone."""
 
@@ -74,7 +75,7 @@ def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
 
 def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, Pet | None]]:
     for result in report.results:
-        if result.kind == "none" or not (result.outcome == "applied" or result.cause in _SO):
+        if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
         change = report.plan.changes[result.number]
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id

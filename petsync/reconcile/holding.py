@@ -29,7 +29,7 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
     """
     first = Opens(course.job, look, is_first=looker.is_first).all()
     course.planned(None if course.job.mode == "pull" else look.plan, look.inbound)
-    course.note(drift=len(first))
+    course.note(drift=sum(each.kind != "note" for each in first))
     course.stands((*footing.notes, *first))
     if course.job.strict and look.sheet.errors:
         arguments.no_findings(look.sheet)

@@ -10,6 +10,7 @@ from petsync.diff.change import Change, Conflict
 from petsync.diff.known import pets_of
 from petsync.diff.report import Report, Result
 from petsync.diff.round import Open
+from petsync.diff.settled import SETTLED
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.look import Look
 from petsync.sheets import Obstacle
@@ -79,11 +80,14 @@ class Opens:
     def _changes(self) -> Iterator[Open]:
         for change in () if self.job.mode == "pull" else self.look.plan.changes:
             result = self.results.get((change.row, change.pet_id))
-            is_done = result is not None and result.outcome in ("applied", "skipped")
-            if result is None or (is_done and not self.is_before):
+            if result is None:
                 yield _of_change(change, self.pending, _to_do(change))
-            elif is_done:
-                continue
+            elif result.outcome == "skipped" and result.cause not in SETTLED:
+                yield _of_change(change, self.pending, result.message or _to_do(change))
+            elif result.outcome in ("applied", "skipped"):
+                # It arrived; in a later look, somebody has changed it back meanwhile.
+                if not self.is_before:
+                    yield _of_change(change, self.pending, _to_do(change))
             elif result.outcome == "conflict":
                 yield _of_change(change, "drift", f"meanwhile: {result.message}")
             else:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from petsync.diff.explain import Explanation
 from petsync.diff.history import Entry, Past
+from petsync.diff.intake import Inbound
 from petsync.diff.plan import Plan
 from petsync.diff.rehearsal import Rehearsal
 from petsync.diff.report import Report
@@ -20,6 +21,7 @@ from petsync.diff.snapshot import Snapshot
 from petsync.diff.uploaded import UploadedFile
 from petsync.render import lines
 from petsync.render.explain_lines import explanation_lines
+from petsync.render.intake_lines import intake_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
@@ -32,6 +34,7 @@ __all__ = [
     "show_deeds",
     "show_explanations",
     "show_findings",
+    "show_intake",
     "show_past_rounds",
     "show_pet",
     "show_plan",
@@ -73,6 +76,11 @@ def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | 
     shown = rounds if limit is None else rounds[:limit]
     _show(list_lines(shown, _width(console), begun=True), console)
     _show(lines.more(len(rounds) - len(shown)), console)
+
+
+def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
+    """Print what a sheet is to take from the store, the first `limit` rows of it."""
+    _show(intake_lines(inbound, width=_width(console), limit=limit), console)
 
 
 def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:

@@ -1,0 +1,233 @@
+"""What can go wrong in a night, and how the next one goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed, kinds
+
+import petsync as ps
+from petsync.diff.round import Round
+from petsync.diff.round_report import RoundReport
+from petsync.reconcile.history import History
+from petsync.reconcile.kept import Kept
+from petsync.reconcile.lock import locked
+from petsync.reconcile.rounds import reconciled
+from petsync.reconcile.watcher import Step
+from petsync.sandbox import Sandbox
+from petsync.sandbox.access import SCOPES
+from petsync.settings import Secret
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
+    """A store and a sheet that agree, and were reconciled once."""
+    _open_box.break_with(None)
+    _open_box.reset(PETS)
+    night = Night(_open_box, tmp_path, {"mode": "two-way", "timeout": 0.5})
+    night.write()
+    assert night.run().round.status == "in-sync"
+    yield night
+    _open_box.break_with(None)
+
+
+class Meddler:
+    """A watcher that does something as a step begins."""
+
+    def __init__(self, step: Step, do: object) -> None:
+        self.when, self.do, self.ends = step, do, list[str]()
+
+    def began(self, told: Round) -> None:
+        """Nothing yet."""
+
+    @contextmanager
+    def step(self, told: Round, name: Step) -> Iterator[None]:
+        """Do it where it is the one."""
+        if name == self.when and callable(self.do):
+            self.do()
+        yield
+
+    def ended(self, told: RoundReport) -> None:
+        """How the round ended."""
+        self.ends.append(told.round.status)
+
+
+def test_a_job_that_is_at_work_is_left_alone(night: Night) -> None:
+    """Exit code 6; other jobs run all the same."""
+    other = night.job("other", mode="check")
+    with locked(Kept(night.state), "catalogue"):
+        rounds = reconciled(night.config(night.job(), other))
+    assert [told.round.status for told in rounds] == ["locked", "in-sync"]
+    assert rounds.exit_code == 6
+    assert "another process" in rounds[0].round.problem
+
+
+def test_a_query_that_fails_changes_nothing(night: Night) -> None:
+    """Pets that are not listed would look as if they were gone."""
+    night.write(changed(PETS, 1, name="Rex"))
+    kept = {name: (night.state / name).read_bytes() for name in night.kept_files()}
+    night.box.break_with("html=1,status=sold")
+    told = night.run(delete_missing=True)
+    assert (told.round.status, told.round.exit_code) == ("error", 1)
+    assert "did not list" in told.round.problem
+    assert night.stored()[1].name == "Pet 1"
+    base = "reconcile/bases/catalogue.base"
+    assert (night.state / base).read_bytes() == kept[base]
+
+
+def test_a_round_that_is_stopped_is_finished_by_the_next(tmp_path: Path) -> None:
+    """The run is resumed first, and what was taken back meanwhile is an edit."""
+    with Sandbox(pets=PETS) as box:
+        reads, all_ = (Secret(box.token(scope)) for scope in ("read:pets", tuple(SCOPES)))
+        night = Night(box, tmp_path, {"mode": "two-way", "concurrency": 1, "max_failures": 0})
+        night.write()
+        assert night.run(token=all_).round.status == "in-sync"
+        sheet = night.sheet.read_bytes()
+        night.write([*changed(changed(PETS, 1, name="Rex"), 2, name="Mia")])
+        told = night.run(token=reads)
+        assert (told.round.status, told.round.exit_code) == ("interrupted", 7)
+        assert sorted(kinds(told)) == [("drift", 2), ("failed", 1)]
+        night.sheet.write_bytes(sheet)
+        told = night.run(token=all_)
+        assert (told.round.resumed, told.round.status) == (1, "done")
+        assert night.stored() == {pet.id: pet for pet in PETS}
+        assert night.run(token=all_).round.resumed == 0
+
+
+def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None:
+    """Exit code 7; nothing is half done, and it is in the history."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    night.write(changed(PETS, 1, name="Rex"))
+    jobs = night.config(night.job(), night.job("other", mode="check"))
+    rounds = reconciled(jobs, watchers=[Meddler("snapshot", interrupt)])
+    assert [told.round.status for told in rounds] == ["interrupted"]
+    assert rounds.exit_code == 7
+    assert History(night.state).rounds()[-1].status == "interrupted"
+    assert night.run().round.status == "done"
+
+
+def test_a_watcher_that_fails_changes_nothing(night: Night, caplog: object) -> None:
+    """The round is done; the log has what the watcher raised."""
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    meddler = Meddler("plan", fail)
+    assert night.run(watchers=[meddler]).round.status == "in-sync"
+    assert meddler.ends == ["in-sync"]
+
+
+def test_a_damaged_base_is_set_aside(night: Night) -> None:
+    """The one before it counts, told as a note; without that, the round is as the first one."""
+    base = night.state / "reconcile/bases/catalogue.base"
+    base.write_bytes(base.read_bytes()[:-40])
+    night.write(PETS[1:])
+    night.run(delete_missing=True)
+    told = night.run(delete_missing=True)
+    assert 1 in night.stored() or told.round.status in ("done", "in-sync")
+    base.write_bytes(b"no base")
+    base.with_name("catalogue.base.previous").write_bytes(b"no base")
+    told = night.run(delete_missing=True)
+    assert "is damaged" in told.open[0].problem
+    assert list(base.parent.glob("*.damaged-*"))
+    assert night.run().round.notes <= 1
+
+
+def test_an_edit_while_the_round_is_at_work_is_kept(night: Night) -> None:
+    """The sheet that somebody saves meanwhile stays as they saved it, and is taken up next."""
+    night.box.put(changed(PETS, 2, name="Mia")[1])
+    save = Meddler("write", lambda: night.write(changed(PETS, 1, name="Rex")))
+    told = night.run(watchers=[save])
+    assert told.round.status == "error"
+    assert night.said()[1].name == "Rex"
+    assert night.run().round.status == "done"
+    assert (night.said()[2].name, night.stored()[1].name) == ("Mia", "Rex")
+
+
+def test_a_folder_has_a_base_for_each_sheet(night: Night, tmp_path: Path) -> None:
+    """Each is a round of its own; a pet in two of them keeps all from being changed."""
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    for name, pets in (("a.csv", PETS[:6]), ("b.csv", PETS[6:])):
+        ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
+    config = night.config(night.job("inbox", folder=folder, files="*.csv", sheet=None))
+    assert [told.round.part for told in reconciled(config)] == ["a.csv", "b.csv"]
+    ps.write_sheet(ps.frame_from_pets(PETS[1:6]), folder / "a.csv", base=False)
+    ps.write_sheet(ps.frame_from_pets([PETS[0], *PETS[6:]]), folder / "b.csv", base=False)
+    rounds = reconciled(config)
+    assert [told.round.status for told in rounds] == ["in-sync", "in-sync"]
+    ps.write_sheet(ps.frame_from_pets(PETS[:6]), folder / "a.csv", base=False)
+    (told,) = reconciled(config)
+    assert (told.round.status, told.round.exit_code) == ("error", 1)
+    assert "pet 1 in a.csv" in told.round.problem
+
+
+def test_one_bad_job_keeps_no_other_from_running(night: Night, tmp_path: Path) -> None:
+    """No service, no folder: each is told as an error of its own."""
+    jobs = [
+        night.job("nowhere", url=""),
+        night.job("empty", sheet=None, folder=tmp_path / "none"),
+        night.job("gone", sheet=tmp_path / "none.csv"),
+        night.job(),
+    ]
+    rounds = reconciled(night.config(*jobs))
+    assert [told.round.status for told in rounds] == ["error", "error", "error", "in-sync"]
+    assert rounds[0].round.exit_code == 64
+    assert all(told.round.hint for told in rounds[:3])
+    assert [told.job for told in History(night.state).rounds()][1:] == [
+        "nowhere",
+        "empty",
+        "gone",
+        "catalogue",
+    ]
+
+
+def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: Path) -> None:
+    """Before anything is sent."""
+    blocked = tmp_path / "file"
+    blocked.write_text("", "utf-8")
+    night.write(changed(PETS, 1, name="Rex"))
+    from dataclasses import replace
+
+    (told,) = reconciled(replace(night.config(), state=blocked / "state"))
+    assert told.round.status == "error"
+    assert night.stored()[1].name == "Pet 1"
+
+
+def test_overlapping_rounds_never_run_at_once(night: Night) -> None:
+    """The second start finds the first at work, whatever it is about to do."""
+    statuses = list[str]()
+
+    def again() -> None:
+        thread = threading.Thread(target=lambda: statuses.append(night.run().round.status))
+        thread.start()
+        thread.join()
+
+    assert night.run(watchers=[Meddler("plan", again)]).round.status == "in-sync"
+    assert statuses == ["locked"]
+
+
+def test_what_stands_is_told_with_its_reason(night: Night) -> None:
+    """Findings with their address, and exit code 3."""
+    text = night.sheet.read_text("utf-8-sig").replace("available", "avialable", 1)
+    night.sheet.write_text(text, "utf-8")
+    told = night.run()
+    assert (told.round.status, told.round.exit_code) == ("findings", 3)
+    assert kinds(told) == [("finding", 3)]
+    assert told.open[0].address.startswith("line 4")
+    strict = night.run(strict=True)
+    assert strict.round.status == "findings"
+    assert "strict" in strict.round.hint

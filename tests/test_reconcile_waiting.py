@@ -1,0 +1,128 @@
+"""What is over its guard waits as a file, and `petsync apply` of that file releases it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed, kinds
+
+import petsync as ps
+from petsync.cli import main
+from petsync.diff.guard import Guard, Limit
+from petsync.sandbox import Sandbox
+
+FEW = Guard(max_update=Limit(2, is_share=False), max_delete=Limit(1, is_share=False))
+RENAMED = [ps.Pet(id=pet.id, name=f"{pet.name}!", status=pet.status) for pet in PETS]
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def night(_open_box: Sandbox, tmp_path: Path) -> Night:
+    """A store and a sheet that agree, and were reconciled once, under narrow limits."""
+    _open_box.reset(PETS)
+    night = Night(_open_box, tmp_path, {"mode": "two-way", "guard": FEW})
+    night.write()
+    assert night.run().round.status == "in-sync"
+    return night
+
+
+def apply(night: Night, file: str) -> int:
+    """The exit code of `petsync apply FILE --yes`."""
+    with pytest.raises(SystemExit) as ended:
+        main(["apply", file, "--yes", "--url", night.box.url, "--state", str(night.state)])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def _renamed(night: Night) -> None:
+    night.write(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
+
+
+def test_a_plan_over_its_guard_waits_and_nothing_else_is_done(night: Night) -> None:
+    """On neither side; every change of it is told as waiting, and so it is the next night."""
+    _renamed(night)
+    night.box.put(changed(PETS, 4, name="D")[3])
+    sheet = night.sheet.read_bytes()
+    told = night.run()
+    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
+    assert "max_update 2" in told.round.problem
+    assert sorted(kinds(told)) == [("waiting", number) for number in (1, 2, 3, 4)]
+    file = Path(told.round.waiting)
+    body = file.read_bytes()
+    assert night.run().round.waiting == str(file)
+    assert file.read_bytes() == body
+    assert night.sheet.read_bytes() == sheet
+    assert night.stored()[1].name == "Pet 1"
+
+
+def test_applying_the_file_releases_it(night: Night) -> None:
+    """Its limits are as wide as it needs, and no wider; the next round goes on."""
+    _renamed(night)
+    file = night.run().round.waiting
+    plan = ps.load_plan(file)
+    assert plan.verdict.ok
+    assert plan.guard.max_update == Limit(3, is_share=False)
+    assert "did not apply this plan by itself" in plan.notes[0]
+    assert apply(night, file) == 0
+    told = night.run()
+    assert (told.round.status, told.round.waiting) == ("in-sync", "")
+    assert not Path(file).exists()
+    assert night.stored() == night.said()
+
+
+def test_a_reason_that_is_gone_ends_the_waiting(night: Night) -> None:
+    """The rest is done, and the file is gone."""
+    _renamed(night)
+    file = Path(night.run().round.waiting)
+    night.write(changed(PETS, 1, name="A"))
+    assert night.run().round.status == "done"
+    assert not file.exists()
+
+
+def test_what_was_released_is_agreed_on(night: Night) -> None:
+    """Whoever sets a cell back afterwards has edited it."""
+    sheet = night.sheet.read_bytes()
+    _renamed(night)
+    assert apply(night, night.run().round.waiting) == 0
+    night.sheet.write_bytes(sheet)
+    assert night.run(guard=Guard()).round.status == "done"
+    assert night.stored()[1].name == "Pet 1"
+
+
+def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
+    """What is over it waits too, nothing is sent meanwhile, and applying its file writes it."""
+    for pet in RENAMED[:11]:
+        night.box.put(pet)
+    told = night.run()
+    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
+    assert night.said()[1].name == "Pet 1"
+    file = told.round.waiting
+    body = Path(file).read_bytes()
+    assert night.run().round.waiting == file
+    assert Path(file).read_bytes() == body
+    assert apply(night, file) == 0
+    assert night.said()[1].name == "Pet 1!"
+    assert night.run().round.status == "in-sync"
+    assert not Path(file).exists()
+
+
+def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
+    """The round is refused, and there is no file."""
+    night.write([])
+    told = night.run(delete_missing=True)
+    assert (told.round.status, told.round.exit_code, told.round.waiting) == ("refused", 4, "")
+    assert "no row that can be used" in told.round.problem
+    night.write(changed(PETS, 1, name="A"))
+    told = night.run(guard=Guard(sentinels=(1,)))
+    assert (told.round.status, told.round.exit_code) == ("refused", 4)
+    assert len(night.stored()) == 12
+    assert night.stored()[1].name == "Pet 1"
+    assert not [name for name in night.kept_files() if "waiting" in name]
