@@ -142,10 +142,13 @@ def test_pictures_and_styles_are_there(pages: dict[Path, _Page]) -> None:
 
 
 def test_every_public_name_is_in_the_reference(pages: dict[Path, _Page], site: Path) -> None:
-    """Each name of `petsync.__all__` has its place, once."""
+    """Each name of `petsync.__all__` has its place, once, and so have the parts of its modules."""
     api = [page for path, page in pages.items() if path.parent == site / "reference" / "api"]
     for name in petsync.__all__:
         assert sum(f"petsync.{name}" in page.ids for page in api) == 1, name
+        parts = getattr(getattr(petsync, name), "__all__", ())
+        places = [name.rpartition(".")[2] for page in api for name in page.ids]
+        assert set(parts) <= set(places), name
 
 
 def test_methods_made_from_asynchronous_ones_are_told(site: Path) -> None:

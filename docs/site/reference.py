@@ -12,11 +12,14 @@ __all__ = ["GROUPS", "Group", "names_of", "pages"]
 
 
 class Group(NamedTuple):
-    """A page of public names: those whose modules' names begin with one of `homes`."""
+    """A page of public names: those whose modules' names begin with one of `homes`. `more` are what
+    these give, and have no name in `petsync` itself.
+    """
 
     title: str
     lead: str
     homes: tuple[str, ...]
+    more: tuple[str, ...] = ()
 
 
 GROUPS = {
@@ -57,6 +60,7 @@ GROUPS = {
         "Reconciliation",
         "The scheduled job from Python. [How it works](../../reconcile.md).",
         ("reconcile",),
+        ("diff.round_report.RoundReport", "diff.round.Round", "diff.round.Open"),
     ),
     "errors": Group(
         "Errors",
@@ -73,14 +77,31 @@ def pages() -> Iterator[tuple[str, str]]:
     """Each page's place on the site, and its Markdown."""
     yield "reference/cli.md", f"# Command line\n\n{_promoted(commands())}\n"
     for key, group in GROUPS.items():
-        blocks = "\n\n".join(f"::: petsync.{name}" for name in names_of(key))
-        yield f"reference/api/{key}.md", f"# {group.title}\n\n{group.lead}\n\n{blocks}\n"
+        blocks = [block for name in names_of(key) for block in _blocks(name)]
+        blocks += [f"::: petsync.{place}" for place in group.more]
+        text = "\n\n".join((f"# {group.title}", group.lead, *blocks))
+        yield f"reference/api/{key}.md", f"{text}\n"
 
 
 def names_of(key: str) -> list[str]:
     """The public names on a page. Each name is on the one page that names its home most closely."""
     names = [name for name in petsync.__all__ if _page_of(_home(name)) == key]
     return sorted(names, key=lambda n: (_ORDER.index(n) if n in _ORDER else len(_ORDER), n.lower()))
+
+
+def _blocks(name: str) -> Iterator[str]:
+    """What shows a public name; a module with what it has for everybody."""
+    home = petsync._MODULES.get(name)
+    if home is None:
+        yield f"::: petsync.{name}"
+        return
+    module = getattr(petsync, name)
+    yield f"::: petsync.{name}\n    options: {{members: false}}"
+    for part in module.__all__:
+        value = getattr(module, part)
+        known = getattr(value, "__qualname__", None) == part
+        place = f"{value.__module__}.{part}" if known else f"{home}.{part}"
+        yield f"::: {place}\n    options: {{heading_level: 3}}"
 
 
 def _home(name: str) -> str:
