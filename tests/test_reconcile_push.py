@@ -91,3 +91,44 @@ def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
     assert (told.round.status, told.round.exit_code) == ("drift", 2)
     assert not night.state.exists()
     assert not (night.folder / "reports").exists()
+
+
+def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
+    """Whatever the store makes of it, and also outside of the job's scope."""
+    new = ps.Pet(name="Neu", status="available")
+    night.write([*PETS, new])
+    assert night.run().round.status == "done"
+    (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    night.box.put(ps.Pet(id=pet.id, name="Neu", status="sold", tags=(ps.Tag(1, "calm"),)))
+    told = night.run()
+    assert (told.round.status, told.round.to_store.add) == ("done", 0)
+    assert len(night.stored()) == 13
+    scoped = night.run(name="scoped", statuses=("pending", "sold"))
+    assert (scoped.round.status, len(night.stored())) == ("in-sync", 13)
+
+
+def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:
+    """Pets outside of it are in no row, and no difference; a pet that leaves it keeps its row."""
+    night.write([pet for pet in PETS if pet.status == "available"])
+    assert night.run(statuses=("available",), delete_missing=True).open == ()
+    night.box.put(changed(PETS, 3, status="sold")[2])
+    told = night.run(statuses=("available",), tags=("calm",), delete_missing=True)
+    assert (told.round.status, told.round.to_store.update) == ("done", 1)
+    assert night.stored()[3].status == "available"
+
+
+def test_a_query_is_pushed(night: Night) -> None:
+    """Rows of a database, without any file; a query that fails changes nothing."""
+    import sqlite3
+
+    from petsync.settings import Secret
+
+    path = night.folder / "shop.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE pets (id INTEGER, name TEXT)")
+        connection.execute("INSERT INTO pets VALUES (1, 'Rex')")
+    connection.close()
+    options = {"query": "SELECT id, name FROM pets", "database": Secret(f"sqlite:///{path}")}
+    told = night.run(**options)
+    assert (told.round.status, night.stored()[1].name) == ("done", "Rex")
+    assert night.run(**{**options, "query": "SELECT nothing"}).round.status == "error"

@@ -231,3 +231,25 @@ def test_what_stands_is_told_with_its_reason(night: Night) -> None:
     strict = night.run(strict=True)
     assert strict.round.status == "findings"
     assert "strict" in strict.round.hint
+
+
+@pytest.mark.parametrize("when", ["write", "verify", "report"])
+def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
+    night: Night, when: Step
+) -> None:
+    """Both sides end as people wrote them last, and nothing is a conflict."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    sheet = night.sheet.read_bytes()
+    night.write([*changed(PETS, 1, name="Rex"), ps.Pet(name="Neu", status="sold")])
+    assert night.run(watchers=[Meddler(when, interrupt)]).round.status in ("interrupted", "done")
+    assert night.stored()[1].name == "Rex"
+    night.write([*PETS, ps.Pet(name="Neu", status="sold")])
+    told = night.run()
+    assert (told.round.status, told.round.to_sheet.update) == ("done", 0)
+    assert night.stored()[1].name == "Pet 1"
+    assert len(night.stored()) == 13
+    assert sheet != night.sheet.read_bytes()
+    assert night.said() == night.stored()

@@ -185,19 +185,19 @@ class Course:
             left=kinds["drift"],
         )
         if not self._is_said:
-            self._say(*self._end(kinds))
+            self._say(self._end(kinds))
 
-    def _say(self, status: Status, problem: str, hint: str) -> None:
+    def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
         scrubbed = self.owner.scrubbed
         self.note(
             status=status, exit_code=CODES[status], problem=scrubbed(problem), hint=scrubbed(hint)
         )
 
-    def _end(self, kinds: Mapping[str, int]) -> tuple[Status, str, str]:
-        for kind, status, problem, hint in _ENDS:
-            if number := kinds.get(kind, 0):
-                return status, problem.format(_count(number)), hint
-        return ("done" if self.told.applied else "in-sync"), "", ""
+    def _end(self, kinds: Mapping[str, int]) -> Status:
+        for kind, status in _ENDS:
+            if kinds.get(kind):
+                return status
+        return "done" if self.told.applied else "in-sync"
 
     def close(self) -> RoundReport:
         """Write down how it went, tell the watchers, and give what is to be told."""
@@ -238,26 +238,13 @@ class Course:
         )
 
 
-_ENDS: tuple[tuple[str, Status, str, str], ...] = (
-    ("failed", "failed-rows", "{} did not arrive", "The next round tries them again."),
-    ("finding", "findings", "{} of the sheet kept out by errors", "Correct the cells named."),
-    (
-        "conflict",
-        "conflicts",
-        "{} in conflict: a person has to decide",
-        "Make both sides say the same, in the sheet or in the store.",
-    ),
-    (
-        "drift",
-        "drift",
-        "{} between sheet and store",
-        "A round that may change things settles them, where its mode allows it.",
-    ),
+_ENDS: tuple[tuple[str, Status], ...] = (
+    ("failed", "failed-rows"),
+    ("finding", "findings"),
+    ("conflict", "conflicts"),
+    ("drift", "drift"),
 )
-
-
-def _count(number: int) -> str:
-    return "1 difference" if number == 1 else f"{number:,} differences"
+"""What of that which stands is told first."""
 
 
 def _status_of(error: PetsyncError) -> Status:

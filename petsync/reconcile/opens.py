@@ -167,13 +167,22 @@ class Opens:
 def _of_conflict(conflict: Conflict) -> Open:
     return Open(
         kind="conflict",
-        problem=conflict.problem,
+        problem=_clashes(conflict) or f"{conflict.subject} {conflict.problem}",
         pet_id=conflict.pet_id,
         name=conflict.name,
         row=conflict.row,
         address=conflict.source,
         fields=tuple(clash.column for clash in conflict.clashes),
-        hint=conflict.suggestion,
+        # What is said of clashes there is about a plan that somebody reviews.
+        hint="" if conflict.clashes else conflict.suggestion,
+    )
+
+
+def _clashes(conflict: Conflict) -> str:
+    return "; ".join(
+        f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; both said "
+        f"{clash.base!r} before"
+        for clash in conflict.clashes
     )
 
 
