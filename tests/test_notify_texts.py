@@ -24,6 +24,7 @@ from petsync.reconcile.redact import Redactor
 from petsync.settings import Secret
 from petsync.table.visible import visible
 
+DOCS = Path(__file__).parents[1] / "docs" / "notifications.md"
 HOSTILE = (
     "<script>alert(1)</script>",
     "[click](http://evil.example)",
@@ -179,6 +180,16 @@ def test_the_given_templates_use_known_names_only() -> None:
     for title, body in DEFAULTS.values():
         assert (mistakes_in(title), mistakes_in(body)) == ((), ())
         assert filled(title, dict.fromkeys(NAMES, "x"))
+
+
+def test_every_name_and_every_given_text_is_documented() -> None:
+    """docs/notifications.md has the table of names, and the words that are used if none are given."""
+    text = DOCS.read_text("utf-8")
+    for name, meaning in NAMES.items():
+        assert f"| `${name}` | {meaning} |" in text
+    for event, (title, body) in DEFAULTS.items():
+        indented = "".join(f"    {line}\n" for line in body.splitlines())
+        assert f"`{event}`\n\n    {title}\n\n{indented}" in text
 
 
 def test_a_long_notice_is_cut(tmp_path: Path) -> None:

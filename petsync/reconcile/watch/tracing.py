@@ -85,7 +85,7 @@ class Traced:
         return {
             "petsync.job": self._clean(round_.job),
             "petsync.part": self._clean(round_.part),
-            "petsync.round": round_.id,
+            "petsync.round": self._clean(round_.id),
             "petsync.mode": round_.mode,
             "petsync.dry_run": round_.dry_run,
         }

@@ -1,0 +1,211 @@
+"""The log of a reconciliation: which round each line belongs to, and what is never in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nightly import PETS, Night, changed
+from receiver import configured, told
+
+from petsync.reconcile.config.model import Configuration, Log
+from petsync.reconcile.watch import watching
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+
+HUSH = 'h0sh/+="<pä>'
+
+
+def json_config(folder: Path, **log: Any) -> Configuration:
+    """JSON lines at every level into a file."""
+    given = {"format": "json", "level": "debug", "file": folder / "logs/petsync.log", **log}
+    return configured(folder, log=Log(**given), secrets=(Secret(HUSH),))
+
+
+def lines(config: Configuration) -> list[dict[str, Any]]:
+    """The log's records."""
+    assert config.log.file is not None
+    return [json.loads(line) for line in config.log.file.read_text("utf-8").splitlines()]
+
+
+def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
+    """Beginning, steps and end, with time, level, logger, message, job, round, run and numbers."""
+    config, round_ = json_config(tmp_path), told("conflicts", conflicts=2, runs=("r7",)).round
+    with watching(config) as (watcher,):
+        watcher.began(round_)
+        with watcher.step(round_, "snapshot"):
+            logging.getLogger("petsync.client.retry").info("again in %d s", 2)
+        watcher.ended(told("conflicts", conflicts=2, runs=("r7",), problem="2 conflicts"))
+    began, again, step, ended = lines(config)
+    assert began["message"] == "catalogue begins (check)"
+    assert {again[name] for name in ("job", "round", "run", "step")} == {
+        *("catalogue", round_.id, "r7", "snapshot")
+    }
+    assert (again["level"], again["logger"]) == ("info", "petsync.client.retry")
+    assert again["time"].endswith("Z")
+    assert (step["event"], step["step"]) == ("step", "snapshot")
+    assert (ended["status"], ended["exit_code"], ended["conflicts"]) == ("conflicts", 5, 2)
+    assert (ended["level"], ended["message"]) == (
+        "warning",
+        "catalogue ended: conflicts: 2 conflicts",
+    )
+
+
+def test_a_step_that_fails_says_why_and_passes_the_error_on(tmp_path: Path) -> None:
+    """Also an interrupt; the lines after it are no longer the step's."""
+    config, round_ = json_config(tmp_path), told().round
+    with watching(config) as (watcher,):
+        for error in (KeyError("x"), KeyboardInterrupt()):
+            with pytest.raises(type(error)), watcher.step(round_, "apply"):
+                raise error
+        logging.getLogger("petsync").info("after")
+    first, second, after = lines(config)
+    assert first["message"] == "apply: failed: KeyError: 'x'"
+    assert second["message"].startswith("apply: failed: KeyboardInterrupt")
+    assert "step" not in after
+
+
+def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
+    """The journal and the loop have threads of their own."""
+    config, round_ = json_config(tmp_path), told().round
+    with watching(config) as (watcher,):
+        watcher.began(round_)
+        thread = threading.Thread(target=logging.getLogger("petsync.apply").info, args=("from it",))
+        thread.start()
+        thread.join()
+    assert [each["round"] for each in lines(config)] == [round_.id] * 2
+
+
+def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> None:
+    """Two in one process, as two notebooks' cells in threads, each with a log of its own."""
+    here, there = tmp_path / "a", tmp_path / "b"
+    meet = threading.Barrier(2, timeout=30)
+
+    def one(folder: Path) -> None:
+        with watching(json_config(folder)) as (watcher,):
+            meet.wait()
+            watcher.began(told(job=folder.name).round)
+            meet.wait()
+
+    threads = [threading.Thread(target=one, args=(folder,)) for folder in (here, there)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [[each["job"] for each in lines(json_config(f))] for f in (here, there)] == [
+        ["a"],
+        ["b"],
+    ]
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_secret_is_in_the_log(form: str, tmp_path: Path) -> None:
+    """Not in a message, a field or a traceback, with everything logged."""
+    config = json_config(tmp_path, format=form)
+    with watching(config) as (watcher,):
+        log = logging.getLogger("petsync.x")
+        log.debug("token %s and %r", HUSH, HUSH)
+        log.info("of a file", extra={"part": HUSH})
+        try:
+            raise ValueError(HUSH)
+        except ValueError:
+            log.exception("it failed")
+        watcher.ended(told("error", problem=HUSH))
+    assert config.log.file is not None
+    text = config.log.file.read_text("utf-8")
+    assert text.count("***") >= 5
+    for piece in (HUSH, json.dumps(HUSH)[1:-1], repr(HUSH)[1:-1], HUSH[:6]):
+        assert piece not in text
+    assert "Traceback" in text
+
+
+def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line a record, with the round, whatever a pet is called; standard error by default."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with watching(configured(tmp_path)) as (watcher,):
+        watcher.began(told(job="inbox", part="dogs.csv").round)
+        logging.getLogger("petsync.x").warning("a pet called %s", "A\x1b[31m\nB")
+        logging.getLogger("petsync.x").debug("not at this level")
+    _, line = stream.getvalue().splitlines()
+    stamp, rest = line.split(" ", 1)
+    assert stamp.endswith("Z")
+    assert rest == (
+        "WARNING inbox/dogs.csv [20261121-inbox-dogs.csv] petsync.x: "
+        "a pet called A[ESC][31m[line break]B"
+    )
+
+
+def test_what_v_says_on_the_same_stream_is_not_said_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler of -v is back afterwards, and the level as it was."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    log, handler = logging.getLogger("petsync"), logging.StreamHandler(stream)
+    with attached(handler):
+        level = log.level
+        with watching(configured(tmp_path)):
+            log.warning("once")
+        assert handler in log.handlers
+        assert log.level == level
+    assert stream.getvalue().count("once") == 1
+
+
+@contextmanager
+def attached(handler: logging.Handler) -> Iterator[None]:
+    """Meanwhile petsync's log goes there too."""
+    log = logging.getLogger("petsync")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+def test_a_log_that_is_rotated_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    """As logrotate does it, in the middle of a round."""
+    config = json_config(tmp_path)
+    assert config.log.file is not None
+    with watching(config):
+        logging.getLogger("petsync").info("before")
+        config.log.file.rename(tmp_path / "petsync.log.1")
+        logging.getLogger("petsync").info("after")
+    assert [each["message"] for each in lines(config)] == ["after"]
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes to standard error instead, and says so."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    (tmp_path / "logs").write_text("a file")
+    with watching(json_config(tmp_path)):
+        logging.getLogger("petsync").info("all the same")
+    assert json.loads(stream.getvalue().splitlines()[-1])["message"] == "all the same"
+
+
+def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
+    """Every line that a push makes, in whatever thread, has the round's id."""
+    with Sandbox(pets=PETS, auth=False) as box:
+        night = Night(box, tmp_path)
+        night.write(changed(PETS, 3, name="Rex"))
+        config = replace(night.config(), log=json_config(tmp_path).log)
+        with watching(config) as watchers:
+            report = night.run(watchers=watchers)
+    records = lines(config)
+    assert {each.get("round") for each in records} == {report.round.id}
+    assert [each["step"] for each in records if each.get("event") == "step"][:3] == [
+        *("resume", "read", "snapshot")
+    ]
+    assert records[-1]["applied"] == report.round.applied == 1

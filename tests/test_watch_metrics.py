@@ -1,0 +1,137 @@
+"""Metrics for Prometheus: the textfile, and what several processes put into it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_fd_to_metric_families
+from receiver import configured, told
+
+from petsync.reconcile.config.model import Configuration, Job, Metrics
+from petsync.reconcile.watch import watching
+from petsync.reconcile.watch.latest import noted, read
+from petsync.reconcile.watch.metrics import GAUGES, Measured
+
+DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
+
+
+def config_of(folder: Path, *names: str) -> Configuration:
+    """Jobs of these names, the first with a schedule, and a textfile."""
+    jobs = [Job(name=name, mode="push") for name in names[1:]]
+    first = Job(name=names[0], mode="push", schedule="0 2 * * *")
+    metrics = Metrics(textfile=folder / "prom/petsync.prom")
+    return configured(folder, first, *jobs, metrics=metrics)
+
+
+def samples(config: Configuration) -> dict[str, float]:
+    """Every sample of the textfile, as Prometheus reads it, by name and labels."""
+    assert config.metrics.textfile is not None
+    with config.metrics.textfile.open(encoding="utf-8") as file:
+        families = [*text_fd_to_metric_families(file)]
+    return {
+        " ".join((s.name, *(f"{k}={v}" for k, v in sorted(s.labels.items()) if v))): s.value
+        for family in families
+        for s in family.samples
+    }
+
+
+def test_the_textfile_tells_each_jobs_last_round(tmp_path: Path) -> None:
+    """Status, exit code, duration, sizes, what is open, the last success, and the next time."""
+    config = config_of(tmp_path, "catalogue")
+    start = datetime(2026, 11, 21, 2, tzinfo=UTC)
+    measured = Measured(config)
+    measured.ended(told("done", started=start.isoformat(), seconds=4.5, applied=3, drift=5))
+    measured.ended(told("conflicts", started=start.isoformat(), conflicts=2, rows=40, pets=41))
+    found = samples(config)
+    assert found["petsync_round_exit_code job=catalogue"] == 5
+    assert found["petsync_round_conflicts job=catalogue"] == 2
+    assert found["petsync_round_rows job=catalogue"] == 40
+    assert found["petsync_last_success_timestamp_seconds job=catalogue"] == start.timestamp() + 4.5
+    assert found["petsync_round_status job=catalogue status=conflicts"] == 1
+    assert found["petsync_round_status job=catalogue status=done"] == 0
+    assert found["petsync_rounds_total job=catalogue status=done"] == 1
+    due = found["petsync_next_due_timestamp_seconds job=catalogue"]
+    assert 0 < due - datetime.now(UTC).timestamp() <= 25 * 3600
+
+
+def test_jobs_of_other_processes_stay_in_the_textfile(tmp_path: Path) -> None:
+    """`--job a` drops nothing of b; a job that is not configured any more goes."""
+    config = config_of(tmp_path, "a", "b")
+    Measured(config).ended(told("done", job="a"))
+    Measured(config).ended(told("error", job="b"))
+    found = samples(config)
+    assert found["petsync_round_exit_code job=a"] == 0
+    assert found["petsync_round_exit_code job=b"] == 1
+    fewer = config_of(tmp_path, "a")
+    Measured(fewer).ended(told("done", job="a"))
+    assert not [name for name in samples(fewer) if "job=b" in name]
+
+
+def test_rounds_that_end_at_the_same_moment_are_all_counted(tmp_path: Path) -> None:
+    """Whatever the order, none overwrites another's numbers."""
+    rounds = [told("done", job=f"job{n}").round for n in range(6)]
+    threads = [threading.Thread(target=noted, args=(tmp_path, each)) for each in rounds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(read(tmp_path)) == [f"job{n}" for n in range(6)]
+
+
+def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
+    """It is counted, and the numbers stay those of the round that was at work; a dry run is not."""
+    config = config_of(tmp_path, "catalogue")
+    measured = Measured(config)
+    for round_ in (told("conflicts", conflicts=2), told("locked"), told("done", dry_run=True)):
+        measured.ended(round_)
+    found = samples(config)
+    assert found["petsync_round_conflicts job=catalogue"] == 2
+    assert found["petsync_rounds_total job=catalogue status=locked"] == 1
+    assert "petsync_rounds_total job=catalogue status=done" not in found
+
+
+def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:
+    """Quotes, backslashes and line breaks do not break the file."""
+    config = config_of(tmp_path, "inbox")
+    Measured(config).ended(told("done", job="inbox", part='a"b\\\n.csv'))
+    (name,) = [each for each in samples(config) if each.startswith("petsync_round_rows")]
+    assert name == 'petsync_round_rows job=inbox part=a"b\\[line break].csv'
+
+
+def test_a_damaged_file_of_numbers_begins_anew(tmp_path: Path) -> None:
+    """It is set aside, and the next round is told."""
+    noted(tmp_path, told("done").round)
+    kept = tmp_path / "reconcile/latest.json"
+    kept.write_bytes(b"{")
+    assert sorted(noted(tmp_path, told("done", job="b").round)) == ["b"]
+    assert kept.with_suffix(".damaged").exists()
+
+
+def test_without_the_extra_the_jobs_run_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the extras that metrics and tracing need."""
+    for name in ("prometheus_client", "opentelemetry.sdk.resources"):
+        monkeypatch.setitem(sys.modules, name, None)
+    config = configured(tmp_path, tracing=True, metrics=Metrics(textfile=tmp_path / "x.prom"))
+    with caplog.at_level(logging.ERROR, logger="petsync"), watching(config) as watchers:
+        assert len(watchers) == 1
+    assert "pip install 'petsync[metrics]'" in caplog.text
+    assert "pip install 'petsync[tracing]'" in caplog.text
+
+
+def test_every_metric_is_documented(tmp_path: Path) -> None:
+    """The table of docs/monitoring.md has each metric, and none that is not there."""
+    table = {*re.findall(r"^\| `(petsync_\w+)`", DOCS.read_text("utf-8"), re.MULTILINE)}
+    config = config_of(tmp_path, "catalogue")
+    Measured(config).ended(told("done"))
+    written = {name.split(" ")[0] for name in samples(config)}
+    own = {name for name in table if name.startswith("petsync_every_")}
+    assert {*GAUGES} < written
+    assert table - own == written

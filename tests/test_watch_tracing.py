@@ -1,0 +1,69 @@
+"""Spans of rounds and steps, and what never comes into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from receiver import configured, told
+
+from petsync.reconcile.watch.tracing import traced
+from petsync.sandbox import Sandbox
+from petsync.settings import Secret
+
+HUSH = 'h0sh/+="<pä>'
+
+
+def test_a_real_round_is_a_span_with_its_steps(tmp_path: Path) -> None:
+    """One trace: the round, and a child for each step, with the round's numbers."""
+    exporter = InMemorySpanExporter()
+    with Sandbox(pets=PETS, auth=False) as box:
+        night = Night(box, tmp_path)
+        night.write(changed(PETS, 3, name="Rex"))
+        with traced(night.config(), exporter) as watcher:
+            report = night.run(watchers=[watcher])
+    *steps, round_ = exporter.get_finished_spans()
+    assert round_.name == "petsync.round"
+    assert {"petsync.read", "petsync.snapshot", "petsync.apply"} < {each.name for each in steps}
+    assert {each.parent.span_id for each in steps if each.parent} == {round_.context.span_id}
+    assert {each.attributes["petsync.round"] for each in steps} == {report.round.id}
+    assert round_.attributes["petsync.applied"] == 1
+    assert round_.attributes["petsync.runs"] == report.round.runs
+    assert round_.attributes["petsync.status"] == "done"
+    assert round_.status.status_code is StatusCode.UNSET
+
+
+def test_an_error_is_its_type_and_its_message(tmp_path: Path) -> None:
+    """Without a traceback, and without secrets, in the step and in the round; it passes on."""
+    exporter, config = InMemorySpanExporter(), configured(tmp_path, secrets=(Secret(HUSH),))
+    with traced(config, exporter) as watcher:
+        watcher.began(told(part=HUSH).round)
+        with pytest.raises(KeyError), watcher.step(told(part=HUSH).round, "read"):
+            raise KeyError(HUSH)
+        watcher.ended(told("error", part=HUSH, problem=f"no {HUSH}"))
+    step, round_ = exporter.get_finished_spans()
+    (event,) = step.events
+    assert dict(event.attributes or {}) == {
+        "exception.type": "KeyError",
+        "exception.message": "'***'",
+    }
+    assert round_.status.description == "no ***"
+    assert round_.status.status_code is StatusCode.ERROR
+    text = step.to_json() + round_.to_json()
+    assert HUSH[:6] not in text
+    assert "Traceback" not in text
+
+
+def test_a_round_that_never_began_is_a_span_too(tmp_path: Path) -> None:
+    """A job that was locked is told when it ends, and the next round has a span of its own."""
+    exporter = InMemorySpanExporter()
+    with traced(configured(tmp_path), exporter) as watcher:
+        watcher.ended(told("locked"))
+        watcher.began(told().round)
+        watcher.ended(told())
+    locked, done = exporter.get_finished_spans()
+    assert locked.attributes["petsync.exit_code"] == 6
+    assert locked.context.trace_id != done.context.trace_id
