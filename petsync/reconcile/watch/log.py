@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from logging.handlers import WatchedFileHandler
 from typing import Any
@@ -104,15 +104,18 @@ def _numbers(round_: Round) -> dict[str, Any]:
 
 @contextmanager
 def logged(config: Configuration) -> Iterator[Logged]:
-    """Meanwhile, what petsync logs goes where `[log]` says, each record with its round."""
-    watcher, handler = Logged(), _handler(config.log)
+    """Meanwhile, what petsync logs goes where `[log]` says, each record with its round. That people
+    could not be told goes to standard error in any case.
+    """
+    watcher, clean = Logged(), Redactor((*config.secrets, *config.notify.urls))
     lines = JsonLines if config.log.format == "json" else TextLines
-    handler.setFormatter(lines(Redactor((*config.secrets, *config.notify.urls))))
-    handler.setLevel(config.log.level.upper())
-    handler.addFilter(watcher)
     token = _here.set(watcher)
     try:
-        with _attached(handler):
+        with ExitStack() as stack:
+            for handler in _handlers(config.log):
+                handler.setFormatter(lines(clean))
+                handler.addFilter(watcher)
+                stack.enter_context(_attached(handler))
             yield watcher
     finally:
         with suppress(ValueError):  # left in another context than it was entered in
@@ -123,9 +126,7 @@ def logged(config: Configuration) -> Iterator[Logged]:
 def _attached(handler: logging.Handler) -> Iterator[None]:
     """The handler gets what petsync logs, and none of -v's repeats it on the same stream."""
     mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
-    doubles = [
-        each for each in mine.handlers if _stream(each) and _stream(each) is _stream(handler)
-    ]
+    doubles = [each for each in mine.handlers if _doubles(each, handler)]
     for each in doubles:
         mine.removeHandler(each)
     mine.addHandler(handler)
@@ -140,18 +141,27 @@ def _attached(handler: logging.Handler) -> Iterator[None]:
         handler.close()
 
 
-def _stream(handler: logging.Handler) -> Any:
-    return getattr(handler, "stream", None)
+def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
+    """Whether both write to one stream, and the other is no reconciliation's own."""
+    is_own = any(isinstance(each, Logged) for each in other.filters)
+    stream = getattr(other, "stream", None)
+    return not is_own and stream is not None and stream is getattr(handler, "stream", None)
 
 
-def _handler(config: Log) -> logging.Handler:
-    """To the file, which a log's rotation may take away at any time; else to standard error."""
-    if config.file is None:
-        return logging.StreamHandler(sys.stderr)
-    try:
-        config.file.parent.mkdir(parents=True, exist_ok=True)
-        return WatchedFileHandler(config.file, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        handler = logging.StreamHandler(sys.stderr)
-        log.warning("%s cannot be written (%s); this goes to standard error", config.file, error)
-        return handler
+def _handlers(config: Log) -> Iterator[logging.Handler]:
+    """One to the file, which a log's rotation may take away at any time, or to standard error."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if config.file is not None:
+        handler.setLevel(logging.WARNING)
+        handler.addFilter(logging.Filter("petsync.reconcile.notify"))
+        try:
+            config.file.parent.mkdir(parents=True, exist_ok=True)
+            file = WatchedFileHandler(config.file, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            log.warning("%s cannot be written (%s); this goes to stderr", config.file, error)
+            handler = logging.StreamHandler(sys.stderr)
+        else:
+            yield handler
+            handler = file
+    handler.setLevel(config.level.upper())
+    yield handler

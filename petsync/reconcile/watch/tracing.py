@@ -70,7 +70,7 @@ class Traced:
         """End the round's span with how it ended; one that never began is a span of its own."""
         if self._span is None:
             self.began(told.round)
-        span, self._span, self._context = self._span, None, None
+        span, self._span = self._span, None  # what follows, such as the notices, is its child too
         round_ = told.round
         span.set_attribute("petsync.status", round_.status)
         span.set_attribute("petsync.exit_code", round_.exit_code)

@@ -1,0 +1,289 @@
+"""`--every`: what runs when, what ends it, and what does not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed
+from receiver import Receiver, configured, told
+
+from petsync.diff.round_report import RoundReport
+from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
+from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
+from petsync.reconcile.every import every, interval
+from petsync.reconcile.history import History
+from petsync.sandbox import Sandbox
+
+PLAIN, NIGHTLY = (
+    Job(name="plain", mode="push"),
+    Job(name="nightly", mode="push", schedule="0 2 * * *"),
+)
+
+
+@dataclass
+class Runs:
+    """Instead of a reconciliation: keeps the jobs' names, answers, and sets `stop` at the end."""
+
+    stop: threading.Event
+    most: int
+    answer: Callable[[str], Sequence[RoundReport]] = lambda job: (told(job=job),)
+    names: list[str] = field(default_factory=list)
+    configs: list[Configuration] = field(default_factory=list)
+
+    def __call__(self, config: Configuration, *, job: str) -> Sequence[RoundReport]:
+        self.names.append(job)
+        self.configs.append(config)
+        if len(self.names) >= self.most:
+            self.stop.set()
+        return self.answer(job)
+
+
+class Waits(threading.Event):
+    """A stop whose waiting is over at once, and calls `between` each time."""
+
+    def __init__(self, between: Callable[[float], object] = lambda _: None) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._between = between
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is set."""
+        self.seconds.append(timeout or 0.0)
+        self._between(self.seconds[-1])
+        return self.is_set()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1d", 86_400), (" 1.5H ", 5400)]
+)
+def test_an_interval_is_a_number_with_a_unit(text: str, seconds: float) -> None:
+    """Seconds, minutes, hours or days."""
+    assert interval(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "0s", "0.5s", "-5m", "5 weeks", "1e9s", "९m9"])
+def test_what_is_no_interval_is_refused(text: str) -> None:
+    """With what it may be."""
+    with pytest.raises(SettingsError, match="90s, 15m, 2h or 1d"):
+        interval(text)
+
+
+def test_jobs_without_a_schedule_run_with_each_pass(tmp_path: Path) -> None:
+    """In their order, one after another, until it is stopped; what is off does not run."""
+    off, other = Job(name="off", mode="push", enabled=False), Job(name="other", mode="pull")
+    stop = Waits()
+    runs = Runs(stop, most=4)
+    config = configured(tmp_path, PLAIN, off, other)
+    assert every(config, 0.0, stop=stop, run=runs) == 0
+    assert runs.names == ["plain", "other"] * 2
+
+
+def test_a_scheduled_job_runs_once_when_it_is_due(tmp_path: Path) -> None:
+    """One that missed its time while nobody ran it is due at once, and then not again; one that
+    never ran waits for its time.
+    """
+    config = configured(tmp_path, PLAIN, NIGHTLY, replace(NIGHTLY, name="fresh"))
+    long_ago = (datetime.now(UTC) - timedelta(days=3)).isoformat()
+    History(config.state).append(told(job="nightly", started=long_ago).round)
+    stop = Waits()
+    runs = Runs(stop, most=5)
+    every(config, 0.0, stop=stop, run=runs)
+    assert runs.names == ["plain", "nightly", "plain", "plain", "plain"]
+
+
+def test_a_last_round_in_the_future_keeps_no_job_from_its_time(tmp_path: Path) -> None:
+    """The clock had been years ahead: the job waits for its next time, and not for years."""
+    minutely = Job(name="minutely", mode="push", schedule="* * * * *")
+    config = configured(tmp_path, minutely, PLAIN)
+    ahead = (datetime.now(UTC) + timedelta(days=3650)).isoformat()
+    History(config.state).append(told(job="minutely", started=ahead).round)
+    stop = Waits(lambda seconds: stop.seconds[2:] and stop.set())
+    runs = Runs(stop, most=9)
+    every(config, 1000.0, stop=stop, run=runs)
+    assert runs.names[0] == "plain"
+    assert all(seconds <= 60 for seconds in stop.seconds)
+
+
+def test_it_sleeps_until_the_next_pass_or_the_next_time(tmp_path: Path) -> None:
+    """Whichever is first, and a round that takes long is not made up for."""
+    stop = Waits(lambda _: stop.set())
+    every(configured(tmp_path, PLAIN), 100.0, stop=stop, run=Runs(stop, most=9))
+    assert 99 < stop.seconds[0] <= 100
+    stop = Waits(lambda _: stop.set())
+    every(configured(tmp_path, NIGHTLY), 1e9, stop=stop, run=Runs(stop, most=9))
+    assert 0 < stop.seconds[0] <= 25 * 3600
+
+
+def test_an_error_ends_only_its_job(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged and told, and the next job goes on, with this pass and the next."""
+
+    def broken(job: str) -> Sequence[RoundReport]:
+        if job == "broken":
+            raise ZeroDivisionError("hush")
+        return (told(job=job),)
+
+    with Receiver() as receiver:
+        notify = Notify(urls=(receiver.url,), on=("failure",))
+        log = Log(file=tmp_path / "log")
+        config = configured(
+            tmp_path, Job(name="broken", mode="push"), PLAIN, notify=notify, log=log
+        )
+        stop = Waits()
+        runs = Runs(stop, most=4, answer=broken)
+        assert every(config, 0.0, stop=stop, run=runs) == 0
+    assert runs.names == ["broken", "plain"] * 2
+    assert receiver.titles == ["petsync: broken failed (error)"]
+    assert "ZeroDivisionError" in receiver.got[0]["message"]
+    assert "hush" not in receiver.got[0]["message"]
+    assert "ZeroDivisionError" in (tmp_path / "log").read_text()
+
+
+def test_a_round_that_an_outage_stopped_ends_nothing(tmp_path: Path) -> None:
+    """Its exit code is 7 too, but nobody wanted it; it goes on, and ends with 0."""
+    stop = Waits()
+    runs = Runs(
+        stop,
+        most=3,
+        answer=lambda job: (told("interrupted", job=job),) if len(runs.names) < 3 else (),
+    )
+    assert every(configured(tmp_path, PLAIN), 0.0, stop=stop, run=runs) == 0
+    assert len(runs.names) == 3
+
+
+def test_ctrl_c_in_a_round_ends_all_with_7(tmp_path: Path) -> None:
+    """Whether the round tells of it or raises; the jobs behind it do not begin."""
+
+    def told_of(job: str) -> Sequence[RoundReport]:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return (told("interrupted", job=job),)
+
+    def raised(_: str) -> Sequence[RoundReport]:
+        raise InterruptedRunError("run 7 was interrupted")
+
+    before = signal.getsignal(signal.SIGINT)
+    for answer in (told_of, raised):
+        stop = threading.Event()
+        runs = Runs(stop, most=9, answer=answer)
+        config = configured(tmp_path, PLAIN, replace(PLAIN, name="b"))
+        assert every(config, 1000.0, stop=stop, run=runs) == 7
+        assert runs.names == ["plain"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_ctrl_c_while_it_waits_ends_with_0(tmp_path: Path) -> None:
+    """Nothing was under way."""
+    stop = Waits(lambda _: signal.raise_signal(signal.SIGINT))
+    assert every(configured(tmp_path, PLAIN), 1000.0, stop=stop, run=Runs(stop, most=9)) == 0
+
+
+def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(tmp_path: Path) -> None:
+    """The one before stays in use until the file is mended, which is told too."""
+    contents = iter(["[broken", "[broken again", "mended"])
+    path = tmp_path / "petsync.toml"
+    path.write_text("first")
+
+    def load(file: Path, _: Mapping[str, str]) -> Configuration:
+        if "broken" in (text := file.read_text()):
+            raise ConfigurationError(f"petsync.toml:1: {text.split()[0]}", hint="Mend it.")
+        return replace(config, jobs=(replace(PLAIN, name=text),))
+
+    def between(_: float) -> None:
+        path.write_text(next(contents, "mended"))
+
+    with Receiver() as receiver:
+        config = configured(
+            tmp_path, PLAIN, notify=Notify(urls=(receiver.url,), on=("failure", "recovery"))
+        )
+        stop = Waits(between)
+        runs = Runs(stop, most=5)
+        assert every(path, 0.0, stop=stop, run=runs, load=load, log_format="json") == 0
+    assert runs.names == ["first", "first", "first", "mended", "mended"]
+    assert receiver.titles == [
+        "petsync: petsync.toml failed (error)",
+        "petsync: petsync.toml is well again",
+    ]
+    assert "exit code 64" in receiver.got[0]["message"]
+    assert runs.configs[-1].log.format == "json"
+
+
+def test_the_first_configuration_has_to_be_right(tmp_path: Path) -> None:
+    """There is none before it that could be used."""
+    with pytest.raises(SettingsError, match="there is no"):
+        every(tmp_path / "petsync.toml", 1.0, stop=threading.Event(), environ={})
+
+
+def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
+    """Its metrics and its health, at an address of the machine itself, while it goes on."""
+    served: list[str] = []
+    is_served, stop = threading.Event(), threading.Event()
+
+    def hear(address: str) -> None:
+        served.append(address)
+        is_served.set()
+
+    with Sandbox(pets=PETS, auth=False) as box:
+        night = Night(box, tmp_path)
+        night.write(changed(PETS, 3, name="Rex"))
+        log = Log(file=tmp_path / "log")
+        config = replace(night.config(), metrics=Metrics(listen="127.0.0.1:0"), log=log)
+        codes: list[int] = []
+        thread = threading.Thread(
+            target=lambda: codes.append(every(config, 0.02, stop=stop, served=hear))
+        )
+        thread.start()
+        try:
+            assert is_served.wait(30)
+            page = until(served[0], "petsync_every_passes 2.0")
+            told_health = json.loads(get(served[0], "/healthz"))
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                get(served[0], "/")
+        finally:
+            stop.set()
+            thread.join()
+    assert 'petsync_round_applied{job="catalogue",part=""}' in page
+    assert 'petsync_round_exit_code{job="catalogue",part=""} 0.0' in page
+    assert told_health["ok"]
+    assert told_health["configuration"] == "valid"
+    assert codes == [0]
+    with pytest.raises(OSError, match="refused"):
+        get(served[0], "/healthz")
+
+
+def test_an_address_that_is_taken_keeps_no_job_from_running(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and so is one that is no address."""
+    with Receiver() as receiver, caplog.at_level(logging.ERROR, logger="petsync"):
+        taken = receiver.url.reveal().removeprefix("json://").split("/")[0]
+        for listen in (taken, "nonsense"):
+            stop = Waits()
+            runs = Runs(stop, most=1)
+            config = configured(tmp_path, PLAIN, metrics=Metrics(listen=listen))
+            assert every(config, 0.0, stop=stop, run=runs) == 0
+            assert runs.names == ["plain"]
+    assert caplog.text.count("there are no metrics at") == 2
+
+
+def get(address: str, path: str) -> str:
+    """What is answered there."""
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def until(address: str, wanted: str) -> str:
+    """The metrics, once they say this."""
+    for _ in range(3000):
+        if wanted in (page := get(address, "/metrics")):
+            return page
+    raise AssertionError(f"{wanted} is not in {page}")
