@@ -62,7 +62,7 @@ def load(path: str | Path, environ: Mapping[str, str]) -> Configuration:
     values |= _from_environ(reader, environ)
     where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
-    wrong = [*reader.found, *_together(found, values)]
+    wrong = [*reader.found, *_together(found, raw, values)]
     if wrong:
         lines = lines_of(text)
         shown = [Found(path, *map(reader.as_written, told)) for path, *told in wrong]
@@ -110,10 +110,12 @@ def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _together(found: list[Draft], values: Mapping[str, Any]) -> Iterator[Found]:
+def _together(
+    found: list[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[Found]:
     for draft in found:
         yield from checks.checked(draft)
-    yield from apart.checked(found, values)
+    yield from apart.checked(found, raw, values)
 
 
 def _problem(file: Path, found: Found, line: int) -> Problem:

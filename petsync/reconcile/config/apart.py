@@ -18,9 +18,11 @@ _WRITES_SHEET = ("pull", "two-way")
 _WRITES_STORE = ("push", "two-way")
 
 
-def checked(drafts: Sequence[Draft], values: Mapping[str, Any]) -> Iterator[Found]:
-    """Every such mistake: `values` are those of the whole file."""
-    if not values.get("jobs"):
+def checked(
+    drafts: Sequence[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[Found]:
+    """Every such mistake: `raw` and `values` are those of the whole file."""
+    if not raw.get("jobs"):
         yield Found((), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how.")
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)

@@ -149,14 +149,14 @@ def _ways_in(draft: Draft) -> Iterator[Found]:
 
 
 def _address(draft: Draft) -> Iterator[Found]:
-    url = draft.values.get("url")
-    if url is None and "url" not in draft.raw:
+    url = draft.values.get("url", "")
+    if "url" not in {**draft.values, **draft.raw}:
         yield draft.told(
             "",
             "no service is named, neither here nor at the top of the file",
             'Write url = "https://shop.example/v2" at the top, or set PETSYNC_URL.',
         )
-    if url is None or not any(draft.values.get(key) for key in ("token", "api_key", "auth")):
+    if not url or not any(draft.values.get(key) for key in ("token", "api_key", "auth")):
         return
     from petsync.client.origin import is_loopback
 

@@ -63,19 +63,28 @@ def drafts(
     folder: Path,
 ) -> Iterator[Draft]:
     """A draft of each job of a file in `folder`. `credentials` are those of the environment."""
-    for name, own in values.get("jobs", {}).items():
+    jobs = values.get("jobs", {})
+    urls = {own.get("url", values.get("url")) for own in jobs.values()}
+    # Whose secrets the environment has: the default store's, or the only one's.
+    home = values.get("url", next(iter(urls)) if len(urls) == 1 else None)
+    for name, own in jobs.items():
         if isinstance(raw["jobs"][name], dict):
-            yield Draft(name, raw["jobs"][name], own, _joined(own, values, credentials, folder))
+            is_home = own.get("url", home) == home
+            joined = _joined(own, values, credentials if is_home else None, folder)
+            if "url" in raw:
+                # One that is wrong is told where it stands.
+                joined.setdefault("url", "")
+            yield Draft(name, raw["jobs"][name], own, joined)
 
 
 def _joined(
     own: Mapping[str, Any],
     top: Mapping[str, Any],
-    credentials: Mapping[str, Any],
+    credentials: Mapping[str, Any] | None,
     folder: Path,
 ) -> dict[str, Any]:
+    """What a job has; `credentials` is None where it is of another store than these are for."""
     joined = {key: top[key] for key in INHERITED if key in top} | dict(own)
-    is_elsewhere = own.get("url", top.get("url")) != top.get("url")
     joined["service"] = {**top.get("service", {}), **own.get("service", {})}
     # A header that this job maps to a column stands for the one that the top maps to it.
     mapped = own.get("columns", {})
@@ -87,10 +96,10 @@ def _joined(
         },
         **mapped,
     }
-    if is_elsewhere and "auth" not in own:
+    if credentials is None and "auth" not in own:
         # Where one signs in to another store must not get this one's secrets.
         joined.pop("auth", None)
-    if not is_elsewhere and not any(key in own for key in CREDENTIALS):
+    if credentials is not None and not any(key in own for key in CREDENTIALS):
         joined |= credentials
     for key in ("sheet", "folder", "query_file"):
         if key in joined:

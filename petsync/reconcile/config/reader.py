@@ -119,7 +119,7 @@ class Reader:
         except SettingsError as error:
             self._tell(here, error.message, error.hint)
         except MisfitError as wrong:
-            self._tell_wrong(here, raw, wrong, is_hidden=bool(kind.hides))
+            self._tell_wrong(option, here, raw, wrong, is_hidden=bool(kind.hides))
         return {}
 
     def _entries(self, option: Option, raw: object, here: Path) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Reader:
             except SettingsError as error:
                 self._tell((*here, key), error.message, error.hint)
             except MisfitError as wrong:
-                self._tell_wrong((*here, key), value, wrong, is_hidden=wrong.is_hidden)
+                self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
         return values
 
     def _filled(self, raw: Any) -> Any:
@@ -163,19 +163,23 @@ class Reader:
         self.secrets += [secret, *map(Secret, filter(None, [_password(value)]))]
         return secret
 
-    def _tell_wrong(self, here: Path, raw: Any, wrong: MisfitError, *, is_hidden: bool) -> None:
-        value = raw if wrong.part is None or not isinstance(raw, list) else raw[wrong.part]
-        is_filled = isinstance(value, str) and re.search(VARIABLE, value) is not None
+    def _tell_wrong(
+        self, option: Option, here: Path, raw: Any, wrong: MisfitError, *, is_hidden: bool
+    ) -> None:
+        is_part = wrong.part is not None and isinstance(raw, list)
+        value = raw[wrong.part] if is_part else raw
         if is_hidden:
             message = f"must be {wrong.must}"
-        elif wrong.part is None:
-            message = f"is {_shown(value)}, and must be {wrong.must}"
-        else:
+        elif is_part:
             message = f"has {_shown(value)}, which must be {wrong.must}"
-        suggestion = wrong.advice
-        if wrong.instead and not is_filled and wrong.part is not None:
+        else:
+            message = f"is {_shown(value)}, and must be {wrong.must}"
+        suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
+        if isinstance(value, str) and re.search(VARIABLE, value):
+            suggestion = "Set the variable otherwise, or write the value here."
+        elif wrong.instead and is_part:
             suggestion = f"Write {wrong.instead} there."
-        elif wrong.instead and not is_filled:
+        elif wrong.instead:
             suggestion = f"Write {_key(here[-1])} = {wrong.instead}."
         self._tell(here, message, suggestion)
 

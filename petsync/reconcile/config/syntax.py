@@ -19,17 +19,15 @@ _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 
 def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     """The mistake that the parser met."""
-    said = str(error)
-    found = _PLACE.search(said)
+    place = _PLACE.search(str(error))
+    said = _PLACE.sub("", str(error))
     lines = text.split("\n")
-    said = _PLACE.sub("", said)
-    number = int(found[1]) if found and found[1] else 0
-    begun = _begun(text) if not number or _is_open(lines, number, said) else number
-    line = lines[begun - 1] if begun <= len(lines) else ""
+    end = len(text.rstrip("\n").split("\n"))
+    number = int(place[1]) if place is not None and place[1] else end
     if twice := _twice(text, lines, number, said):
-        return Problem(file, number or begun, *twice)
-    message, suggestion = _meant(line, said)
-    return Problem(file, begun, "", message, suggestion)
+        return Problem(file, number, *twice)
+    begun = _begun(text)
+    return Problem(file, begun, "", *_meant(lines[begun - 1], said))
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
@@ -57,28 +55,37 @@ def _begun(text: str) -> int:
     return number
 
 
-def _is_open(lines: list[str], number: int, said: str) -> bool:
-    """Whether the mistake is on an earlier line than the one where the parser gave up."""
-    return "Unclosed" in said and not lines[number - 1].lstrip().startswith("[")
-
-
 def _twice(text: str, lines: list[str], number: int, said: str) -> tuple[str, str, str] | None:
     """Key, message and suggestion where a table or a key is there twice."""
-    if "twice" not in said and "overwrite" not in said and "already" not in said.lower():
+    if not re.search("twice|overwrite|immutable|already", said):
         return None
-    line = lines[number - 1].strip() if number else ""
-    key = re.split(r"\s*=", line)[0].strip("[] ") if line else ""
-    same = [
-        begun
-        for begun, statement in statements(text)
-        if re.split(r"\s*=", statement.strip())[0].strip("[] ") == key
-    ]
-    earlier = next((begun for begun in same if begun != number), 0)
-    first = f", first on line {earlier}" if 0 < earlier < number else ""
+    line = lines[number - 1].strip()
+    key = _named(line)
+    earlier = _earlier(text, key, number, is_header=line.startswith("["))
+    first = f", first on line {earlier}" if earlier else ""
     if line.startswith("["):
         advice = "Join both under one header, or give this one another name."
         return key, f"the table [{key}] is there twice{first}", advice
     return key, f"{key} is there twice{first}", "Keep one of them."
+
+
+def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
+    """The line before that of that number on which the table, or in its table the key, is; or 0."""
+    found = 0
+    for begun, statement in statements(text):
+        if begun >= number:
+            break
+        starts_table = statement.lstrip().startswith("[")
+        if starts_table and not is_header:
+            found = 0
+        if starts_table == is_header and _named(statement) == key:
+            found = found or begun
+    return found
+
+
+def _named(statement: str) -> str:
+    """The key or the table that a statement begins with."""
+    return statement.strip().partition("=")[0].strip("[] \t").partition("]")[0]
 
 
 def _meant(line: str, said: str) -> tuple[str, str]:
@@ -133,7 +140,7 @@ def _assigned(key: str, text: str) -> str:
     named = [option for option in OPTIONS if option.name == key]
     is_known = named and all(option.kind and not option.kind.hides for option in named)
     value = _value(text) if is_known else '"…"'
-    return f"{key} = {value}"
+    return f"{key if named else 'key'} = {value}"
 
 
 def _value(text: str) -> str:

@@ -1,0 +1,58 @@
+"""Write what docs/ has from the table of petsync.toml's options: `python docs/options.py`.
+
+tests/test_config_docs.py fails where config.md or config.schema.json is not as this would write it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from petsync.reconcile.config.option import Option
+from petsync.reconcile.config.options import TABLES, options_of
+from petsync.reconcile.config.schema import schema_text
+
+__all__ = ["PAGE", "SCHEMA", "config_page", "main"]
+
+PAGE = Path(__file__).parent / "config.md"
+SCHEMA = Path(__file__).parent / "config.schema.json"
+_MARKED = re.compile(r"<!-- options: (\w+) -->\n.*?<!-- /options -->", re.DOTALL)
+
+
+def config_page(text: str) -> str:
+    """The page with each table of options as it should be, between its two marks."""
+    return _MARKED.sub(lambda found: "\n".join(_marked(found[1])), text)
+
+
+def _marked(name: str) -> Iterator[str]:
+    table = "" if name == "top" else name
+    yield from (f"<!-- options: {name} -->", TABLES[table].meaning, "")
+    yield from ("| option | takes | | if it is not there | for example |", "|---|---|---|---|---|")
+    yield from map(_row, options_of(table).values())
+    yield "<!-- /options -->"
+
+
+def _row(option: Option) -> str:
+    words = option.entry.words if option.entry is not None else ""
+    words = option.kind.words if option.kind is not None else words
+    kind = re.sub(r"\$\{NAME\}", "`${NAME}`", words).replace('"', "`")
+    cells = (f"`{option.name}`", kind, option.meaning, _default(option), f"`{option.example}`")
+    return f"| {' | '.join(cells)} |"
+
+
+def _default(option: Option) -> str:
+    if option.is_required:
+        return "**required**"
+    is_words = re.search(r"[a-z]{2} |`|^none$|^all$|^nowhere$|'", option.default)
+    return option.default if is_words or not option.default else f"`{option.default}`"
+
+
+def main() -> None:
+    """Write both."""
+    PAGE.write_text(config_page(PAGE.read_text("utf-8")), encoding="utf-8")
+    SCHEMA.write_text(schema_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

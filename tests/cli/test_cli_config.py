@@ -1,0 +1,206 @@
+"""petsync config and petsync init."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import Shell
+
+from petsync.reconcile.config.schema import schema_text
+
+JOB = """\
+url = "https://shop.example/v2"
+
+[jobs.catalogue]
+mode = "two-way"
+sheet = "catalogue.xlsx"
+"""
+TIMED = JOB + 'schedule = "30 2 1 * 1-5"\n'
+
+
+def written(text: str, name: str = "petsync.toml") -> Path:
+    """A file of that text, in the shell's folder."""
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_mistakes_are_listed(shell: Shell) -> None:
+    """Each with its place and its way out, in 80 columns, on stderr; the exit code is 64."""
+    written(JOB.replace("two-way", "tow-way") + 'token = "s3cret"\n')
+    done = shell("config", "check")
+    assert (done.code, done.out) == (64, "")
+    assert "error: petsync.toml has 2 mistakes\n" in done.err
+    assert 'petsync.toml:4: jobs.catalogue.mode: is "tow-way"' in done.err
+    assert '\n  Write mode = "two-way".\n' in done.err
+    assert "s3cret" not in done.err
+    assert max(map(len, done.err.splitlines())) <= 80
+
+
+def test_mistakes_are_told_to_machines(shell: Shell) -> None:
+    """--json has each as an object of its own, on stdout."""
+    written(JOB.replace("two-way", "tow-way"))
+    done = shell("config", "check", "--json")
+    assert (done.code, done.err) == (64, "")
+    (problem,) = done.json["problems"]
+    assert done.json["ok"] is False
+    assert (problem["file"], problem["line"]) == ("petsync.toml", 4)
+    assert (problem["key"], problem["suggestion"]) == (
+        "jobs.catalogue.mode",
+        'Write mode = "two-way".',
+    )
+
+
+def test_a_file_that_is_not_there(shell: Shell) -> None:
+    """Leads to the command that writes one; to a machine too."""
+    assert "petsync init" in shell("config", "check").err
+    assert shell("config", "check", "--json").json["error"]["type"] == "ConfigurationError"
+
+
+def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few lines a job, without the secrets."""
+    monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
+    monkeypatch.setenv("HOOK", "json://hook.example/s3cret")
+    written(
+        TIMED
+        + 'token = "${SHOP_TOKEN}"\ntags = ["shop"]\ndelete_missing = true\n'
+        + '[jobs.catalogue.guard]\nmax_add = 5\nsentinels = [7]\n[notify]\nurls = ["${HOOK}"]\n'
+        + '[jobs.db]\nmode = "check"\nenabled = false\nquery = "SELECT\\n1"\n'
+        + 'database = "sqlite:///a.db"\n[metrics]\nlisten = "127.0.0.1:9464"\n'
+    )
+    done = shell("config", "check")
+    assert (done.code, done.err) == (0, "")
+    for line in (
+        "catalogue (line 3): two-way, both sides are merged",
+        "  store       https://shop.example/v2 with a token",
+        "  pets        tagged shop",
+        "  deletions   travel too",
+        "  guard       at most 10 % deleted, 30 % changed, 5 added; only while 7 are there",
+        "db (line 15, off): check, nothing is changed, drift is told",
+        "  query       SELECT 1",
+        "  metrics     127.0.0.1:9464",
+    ):
+        assert f"{line}\n" in done.out
+    assert "  when        30 2 1 * 1-5, next 20" in done.out
+    assert "to 1 address: failure" in done.out
+    assert "t0ken" not in done.out
+    assert "s3cret" not in done.out
+
+
+def test_the_meaning_is_told_to_machines(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As data; of a secret only that it is there."""
+    monkeypatch.setenv("SHOP_TOKEN", "t0ken-of-the-shop")
+    path = written(TIMED + 'token = "${SHOP_TOKEN}"\n', "sub/petsync.toml")
+    done = shell("config", "check", "sub/petsync.toml", "--json")
+    (job,) = done.json["jobs"]
+    assert done.json["ok"] is True
+    assert (job["name"], job["mode"], job["secrets"]) == ("catalogue", "two-way", ["token"])
+    assert job["sheet"] == str(path.parent.resolve() / "catalogue.xlsx")
+    assert job["guard"]["max_delete"] == "10 %"
+    assert "t0ken" not in done.out
+
+
+def test_the_schema_is_printed(shell: Shell) -> None:
+    """The same as in docs/."""
+    done = shell("config", "schema")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out) == json.loads(schema_text())
+
+
+def test_cron_is_told(shell: Shell, tmp_path: Path) -> None:
+    """A line for each job with a schedule, which a shell can read and cron does not cut."""
+    written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n', "50% off/petsync.toml")
+    done = shell("config", "schedule", "50% off/petsync.toml")
+    assert (done.code, done.err) == (0, "")
+    (line,) = [line for line in done.out.splitlines() if not line.startswith("#")]
+    assert line.startswith("30 2 1 * 1-5 cd ")
+    assert r"50\% off" in line
+    words = shlex.split(line.replace(r"\%", "%"))
+    assert words[6] == str(tmp_path / "50% off")
+    assert words[-4:] == ["reconcile", "petsync.toml", "--job", "catalogue"]
+    called = shlex.join(words[words.index("exec") + 1 : -4])
+    subprocess.run(["sh", "-n", "-c", line.partition("cd ")[2]], check=True)
+    assert subprocess.run([*shlex.split(called), "--version"], check=False).returncode == 0
+
+
+def test_systemd_is_told(shell: Shell, tmp_path: Path) -> None:
+    """A service and a timer, which systemd finds right, and whose times are the schedule's."""
+    text = TIMED.replace("[jobs.catalogue]", '[jobs."the.catalogue-2"]')
+    written(text, "50% off $HOME/petsync.toml")
+    file = "50% off $HOME/petsync.toml"
+    done = shell("config", "schedule", file, "--for", "systemd", "--into", "units")
+    assert (done.code, done.out) == (0, "")
+    assert "enable --now petsync-the.catalogue-2.timer" in done.err
+    units = sorted(Path("units").iterdir())
+    assert [unit.suffix for unit in units] == [".service", ".timer"]
+    timer = units[1].read_text("utf-8")
+    assert "OnCalendar=*-*-01 02:30:00\nOnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 02:30:00\n" in timer
+    command = ["systemd-analyze", "verify", *map(str, units)]
+    verified = subprocess.run(command, capture_output=True, text=True)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    shown = shell("config", "schedule", file, "--for", "systemd")
+    assert shown.out.count("[Service]") == 1
+    assert timer in shown.out
+    assert (
+        shell("config", "schedule", file, "--for", "systemd", "--json").json["units"][
+            "petsync-the.catalogue-2.timer"
+        ]
+        == timer
+    )
+
+
+def test_cron_as_data(shell: Shell) -> None:
+    """--json has the lines in one text."""
+    written(TIMED)
+    assert "30 2 1" in shell("config", "schedule", "--json").json["crontab"]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "says"),
+    [
+        (JOB, [], "no job of petsync.toml has a schedule"),
+        (TIMED + "enabled = false\n", [], "no job of petsync.toml has a schedule"),
+        (TIMED, ["--into", "units"], "--into goes with --for systemd"),
+        (TIMED, ["--for", "systemd", "--into", "petsync.toml/a"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_scheduled(shell: Shell, text: str, arguments: list[str], says: str) -> None:
+    """Is told, with exit code 64."""
+    written(text)
+    done = shell("config", "schedule", *arguments)
+    assert done.code == 64
+    assert says in done.err
+
+
+def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
+    """As it is, it has no mistake, and it is never written over."""
+    done = shell("init", "new/folder")
+    assert (done.code, done.out) == (0, "")
+    assert "petsync config check new/folder/petsync.toml" in done.err
+    assert shell("config", "check", "new/folder/petsync.toml").code == 0
+    written("mine", "new/folder/petsync.toml")
+    again = shell("init", "new/folder")
+    assert again.code == 64
+    assert "is there already" in again.err
+    assert Path("new/folder/petsync.toml").read_text("utf-8") == "mine"
+
+
+def test_init_here_and_for_machines(shell: Shell) -> None:
+    """The folder is this one by itself; a place that cannot be written is told."""
+    assert shell("init", "--json").json == {"file": "petsync.toml"}
+    assert shell("config", "check").code == 0
+    assert "cannot be written" in shell("init", "petsync.toml/a").err
+
+
+@pytest.mark.parametrize("name", ["check", "schema", "schedule"])
+def test_help_of_each(shell: Shell, name: str) -> None:
+    """It fits eighty columns, and has examples."""
+    done = shell("config", name, "--help")
+    assert done.code == 0
+    assert f"petsync config {name}" in done.out.partition("Examples:")[2]
+    assert max(map(len, done.out.splitlines())) <= 80

@@ -1,0 +1,346 @@
+"""petsync.toml becomes a Configuration: every option arrives, and in the right order."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Callable
+from datetime import time
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from configured import JOB, configured, file_with
+
+from petsync.diff.guard import Guard, Limit
+from petsync.reconcile.config import Configuration, Job, load
+from petsync.reconcile.config.checks import READ
+from petsync.reconcile.config.example import example
+from petsync.reconcile.config.options import OPTIONS, TABLES
+from petsync.reconcile.config.schema import toml_value
+from petsync.settings import Secret, read_toml
+
+ENVIRON = {
+    "SHOP_TOKEN": "t0ken-of-the-shop",
+    "SHOP_API_KEY": "k3y-of-the-shop",
+    "SHOP_CLIENT_SECRET": "s3cret-of-the-client",
+    "CATALOGUE_DB": "postgresql://me:pa55word@db.example/pets",
+    "PETSYNC_NOTIFY": "json://hook.example/s3cret",
+}
+ADOPTED = ["available", "pending", "sold", "adopted"]
+SQL = "SELECT id, name, status FROM pets"
+QUERY = 'query = "SELECT 1"\ndatabase = "sqlite:///a.db"'
+
+
+class Arrives(NamedTuple):
+    """Where the example of an option is found in the configuration, and as what; `beside` are
+    options that it needs, in place of a sheet where these are a source.
+    """
+
+    at: str | Callable[[Configuration, Path], Any]
+    value: Any
+    beside: str = ""
+
+
+def job(name: str, value: Any, beside: str = "") -> Arrives:
+    """In the job, under the same name."""
+    return Arrives(lambda config, _: getattr(config.jobs[0], name), value, beside)
+
+
+def path(name: str, file: str, beside: str = "") -> Arrives:
+    """A path, which starts at the file's folder."""
+    return Arrives(lambda config, folder: attrgetter(name)(config) == folder / file, True, beside)
+
+
+def _of_job(name: str, file: str) -> Arrives:
+    at = lambda config, folder: getattr(config.jobs[0], name) == folder / file  # noqa: E731
+    return Arrives(at, True)
+
+
+ARRIVES = {
+    ("", "url"): job("url", "https://shop.example/v2"),
+    ("", "profile"): job("profile", "live"),
+    ("", "state"): Arrives("state", Path("/var/lib/petsync")),
+    ("", "allow_http"): job("allow_http", ("shop.internal",)),
+    ("", "timeout"): job("timeout", 60.0),
+    ("", "service"): job("service", {"statuses": ADOPTED}),
+    ("", "columns"): job("columns", {"Tiername": "name"}),
+    ("", "auth"): job("auth", {"token_url": "https://login.example/token"}),
+    ("jobs", "url"): job("url", "https://shop.example/v2"),
+    ("jobs", "profile"): job("profile", "live"),
+    ("jobs", "allow_http"): job("allow_http", ("shop.internal",)),
+    ("jobs", "timeout"): job("timeout", 60.0),
+    ("jobs", "service"): job("service", {"statuses": ADOPTED}),
+    ("jobs", "columns"): job("columns", {"Tiername": "name"}),
+    ("jobs", "auth"): job("auth", {"token_url": "https://login.example/token"}),
+    ("jobs", "mode"): job("mode", "two-way"),
+    ("jobs", "sheet"): _of_job("sheet", "catalogue.xlsx"),
+    ("jobs", "tab"): job("tab", "Pets"),
+    ("jobs", "folder"): _of_job("folder", "inbox"),
+    ("jobs", "files"): job("files", "*.csv", 'folder = "inbox"'),
+    ("jobs", "query"): job("query", SQL, 'database = "sqlite:///a.db"'),
+    ("jobs", "query_file"): job("query", "SELECT 2", 'database = "sqlite:///a.db"'),
+    ("jobs", "database"): job("database", Secret(ENVIRON["CATALOGUE_DB"]), 'query = "SELECT 1"'),
+    ("jobs", "enabled"): job("enabled", False),
+    ("jobs", "token"): job("token", Secret("t0ken-of-the-shop")),
+    ("jobs", "api_key"): job("api_key", Secret("k3y-of-the-shop")),
+    ("jobs", "client_id"): job("client_id", "nightly"),
+    ("jobs", "client_secret"): job(
+        "client_secret", Secret("s3cret-of-the-client"), 'client_id = "nightly"'
+    ),
+    ("jobs", "statuses"): job("statuses", ("available", "pending")),
+    ("jobs", "tags"): job("tags", ("shop",)),
+    ("jobs", "delete_missing"): job("delete_missing", True),
+    ("jobs", "match_on"): job("match_on", ("name",)),
+    ("jobs", "on_conflict"): job("on_conflict", "store"),
+    ("jobs", "strict"): job("strict", True),
+    ("jobs", "concurrency"): job("concurrency", 4),
+    ("jobs", "rate"): job("rate", 20.0),
+    ("jobs", "verify"): job("verify", False),
+    ("jobs", "max_failures"): job("max_failures", 20),
+    ("jobs", "schedule"): job("schedule", "0 2 * * *"),
+    ("guard", "max_delete"): job("guard", Guard(max_delete=Limit(25, is_share=False))),
+    ("guard", "max_update"): job("guard", Guard(max_update=Limit(0.5))),
+    ("guard", "max_add"): job("guard", Guard(max_add=Limit(500, is_share=False))),
+    ("guard", "allow_empty"): job("guard", Guard(allow_empty=True)),
+    ("guard", "sentinels"): job("guard", Guard(sentinels=(1001,))),
+    ("notify", "urls"): Arrives("notify.urls", (Secret("json://hook.example/s3cret"),)),
+    ("notify", "on"): Arrives("notify.on", ("failure", "recovery", "waiting")),
+    ("notify", "digest"): Arrives("notify.digest", time(6, 30)),
+    ("notify", "remind"): Arrives("notify.remind", 43_200.0),
+    ("templates", "title"): Arrives(
+        lambda config, _: config.notify.templates["failure"][0], "petsync: $job $status"
+    ),
+    ("templates", "body"): Arrives(
+        lambda config, _: config.notify.templates["failure"][1], "$problem"
+    ),
+    ("report", "folder"): path("report.folder", "reports"),
+    ("report", "keep"): Arrives("report.keep", 30),
+    ("log", "format"): Arrives("log.format", "json"),
+    ("log", "level"): Arrives("log.level", "warning"),
+    ("log", "file"): path("log.file", "petsync.log"),
+    ("metrics", "textfile"): path("metrics.textfile", "petsync.prom"),
+    ("metrics", "listen"): Arrives("metrics.listen", "127.0.0.1:9464"),
+    ("metrics", "public"): Arrives("metrics.listen", "0.0.0.0:9464", 'listen = "0.0.0.0:9464"'),
+    ("tracing", "enabled"): Arrives("tracing", True),
+}
+SOURCES = ("sheet", "folder", "query", "query_file")
+
+
+def text_with(table: str, name: str, example: str, beside: str) -> str:
+    """A file that has the option as it is in the example, and little else."""
+    lines = {"url": 'url = "https://shop.example/v2"'}
+    source = 'sheet = "catalogue.xlsx"'
+    is_source = table == "jobs" and any(
+        re.search(rf"^{each}\b", f"{name}\n{beside}", re.MULTILINE) for each in SOURCES
+    )
+    mode = "push" if "database" in f"{name}{beside}" else "two-way"
+    of_job = {"mode": f'mode = "{mode}"', "source": "" if is_source else source}
+    own = {"own": f"{name} = {example}\n{beside}"}
+    if table == "":
+        lines |= {name: f"{name} = {example}"}
+    elif table == "jobs":
+        of_job |= {"mode": f'mode = "{mode}"'} | (own if name != "mode" else {})
+    text = "\n".join([*lines.values(), "[jobs.catalogue]", *of_job.values()])
+    if table in ("", "jobs"):
+        return text
+    header = TABLES[table].header.replace("NAME", "catalogue").replace("EVENT", "failure")
+    return f"{text}\n[{header}]\n{own['own']}"
+
+
+def test_every_option_has_its_test() -> None:
+    """The list above is that of all options."""
+    assert set(ARRIVES) == {(option.table, option.name) for option in OPTIONS}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: f"{option.table}.{option.name}")
+def test_an_option_arrives(tmp_path: Path, option: Any) -> None:
+    """Its example, which is not what it is by itself, is in the configuration."""
+    arrives = ARRIVES[option.table, option.name]
+    (tmp_path / "pets.sql").write_text("SELECT 2", encoding="utf-8")
+    text = text_with(option.table, option.name, option.example, arrives.beside)
+    found = configured(tmp_path, text, ENVIRON)
+    at = arrives.at
+    assert (attrgetter(at)(found) if isinstance(at, str) else at(found, tmp_path)) == arrives.value
+
+
+def test_defaults_are_those_of_the_values(tmp_path: Path) -> None:
+    """What the table says an option is by itself is what a Configuration has."""
+    plain = configured(tmp_path, JOB)
+    texts = [
+        (option, option.default)
+        for option in OPTIONS
+        if option.kind is not None and toml_value(option.default) is not None
+    ]
+    assert len(texts) > 20
+    for option, default in texts:
+        if (option.table, option.name) == ("metrics", "public"):
+            continue
+        beside = ARRIVES[option.table, option.name].beside
+        if "folder" in beside:
+            assert plain.jobs[0].files == toml_value(default)
+            continue
+        found = configured(tmp_path, text_with(option.table, option.name, default, beside))
+        assert dataclasses.replace(found, jobs=()) == dataclasses.replace(plain, jobs=())
+        lines = [dataclasses.replace(each.jobs[0], line=1) for each in (found, plain)]
+        assert lines[0] == lines[1], option.name
+
+
+def test_the_top_is_the_default_of_each_job(tmp_path: Path) -> None:
+    """A job's own comes first; service and columns are joined, header by header."""
+    text = (
+        'url = "https://shop.example/v2"\ntimeout = 5\nprofile = "live"\n'
+        '[service]\nmedia = "xml"\nany_status = false\n[columns]\nTier = "name"\nNr = "id"\n'
+        '[jobs.a]\nmode = "push"\nsheet = "a.csv"\n'
+        '[jobs.b]\nmode = "check"\nsheet = "b.csv"\ntimeout = 9\nprofile = "standard"\n'
+        'url = "https://other.example/v2/"\nservice = { any_status = true }\n'
+        '[jobs.b.columns]\n"Pet name" = "Name"\n'
+    )
+    first, second = configured(tmp_path, text).jobs
+    assert (first.url, first.timeout, first.profile) == ("https://shop.example/v2", 5.0, "live")
+    assert first.columns == {"Tier": "name", "Nr": "id"}
+    assert (second.url, second.timeout) == ("https://other.example/v2", 9.0)
+    assert second.profile == "standard"
+    assert second.service == {"media": "xml", "any_status": True}
+    assert second.columns == {"Nr": "id", "Pet name": "name"}
+    assert (first.line, second.line) == (10, 13)
+
+
+def test_the_environment_comes_before_the_top_and_after_the_job(tmp_path: Path) -> None:
+    """PETSYNC_URL is the file's url otherwise said; PETSYNC_STATE starts where petsync does."""
+    text = f'{JOB}[jobs.own]\nmode = "check"\nsheet = "b.csv"\nurl = "https://own.example/v2"\n'
+    environ = {"PETSYNC_URL": "https://env.example/v2", "PETSYNC_STATE": "kept"}
+    found = configured(tmp_path, text, environ)
+    assert [each.url for each in found.jobs] == ["https://env.example/v2", "https://own.example/v2"]
+    assert found.state == Path.cwd() / "kept"
+    assert configured(tmp_path, JOB).state == tmp_path / ".petsync"
+
+
+def test_a_secret_of_the_environment_goes_to_its_own_store_alone(tmp_path: Path) -> None:
+    """PETSYNC_TOKEN and the top's [auth] are for the store that the top names."""
+    text = (
+        f'{JOB}[jobs.other]\nmode = "check"\nsheet = "b.csv"\nurl = "https://other.example/v2"\n'
+        '[auth]\nissuer = "https://login.example"\n'
+    )
+    environ = {"PETSYNC_TOKEN": " t0ken ", "PETSYNC_CLIENT_ID": "nightly"}
+    first, second = configured(tmp_path, text, environ).jobs
+    assert (first.token, first.client_id) == (Secret("t0ken"), "nightly")
+    assert (second.token, second.client_id) == (None, "")
+    assert (first.auth, second.auth) == ({"issuer": "https://login.example"}, {})
+
+
+def test_a_secret_of_the_environment_goes_to_the_only_store(tmp_path: Path) -> None:
+    """Where no other is named, a job's own address is the one that is meant; a job with its own
+    way to sign in keeps to that.
+    """
+    url = 'url = "https://own.example/v2"\n'
+    text = f'[jobs.a]\nmode = "check"\nsheet = "a.csv"\n{url}'
+    text += f'[jobs.b]\nmode = "check"\nsheet = "b.csv"\n{url}api_key = "${{SHOP_API_KEY}}"\n'
+    first, second = configured(tmp_path, text, {**ENVIRON, "PETSYNC_TOKEN": "t0ken"}).jobs
+    assert (first.token, first.api_key) == (Secret("t0ken"), None)
+    assert (second.token, second.api_key) == (None, Secret("k3y-of-the-shop"))
+
+
+def test_secrets_are_known_and_never_shown(tmp_path: Path) -> None:
+    """All of them are in `secrets`, a database's password by itself too; no repr has one."""
+    text = (
+        f'{JOB}token = "${{SHOP_TOKEN}}"\n[jobs.db]\nmode = "check"\n'
+        'query = "SELECT 1"\ndatabase = "${CATALOGUE_DB}"\n[notify]\nurls = ["${PETSYNC_NOTIFY}"]\n'
+    )
+    found = configured(tmp_path, text, ENVIRON)
+    known = {secret.reveal() for secret in found.secrets}
+    assert {ENVIRON[name] for name in ("SHOP_TOKEN", "CATALOGUE_DB", "PETSYNC_NOTIFY")} <= known
+    assert "pa55word" in known
+    assert not [text for text in known if text in repr(found)]
+
+
+def test_names_of_the_environment_are_filled_in(tmp_path: Path) -> None:
+    """In any text, in the middle too; $$ is a dollar, and templates keep theirs."""
+    text = (
+        'url = "https://${HOST}/v2"\n[jobs.a]\nmode = "push"\nsheet = "${NAME}.csv"\n'
+        'tags = ["$$5", "$6", "${NAME}"]\n[notify.templates.failure]\ntitle = "${job} $$"\n'
+    )
+    found = configured(tmp_path, text, {"HOST": "shop.example", "NAME": "pets"})
+    (made,) = found.jobs
+    assert (made.url, made.sheet) == ("https://shop.example/v2", tmp_path / "pets.csv")
+    assert made.tags == ("$5", "$6", "pets")
+    assert found.notify.templates["failure"][0] == "${job} $$"
+
+
+@pytest.mark.parametrize("beside", ["", "\ufeff"])
+def test_a_file_is_read_as_editors_write_it(tmp_path: Path, beside: str) -> None:
+    """With a byte order mark, and with the line ends of Windows; by its folder's name too."""
+    text = f"{beside}{JOB}".replace("\n", "\r\n")
+    (tmp_path / "petsync.toml").write_bytes(text.encode())
+    found = load(tmp_path, {})
+    assert found.path == tmp_path / "petsync.toml"
+    assert found.jobs[0].line == 3
+    assert read_toml(tmp_path) == {"url": "https://shop.example/v2"}
+
+
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [("[jobs.a]", 2), ("[ jobs . 'a' ]", 2), ("[jobs]\na.mode = 'check'\n[jobs.a.guard]", 3)],
+)
+def test_a_job_knows_its_line(tmp_path: Path, header: str, line: int) -> None:
+    """However its table is written."""
+    text = f'url = "https://shop.example/v2"\n{header}\nmode = "check"\nsheet = "a.csv"\n'
+    if "guard" in header:
+        text = text.replace('mode = "check"\nsheet = "a.csv"', "max_add = 1")
+        text = text.replace("a.mode", "a.sheet = 'a.csv'\na.mode")
+    assert configured(tmp_path, text).jobs[0].line == line
+
+
+def test_the_other_commands_leave_the_new_tables_alone(tmp_path: Path) -> None:
+    """A file with jobs serves every command; what is unknown gets a suggestion."""
+    file_with(tmp_path, f'{JOB}[notify]\nurls = ["nonsense"]\n[tracing]\nenabled = 5\n')
+    assert read_toml(tmp_path) == {"url": "https://shop.example/v2"}
+    file_with(tmp_path, "jbos = 5")
+    with pytest.raises(ValueError, match="Did you mean 'jobs'"):
+        read_toml(tmp_path)
+
+
+def test_the_kinds_of_sheets_are_those_that_are_read() -> None:
+    """What the configuration lets pass is what a job takes."""
+    from petsync.reconcile import sources
+
+    assert set(READ) == set(sources._ENDINGS)
+
+
+def uncommented(text: str) -> str:
+    """The example with all that it offers switched on."""
+    return re.sub(r"^#(?=[\w\[])", "", text, flags=re.MULTILINE)
+
+
+def test_the_example_can_be_used_as_it_is(tmp_path: Path) -> None:
+    """It has no mistake, and one job, at whose line it says so."""
+    found = configured(tmp_path, example())
+    (made,) = found.jobs
+    assert isinstance(made, Job)
+    assert (made.name, made.mode, made.sheet) == (
+        "catalogue",
+        "two-way",
+        tmp_path / "catalogue.xlsx",
+    )
+    assert max(map(len, example().splitlines())) <= 90
+
+
+def test_the_example_has_every_option(tmp_path: Path) -> None:
+    """Switched on, all of it is right too."""
+    (tmp_path / "pets.sql").write_text("SELECT 2", encoding="utf-8")
+    text = uncommented(example())
+    assert len(configured(tmp_path, text, ENVIRON).jobs) == 4
+    content = tomllib.loads(text)
+    shown = {("", name) for name in content} | {
+        (table, name)
+        for table, content in [
+            *(("jobs", each) for each in content["jobs"].values()),
+            ("guard", content["jobs"]["catalogue"]["guard"]),
+            ("templates", content["notify"]["templates"]["failure"]),
+            *((name, content[name]) for name in ("notify", "report", "log", "metrics", "tracing")),
+        ]
+        for name in content
+    }
+    assert {(option.table, option.name) for option in OPTIONS} <= shown

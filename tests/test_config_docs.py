@@ -1,0 +1,87 @@
+"""docs/config.md and the schema are as the table of options has it, and as the checks are."""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+from configured import JOB, file_with
+from test_config import ENVIRON, uncommented
+from test_config_mistakes import MISTAKES, Mistake
+
+from petsync.reconcile.config import load
+from petsync.reconcile.config.cron import on_calendar
+from petsync.reconcile.config.example import example
+from petsync.reconcile.config.options import OPTIONS
+from petsync.reconcile.config.schema import schema, schema_text
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+SAMPLES = sorted((ROOT / "sample_data").rglob("petsync.toml"))
+
+
+def test_the_page_is_up_to_date() -> None:
+    """The tables of config.md are what docs/options.py writes; each option is in one of them."""
+    made = runpy.run_path(str(DOCS / "options.py"))
+    text = (DOCS / "config.md").read_text("utf-8")
+    assert text == made["config_page"](text), "run: python docs/options.py"
+    for option in OPTIONS:
+        assert f"| `{option.name}` | " in text
+
+
+def test_the_schema_is_up_to_date() -> None:
+    """config.schema.json is what docs/options.py writes, and a schema."""
+    assert (DOCS / "config.schema.json").read_text("utf-8") == schema_text()
+    VALIDATOR.check_schema(schema())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_the_schema_sees_what_a_schema_can(mistake: Mistake) -> None:
+    """And nothing that the checks let pass: what it cannot see, it finds right."""
+    is_valid = VALIDATOR.is_valid(tomllib.loads(mistake.file))
+    assert is_valid is not mistake.schema
+
+
+@pytest.mark.parametrize("text", [JOB, example(), uncommented(example())], ids=range(3))
+def test_the_schema_takes_what_the_checks_take(text: str) -> None:
+    """The example, and the example with everything switched on."""
+    VALIDATOR.validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.parent.name)
+def test_the_samples_are_right(sample: Path) -> None:
+    """A configuration among the samples has no mistake, by schema and by checks."""
+    VALIDATOR.validate(tomllib.loads(sample.read_text("utf-8")))
+    environ = {**ENVIRON, "PETSYNC_URL": "https://shop.example/v2"}
+    assert load(sample, environ).jobs
+
+
+def test_the_documents_have_no_mistake(tmp_path: Path) -> None:
+    """Each whole file that config.md shows can be used."""
+    text = (DOCS / "config.md").read_text("utf-8")
+    blocks = [part.partition("```")[0] for part in text.split("```toml\n")[1:]]
+    whole = [block for block in blocks if "[jobs." in block]
+    assert whole
+    for block in whole:
+        assert load(file_with(tmp_path, block), {}).jobs
+
+
+@pytest.mark.parametrize(
+    ("schedule", "lines"),
+    [
+        ("0 2 * * *", ("*-*-* 02:00:00",)),
+        ("*/20 8-10 * * 1-5", ("Mon,Tue,Wed,Thu,Fri *-*-* 08,09,10:00,20,40:00",)),
+        ("5 4 1,15 JAN *", ("*-01-01,15 04:05:00",)),
+        ("0 0 1 * 7", ("*-*-01 00:00:00", "Sun *-*-* 00:00:00")),
+        ("0 0 */2 * 0", ("Sun *-*-01,03,05,07,09,11,13,15,17,19,21,23,25,27,29,31 00:00:00",)),
+        ("0 0 1-31 * 5", ("*-*-* 00:00:00",)),
+        ("* * * * 0-7", ("*-*-* *:*:00",)),
+    ],
+)
+def test_systemd_is_told_the_same_times(schedule: str, lines: tuple[str, ...]) -> None:
+    """Where cron means one day or the other, in two lines."""
+    assert on_calendar(schedule) == lines

@@ -1,0 +1,343 @@
+"""Every mistake in petsync.toml is told with file, line, key and a suggestion, all at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from configured import JOB, configured, file_with
+
+from petsync.errors import ConfigurationError, Problem
+from petsync.reconcile.config import load
+
+SECRET = "s3cr3t-value-of-a-variable"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is wrong (its name), where, what is said and suggested; `text` follows JOB, whose last
+    line is 5, unless it is `whole`. `schema`: whether a JSON Schema can see it.
+    """
+
+    name: str
+    text: str
+    line: int
+    key: str
+    says: str
+    suggests: str
+    whole: bool = False
+    schema: bool = True
+
+    @property
+    def file(self) -> str:
+        """The whole file."""
+        return self.text if self.whole else f"{JOB}{self.text}"
+
+
+def other(lines: str) -> str:
+    """A whole file with one job whose options these are."""
+    return f'url = "https://shop.example/v2"\n[jobs.catalogue]\n{lines}\n'
+
+
+MISTAKES = (
+    Mistake("unknown mode", other('mode = "tow-way"\nsheet = "a.csv"'), 3, "jobs.catalogue.mode",
+            'is "tow-way"', 'mode = "two-way"', whole=True),
+    Mistake("no mode", other('sheet = "a.csv"'), 2, "jobs.catalogue", "mode is missing",
+            "Write mode =", whole=True),
+    Mistake("misspelt option", 'shedule = "0 2 * * *"', 6, "jobs.catalogue.shedule",
+            "no such option", "schedule"),
+    Mistake("option by another name", 'cron = "0 2 * * *"', 6, "jobs.catalogue.cron",
+            "no such option", "Did you mean schedule?"),
+    Mistake("misspelt table", '[notfy]\nurls = ["${X}"]', 6, "notfy", "no such option",
+            "Did you mean notify?"),
+    Mistake("limit outside of the guard", 'max_delete = "5%"', 6, "jobs.catalogue.max_delete",
+            "no such option here", "under [jobs.catalogue.guard]"),
+    Mistake("state in a job", 'state = "x"', 6, "jobs.catalogue.state", "no such option here",
+            "at the top of the file"),
+    Mistake("option nowhere near", "xyz = 1", 6, "jobs.catalogue.xyz", "no such option",
+            "There are: allow_http"),
+    Mistake("no job", 'url = "https://shop.example/v2"', 1, "", "there is no job",
+            "petsync init", whole=True, schema=False),
+    Mistake("job without a name", '[jobs]\nmode = "push"', 2, "jobs.mode",
+            "belongs to one of the jobs", "[jobs.NAME]", whole=True),
+    Mistake("list of jobs", '[[jobs]]\nname = "a"', 1, "jobs", "a list of tables", "[jobs.NAME]",
+            whole=True),
+    Mistake("name of a job", '[jobs."new pets"]\nmode = "check"\nsheet = "b.csv"', 6,
+            "jobs.new pets", "letters, digits", "[jobs.new-pets]"),
+    Mistake("names that differ by case", '[jobs.Catalogue]\nmode = "check"\nsheet = "b.csv"', 6,
+            "jobs.Catalogue", "capital letters", "another name", schema=False),
+    Mistake("no source", other('mode = "push"'), 2, "jobs.catalogue", "nothing to compare",
+            'sheet = "catalogue.xlsx"', whole=True),
+    Mistake("two sources", 'folder = "inbox"', 6, "jobs.catalogue.folder", "has sheet too",
+            "Keep sheet or folder"),
+    Mistake("query in two-way",
+            other('mode = "two-way"\nquery = "SELECT 1"\ndatabase = "sqlite:///a.db"'), 4,
+            "jobs.catalogue.query", "nothing is written to a database", 'mode = "push"',
+            whole=True),
+    Mistake("query without a database", other('mode = "push"\nquery = "SELECT 1"'), 4,
+            "jobs.catalogue.query", "nothing without database", "Write database too", whole=True),
+    Mistake("query file that is not there",
+            other('mode = "push"\nquery_file = "no.sql"\ndatabase = "sqlite:///a.db"'), 4,
+            "jobs.catalogue.query_file", "no such file", "Write the SELECT", whole=True,
+            schema=False),
+    Mistake("database without a query", 'database = "sqlite:///a.db"', 6,
+            "jobs.catalogue.database", "nothing without query", "take database out"),
+    Mistake("files without a folder", 'files = "*.csv"', 6, "jobs.catalogue.files",
+            "nothing without folder", "Write folder too"),
+    Mistake("conflicts in push",
+            other('mode = "push"\nsheet = "a.csv"\non_conflict = "store"'), 5,
+            "jobs.catalogue.on_conflict", "no conflicts to decide", 'mode = "two-way"',
+            whole=True),
+    Mistake("winner of conflicts", 'on_conflict = "shet"', 6, "jobs.catalogue.on_conflict",
+            'is "shet"', 'on_conflict = "sheet"'),
+    Mistake("kind of sheet", other('mode = "push"\nsheet = "pets.xls"'), 4,
+            "jobs.catalogue.sheet", ".xls is not a kind", 'sheet = "pets.xlsx"', whole=True,
+            schema=False),
+    Mistake("kind of files", other('mode = "push"\nfolder = "a"\nfiles = "*.ods"'), 5,
+            "jobs.catalogue.files", ".ods is not a kind", "Save it as", whole=True,
+            schema=False),
+    Mistake("token in the clear", f'token = "{SECRET}"', 6, "jobs.catalogue.token",
+            "a secret does not belong in a file", 'token = "${SHOP_TOKEN}"'),
+    Mistake("token at the top", f'token = "{SECRET}"\n{JOB}', 1, "token",
+            "does not belong at the top", "PETSYNC_TOKEN", whole=True),
+    Mistake("password in the address", JOB.replace("shop", f"me:{SECRET}@shop"), 1, "url",
+            "a password does not belong", "Take user and password out", whole=True, schema=False),
+    Mistake("password of a database",
+            other(f'mode = "push"\nquery = "SELECT 1"\ndatabase = "pg://u:{SECRET}@host/db"'), 5,
+            "jobs.catalogue.database", "a password does not belong", 'database = "${CATALOGUE_DB}"',
+            whole=True, schema=False),
+    Mistake("address of notices in the clear", f'[notify]\nurls = ["slack://{SECRET}"]', 7,
+            "notify.urls", "a secret does not belong in a file", 'urls = ["${PETSYNC_NOTIFY}"]'),
+    Mistake("variable that is not set", 'token = "${NOT_SET}"', 6, "jobs.catalogue.token",
+            "variable NOT_SET is not set", "Set NOT_SET", schema=False),
+    Mistake("variable that is empty", 'tags = ["${EMPTY}"]', 6, "jobs.catalogue.tags",
+            "variable EMPTY is empty", "Set EMPTY", schema=False),
+    Mistake("variable without a name", 'tags = ["${shop-tag}"]', 6, "jobs.catalogue.tags",
+            "names no environment variable", "letters, digits and _", schema=False),
+    Mistake("variable as a shell writes it", 'token = "$SHOP_KEY"', 6, "jobs.catalogue.token",
+            "a secret does not belong", 'token = "${SHOP_KEY}"'),
+    Mistake("two ways to sign in",
+            'token = "${SHOP_KEY}"\nclient_id = "me"\nclient_secret = "${SHOP_KEY}"', 8,
+            "jobs.catalogue.client_secret", "two ways to sign in", "Keep one", schema=False),
+    Mistake("secret of nobody", 'client_secret = "${SHOP_KEY}"', 6,
+            "jobs.catalogue.client_secret", "nothing without client_id", "Write client_id too",
+            schema=False),
+    Mistake("secret over http",
+            other('mode = "push"\nsheet = "a.csv"\ntoken = "${SHOP_KEY}"').replace("https", "http"),
+            2, "jobs.catalogue", "unencrypted", 'allow_http = ["shop.example"]', whole=True,
+            schema=False),
+    Mistake("no service", '[jobs.catalogue]\nmode = "push"\nsheet = "a.csv"', 1,
+            "jobs.catalogue", "no service is named", "PETSYNC_URL", whole=True, schema=False),
+    Mistake("address that is none", JOB.replace("https://", ""), 1, "url",
+            "base URL of a service", 'url = "https://shop.example/v2"', whole=True, schema=False),
+    Mistake("profile", f'profile = "alive"\n{JOB}', 1, "profile", 'is "alive"', '"live"',
+            whole=True),
+    Mistake("field of the profile", '[service]\narray_stile = "csv"', 7, "service.array_stile",
+            "no such option", "Did you mean array_style?"),
+    Mistake("value of the profile", '[service]\nmedia = "jsn"', 7, "service.media",
+            'is "jsn"', 'media = "json"'),
+    Mistake("where one signs in", '[auth]\ntoken_uri = "https://a.example"', 7,
+            "auth.token_uri", "no such option", "token_url"),
+    Mistake("column of a sheet", '[jobs.catalogue.columns]\nTier = "nam"', 7,
+            "jobs.catalogue.columns.Tier", 'is "nam"', 'Tier = "name"', schema=False),
+    Mistake("two headers for a column",
+            '[jobs.catalogue.columns]\nTier = "name"\nPet = "name"', 6,
+            "jobs.catalogue.columns", "both the column name", "Keep the header", schema=False),
+    Mistake("status that the service lacks", 'statuses = ["avalable"]', 6,
+            "jobs.catalogue.statuses", 'no status "avalable"', 'mean "available"', schema=False),
+    Mistake("text in place of a list", 'tags = "shop"', 6, "jobs.catalogue.tags",
+            "must be a list of text", 'tags = ["shop"]'),
+    Mistake("empty list", "statuses = []", 6, "jobs.catalogue.statuses", "not empty",
+            "Leave the line out"),
+    Mistake("twice in a list", 'tags = ["shop", "shop"]', 6, "jobs.catalogue.tags",
+            "must be there once", "Take the second"),
+    Mistake("column to match on", 'match_on = ["nane"]', 6, "jobs.catalogue.match_on",
+            'has "nane"', 'Write "name" there'),
+    Mistake("text in place of a number", 'concurrency = "16"', 6, "jobs.catalogue.concurrency",
+            "a whole number from 1 to 128", "concurrency = 16"),
+    Mistake("number that is too large", "concurrency = 999", 6, "jobs.catalogue.concurrency",
+            "is 999", "concurrency = 128"),
+    Mistake("text in place of true", 'strict = "yes"', 6, "jobs.catalogue.strict",
+            "must be true or false", "strict = true"),
+    Mistake("rate", 'rate = "fast"', 6, "jobs.catalogue.rate", "requests a second",
+            'rate = "20/s"'),
+    Mistake("timeout", "timeout = 0", 6, "jobs.catalogue.timeout", "seconds above 0",
+            "timeout = 30"),
+    Mistake("too few fields", 'schedule = "@daily"', 6, "jobs.catalogue.schedule",
+            "it has 1 field", 'schedule = "0 0 * * *"'),
+    Mistake("hour of a schedule", 'schedule = "0 25 * * *"', 6, "jobs.catalogue.schedule",
+            "field 2, the hour", "for example 2", schema=False),
+    Mistake("day that never comes", 'schedule = "0 2 30 2 *"', 6, "jobs.catalogue.schedule",
+            "never", "does not have that day", schema=False),
+    Mistake("day that only some crons know", 'schedule = "0 2 L * *"', 6,
+            "jobs.catalogue.schedule", "field 3, the day of the month", "In place of L",
+            schema=False),
+    Mistake("share as a fraction", "[jobs.catalogue.guard]\nmax_update = 0.1", 7,
+            "jobs.catalogue.guard.max_update", "is 0.1", 'max_update = "10%"'),
+    Mistake("share above all", '[jobs.catalogue.guard]\nmax_delete = "150%"', 7,
+            "jobs.catalogue.guard.max_delete", 'is "150%"', 'max_delete = "100%"', schema=False),
+    Mistake("sentinel", '[jobs.catalogue.guard]\nsentinels = ["7"]', 7,
+            "jobs.catalogue.guard.sentinels", 'has "7"', "Write 7 there"),
+    Mistake("event", '[notify]\non = ["failures"]', 7, "notify.on", 'has "failures"',
+            'Write "failure" there'),
+    Mistake("time of the digest", '[notify]\ndigest = "25:00"', 7, "notify.digest",
+            "a time of day", 'digest = "07:00"'),
+    Mistake("duration", '[notify]\nremind = "1 day"', 7, "notify.remind", "with its unit",
+            'remind = "1d"'),
+    Mistake("event of a template", '[notify.templates.failed]\ntitle = "a"', 6,
+            "notify.templates.failed", "the name must be", "failure"),
+    Mistake("name in a template", '[notify.templates.failure]\ntitle = "$jbo"', 7,
+            "notify.templates.failure.title", "$jbo", "notifications.md", schema=False),
+    Mistake("how many reports", '[report]\nkeep = "all"', 7, "report.keep",
+            "a whole number from 0", "keep = 30"),
+    Mistake("format of the log", '[log]\nformat = "jsn"', 7, "log.format", 'is "jsn"',
+            'format = "json"'),
+    Mistake("file of the metrics", '[metrics]\ntextfile = "a.txt"', 7, "metrics.textfile",
+            "end in .prom", 'textfile = "a.prom"', schema=False),
+    Mistake("metrics for everybody", '[metrics]\nlisten = "0.0.0.0:9464"', 7, "metrics.listen",
+            "other machines can read", "127.0.0.1:9464", schema=False),
+    Mistake("metrics without a port", '[metrics]\nlisten = "localhost"', 7, "metrics.listen",
+            "must be HOST:PORT", '"127.0.0.1:9464"'),
+    Mistake("tracing", '[tracing]\nenabled = "on"', 7, "tracing.enabled", "true or false",
+            "enabled = true"),
+    Mistake("table that is none", f"report = 5\n{JOB}", 1, "report", "must be a table",
+            "[report]", whole=True),
+    Mistake("two jobs with one sheet",
+            '[jobs.again]\nmode = "push"\nsheet = "./catalogue.xlsx"', 8, "jobs.again.sheet",
+            "works with the same sheet", "a sheet of its own", schema=False),
+    Mistake("a folder that has the sheet", '[jobs.all]\nmode = "push"\nfolder = "."', 8,
+            "jobs.all.folder", "works with the same sheet", "a sheet of its own", schema=False),
+    Mistake("the same twice",
+            other('mode = "push"\nsheet = "a.csv"')
+            + '[jobs.again]\nmode = "push"\nsheet = "a.csv"', 7, "jobs.again.sheet",
+            "brings the same sheet", "Take one of the two out", whole=True, schema=False),
+    Mistake("jobs that lead against one another",
+            'delete_missing = true\n[jobs.new]\nmode = "push"\nsheet = "new.csv"', 8,
+            "jobs.new.mode", "adds again", "statuses, tags", schema=False),
+)  # fmt: skip
+
+SYNTAX = (
+    Mistake("path in double quotes", r'tab = "C:\shop\pets"', 6, "", "a \\ begins",
+            "single quotes"),
+    Mistake("missing quote", 'tab = "Pets', 6, "", "a quotation mark", "begins and ends"),
+    Mistake("quotes that curl", "tab = “Pets”", 6, "", "typographic", "straight"),
+    Mistake("no equals sign", 'tab "Pets"', 6, "", "there is no =", 'tab = "Pets"'),
+    Mistake("as in YAML", "tab: Pets", 6, "", "YAML", 'tab = "Pets"'),
+    Mistake("word without quotes", "tab = Pets", 6, "", "in quotes", 'tab = "Pets"'),
+    Mistake("true in capitals", "strict = True", 6, "", "in quotes", "strict = true"),
+    Mistake("no value", "tab =", 6, "", "no value", "take the line out"),
+    Mistake("table twice", '[log]\nlevel = "info"\n[log]\nformat = "json"', 8, "log",
+            "is there twice, first on line 6", "Join both"),
+    Mistake("key twice", 'mode = "push"', 6, "mode", "is there twice, first on line 4",
+            "Keep one"),
+    Mistake("header that is open", "[log", 6, "", "] is missing", "Write [log]"),
+    Mistake("list that is open", 'tags = ["shop",\nstrict = true', 6, "", "a list is not closed",
+            '["a", "b"]'),
+    Mistake("table that is open", 'columns = { Tier = "name"\nstrict = true', 6, "",
+            "{ } is not closed", '{ a = "b" }'),
+    Mistake("secret without quotes", f"token = {SECRET}", 6, "", "in quotes", 'token = "…"'),
+)  # fmt: skip
+ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET}
+
+
+def problems(folder: Path, text: str) -> tuple[Problem, ...]:
+    """What is wrong with the file."""
+    with pytest.raises(ConfigurationError) as caught:
+        configured(folder, text, ENVIRON)
+    assert caught.value.exit_code == 64
+    assert SECRET not in f"{caught.value} {caught.value.problems!r}"
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("mistake", [*MISTAKES, *SYNTAX], ids=lambda mistake: mistake.name)
+def test_a_mistake_is_told(tmp_path: Path, mistake: Mistake) -> None:
+    """With file, line, key, what is wrong and what to write instead, and nothing besides it."""
+    (told,) = problems(tmp_path, mistake.file)
+    assert (told.file, told.key) == (str(tmp_path / "petsync.toml"), mistake.key)
+    assert told.line == mistake.line
+    assert mistake.says in told.message
+    assert mistake.suggests in told.suggestion
+
+
+def test_there_are_many_mistakes() -> None:
+    """The list is long, and each stands in it once."""
+    names = [mistake.name for mistake in (*MISTAKES, *SYNTAX)]
+    assert len(set(names)) == len(names) > 80
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    """Those of several jobs and tables, in the order of the file."""
+    text = (
+        'url = "https://shop.example/v2"\n[jobs.a]\nmode = "tow-way"\nsheet = "a.xls"\n'
+        '[jobs.b]\nmode = "push"\n[notify]\non = ["failures"]\nurls = ["${NOT_SET}"]\n'
+    )
+    told = problems(tmp_path, text)
+    assert [each.key for each in told] == [
+        "jobs.a.mode",
+        "jobs.a.sheet",
+        "jobs.b",
+        "notify.on",
+        "notify.urls",
+    ]
+    assert [each.line for each in told] == [3, 4, 5, 8, 9]
+
+
+@pytest.mark.parametrize("key", ["mode", "sheet", "tab", "profile", "schedule", "rate", "url"])
+def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> None:
+    """A message about a value with a variable in it shows the variable's name alone."""
+    lines = {"mode": '"push"', "sheet": '"a.csv"', "url": '"https://shop.example"'}
+    lines[key] = '"x ${SHOP_KEY}\\ty"'
+    text = "".join(f"{name} = {value}\n" for name, value in lines.items())
+    text = f"[jobs.a]\n{text}[report]\nkeep = -1\n"
+    assert problems(tmp_path, text)
+
+
+def test_a_line_of_many_is_found(tmp_path: Path) -> None:
+    """Behind values of many lines, inline tables, dotted keys and quoted names."""
+    text = (
+        '# first\nurl = """\\\n   https://shop.example/v2"""\n\njobs.a.mode = "push"\n'
+        'jobs.a.sheet = "a.csv"\njobs.a.tags = [\n  "one", # a ] in a comment\n  "two",\n]\n'
+        "jobs.a.guard = { max_add = 1,\n max_delete = -1 }\n"
+        '["jobs" . \'b c\']\n"mode" = "check"\nsheet = "b.csv"\nrate = 0\n'
+    ).replace(",\n max_delete", ", max_delete")
+    told = problems(tmp_path, text)
+    assert [(each.line, each.key) for each in told] == [
+        (11, "jobs.a.guard.max_delete"),
+        (12, "jobs.b c"),
+        (15, "jobs.b c.rate"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "says"),
+    [
+        ("url = 'ä'".encode("latin-1"), 1, "byte 0xe4 is not UTF-8"),
+        (b"\n\nurl = '\xff'", 3, "byte 0xff is not UTF-8"),
+        ("url = 'a'".encode("utf-16"), 1, "UTF-16"),
+    ],
+)
+def test_a_file_that_is_no_text(tmp_path: Path, data: bytes, line: int, says: str) -> None:
+    """Is named, with the line where it is none."""
+    path = tmp_path / "petsync.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigurationError) as caught:
+        load(path, {})
+    (told,) = caught.value.problems
+    assert told.line == line
+    assert says in told.message
+    assert "UTF-8" in told.suggestion
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The way to one is told."""
+    with pytest.raises(ConfigurationError, match="petsync init"):
+        load(tmp_path, {})
+
+
+def test_a_variable_of_petsync_is_checked_too(tmp_path: Path) -> None:
+    """What PETSYNC_PROFILE says is no better than what the file says."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(file_with(tmp_path, JOB), {"PETSYNC_PROFILE": "alive"})
+    (told,) = caught.value.problems
+    assert (told.key, told.line) == ("PETSYNC_PROFILE", 1)
