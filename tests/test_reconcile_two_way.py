@@ -136,3 +136,28 @@ def test_pull_takes_everything_and_sends_nothing(night: Night) -> None:
     assert (told.round.status, told.round.to_sheet.add) == ("done", 12)
     assert night.said() == night.stored()
     assert night.run(mode="pull", name="fresh").round.status == "in-sync"
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "csv"])
+def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
+    """What was edited before the first round is told from what the store changed since; from then
+    on the kept base counts, and a fresh export counts again.
+    """
+    sheet = night.folder / f"export.{ending}"
+    options = {"sheet": sheet, "name": "export", "timeout": 5.0}
+    with ps.connect(night.box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), sheet)
+    night.box.put(changed(PETS, 1, name="Store 1")[0])
+    read = ps.read_sheet(sheet)
+    assert night.run(**options).round.to_sheet.update == 1
+    assert night.run(**options).round.status == "in-sync"
+    again = ps.read_sheet(sheet)
+    assert again.base is not None
+    assert again.base.taken_at != (read.base.taken_at if read.base else "")
+    night.box.put(changed(PETS, 2, name="Store 2")[1])
+    with ps.connect(night.box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), sheet)
+    night.box.put(changed(PETS, 2, name="Store 2b")[1])
+    told = night.run(**options)
+    assert (told.round.status, told.round.to_sheet.update) == ("done", 1)
+    assert night.run(**options).open == ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -38,8 +39,18 @@ petsync reconcile --every 15m
     metavar="TIME",
     help="Go on until it is stopped: 15m, 1h; jobs run when they are due.",
 )
+@click.option(
+    "--log", type=click.Choice(["text", "json"]), help="How the log's lines are written.  [text]"
+)
 @click.pass_obj
-def command(context: Context, config: Path, job: str, dry_run: bool, every: str | None) -> int:
+def command(
+    context: Context,
+    config: Path,
+    job: str,
+    dry_run: bool,
+    every: str | None,
+    log: Literal["text", "json"] | None,
+) -> int:
     """Bring sheets and stores together, as a configuration says.
 
     CONFIG is the file with the jobs, petsync.toml if none is named. Each job: finish what its last
@@ -57,22 +68,27 @@ def command(context: Context, config: Path, job: str, dry_run: bool, every: str 
         raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
     environ = {**os.environ, **context.variables()}
     if every is not None:
-        return _going_on(config, every, environ)
+        return _going_on(config, every, environ, log)
     with loading():
         import_module("petsync.reconcile.passing")
-    from petsync.reconcile import run
+    from petsync.reconcile import load, run
 
-    rounds = run(config, job=job, dry_run=dry_run, environ=environ)
+    given = load(config, environ)
+    if log is not None:
+        given = replace(given, log=replace(given.log, format=log))
+    rounds = run(given, job=job, dry_run=dry_run)
     _show(context, rounds)
     return rounds.exit_code
 
 
-def _going_on(config: Path, text: str, environ: dict[str, str]) -> int:
+def _going_on(
+    config: Path, text: str, environ: dict[str, str], log: Literal["text", "json"] | None
+) -> int:
     with loading():
         import_module("petsync.reconcile.passing")
     from petsync.reconcile.every import every, interval
 
-    return every(config, interval(text), stop=threading.Event(), environ=environ)
+    return every(config, interval(text), stop=threading.Event(), environ=environ, log_format=log)
 
 
 def _show(context: Context, rounds: Rounds) -> None:

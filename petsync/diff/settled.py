@@ -53,7 +53,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     }
     moves |= {pet.id: pet for pet in inbound.added if pet.id is not None}
     moves |= {gone.pet_id: None for gone in inbound.removed}
-    return _moved(base, moves)
+    return replace(_moved(base, moves), taken_at=inbound.created)
 
 
 def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
