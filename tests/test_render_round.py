@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from render_samples import HOSTILE, plan_with
@@ -14,7 +15,7 @@ from round_samples import OPENS, hostile_told, round_of, told_of
 from test_render_html import Reader
 
 from petsync.diff.change import Delete
-from petsync.diff.round import Counts, Round
+from petsync.diff.round import Counts, Open, Round, SheetChange
 from petsync.diff.round_report import RoundReport
 from petsync.diff.rounds import Rounds
 from petsync.model import Pet
@@ -174,6 +175,20 @@ def test_json_tells_all_for_machines() -> None:
     several = json.loads(rounds_json([WELL, FAILED]))
     assert (several["exit_code"], len(several["rounds"])) == (1, 2)
     assert several["rounds"][0]["plan"] is None
+
+
+def test_the_json_is_documented() -> None:
+    """docs/history.md has a row for every key of a report, and for every field in it."""
+    page = (Path(__file__).parents[1] / "docs" / "history.md").read_text("utf-8")
+    tables = {
+        "## The JSON of a report": json.loads(round_json(told_of())),
+        "### A round": Round.__struct_fields__,
+        "### What is open": Open.__struct_fields__,
+        "### What the sheet takes": SheetChange.__struct_fields__,
+    }
+    for title, fields in tables.items():
+        part = page.partition(f"{title}\n")[2].partition("\n#")[0]
+        assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(fields), title
 
 
 @pytest.mark.parametrize("status", said.ENDS)

@@ -165,8 +165,14 @@ def _round(round_: Round) -> str:
         words.duration(round_.seconds),
         round_.name,
         "".join(element("p", part) for part in _about(round_)),
-        words.moment(round_.started).removesuffix(" UTC"),
+        _begun(round_.started),
     )
+
+
+def _begun(moment: str) -> str:
+    """`2026-11-20 09:30`; a text that is none, as it is."""
+    said_ = words.moment(moment)
+    return said_[: -len(":00 UTC")] if said_.endswith(" UTC") else said_
 
 
 def _about(round_: Round) -> Iterator[str]:
@@ -200,5 +206,5 @@ def _run(run: Past, by: Past | None) -> str:
         words.duration(run.seconds),
         run.run_id,
         element("p", text("; ".join(filter(None, (sentence, back))))),
-        words.moment(run.started).removesuffix(" UTC"),
+        _begun(run.started),
     )

@@ -23,6 +23,7 @@ __all__ = ["plots", "strip"]
 _HEIGHT = 120.0
 _CELL = 18.0
 _LOW = 1.5
+_CLOSE = 34.0
 _SIDES = ("\u2191 store", "\u2193 sheet")
 Stack = Sequence[tuple[str, float]]
 """Classes and values, the lowest first."""
@@ -177,6 +178,8 @@ def _bars(
     for side, top, sign in zip(stacks, tops, (-1, 1), strict=True):
         for stack, (_, x, wide) in zip(side, frame.places(), strict=False):
             parts.append(_bar(stack, (x, wide), zero, sign * scale, top))
+        heights = map(_height, side)
+        parts += _cuts(frame, heights, zero + sign * top * scale, top, (sign, short_number))
     parts += [frame.dates(TOP + _HEIGHT + 17), frame.told(_HEIGHT, about_column)]
     return figure(
         title,
@@ -222,17 +225,33 @@ def _bar(stack: Stack, place: tuple[float, float], zero: float, scale: float, to
                 shape("rect", x=left, y=y, width=width, height=tall, class_=f"ps-bar ps-{kind}")
             )
         level += value
-    if level > top > 0:
-        parts.append(_cut(x + wide / 2, zero + top * scale, short_number(level), scale))
     return "".join(parts)
 
 
-def _cut(x: float, y: float, value: str, scale: float) -> str:
-    """A mark that the bar goes on, and how far."""
-    inward = 8 if scale < 0 else -8
-    broken = shape("path", d=f"M{x - 8:.1f} {y + inward:.1f}l4 -4l4 4l4 -4l4 4", class_="ps-cut")
-    at = y - 3 if scale < 0 else y + 11
-    return broken + shape("text", value, x=x, y=at, text_anchor="middle", class_="ps-far")
+def _cuts(
+    frame: Frame,
+    values: Iterable[float | None],
+    y: float,
+    top: float,
+    how: tuple[int, Callable[[float], str]],
+) -> Iterator[str]:
+    """Where values are over the top, a mark that they go on; of those that stand close together the
+    largest says how far.
+    """
+    sign, say = how
+    found = [
+        (x + wide / 2, value)
+        for value, (_, x, wide) in zip(values, frame.places(), strict=False)
+        if value is not None and value > top > 0
+    ]
+    for x, value in found:
+        near = [(other, -place) for place, other in found if abs(place - x) < _CLOSE]
+        inward = -8 * sign
+        d = f"M{x - 8:.1f} {y + inward:.1f}l4 -4l4 4l4 -4l4 4"
+        yield shape("path", d=d, class_="ps-cut")
+        if (value, -x) == max(near):
+            at = y - 3 if sign < 0 else y + 11
+            yield shape("text", say(value), x=x, y=at, text_anchor="middle", class_="ps-far")
 
 
 def _unless(column: Column, statuses: Sequence[str], value: float) -> float | None:
@@ -263,11 +282,7 @@ def _line(
         for each, (_, x, wide) in zip(values, frame.places(), strict=True)
     ]
     parts += [_run(run, zero, dots=len(columns) <= 90) for run in _unbroken(points)]
-    parts += [
-        _cut(x + wide / 2, TOP, axis[1](each), -1)
-        for each, (_, x, wide) in zip(values, frame.places(), strict=True)
-        if each is not None and each > top
-    ]
+    parts += _cuts(frame, values, TOP, top, (-1, axis[1]))
     parts += [frame.dates(zero + 17), frame.told(_HEIGHT, about_column)]
     return figure(
         title, extremes(columns, name.rpartition("-")[2]), parts, height=_HEIGHT, name=name

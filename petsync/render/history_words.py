@@ -128,6 +128,8 @@ def job_facts(turns: Sequence[Turn], gap: Column | None) -> Iterator[tuple[str, 
     good = next((turn for turn in reversed(turns) if turn.is_well), None)
     yield "last success", "none so far" if good is None else moment(good.at)
     yield "streak", _streak(turns)
+    if open_ := said.brief_of(said.left_open(each) for each in last.rounds):
+        yield "left open", open_
     if gap is not None:
         yield "since then", f"no round ran: about {count(gap.missed, 'round')} missing"
 

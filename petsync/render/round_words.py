@@ -119,7 +119,12 @@ _WAYS: Mapping[Kind, str] = {
     "drift": "The next round takes it up.",
     "note": "Nothing is to be done, unless it should be otherwise.",
 }
-_COUNTED: Sequence[Status] = ("drift", "findings", "conflicts", "failed-rows")
+_COUNTED: Mapping[Status, Kind] = {
+    "drift": "drift",
+    "findings": "finding",
+    "conflicts": "conflict",
+    "failed-rows": "failed",
+}
 """How a round ends by the number of what it left."""
 _AGAIN: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """What another try may mend."""
@@ -137,7 +142,10 @@ class Command(NamedTuple):
 def headline(round_: Round) -> str:
     """How the round ended, in one sentence or two."""
     rest = "This was a dry run: nothing was changed." if round_.dry_run else ""
-    return sentences(f"{ENDS[round_.status].title}: {_ended(round_)}", rest)
+    own = _COUNTED.get(round_.status)
+    others = brief_of([[(kind, n) for kind, n in left_open(round_) if kind != own]])
+    besides = f"Besides: {others}" if others else ""
+    return sentences(f"{ENDS[round_.status].title}: {_ended(round_)}", besides, rest)
 
 
 def _ended(round_: Round) -> str:
@@ -169,11 +177,10 @@ def _but(notes: int) -> str:
 
 
 def reason(round_: Round) -> str:
-    """Why it ended so, and the way out; "" where there is nothing to say but what the headline
-    says.
-    """
+    """Why it ended so, and the way out; "" where the headline and what is open say it."""
+    if round_.status in _COUNTED:
+        return ""
     problem, hint = visible(round_.problem, keep="\n"), visible(round_.hint, keep="\n")
-    problem = "" if round_.status in _COUNTED else problem
     return sentences(capital(problem), capital(hint))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["ceiling", "rounded_up", "short_duration", "short_number", "steps", "steps_in_time"]
 
-_FAR_OFF = 5
+_FAR_OFF = 8
 _TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800)
 _HOURS = (3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
 
