@@ -151,7 +151,8 @@ def resolve(
         for name in _SECRET
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
-    merged = {**_all_filled(toml, environ), **named, **secrets, **given}
+    others = {**named, **secrets, **given}
+    merged = {**_from_file(toml, environ, others), **others}
     for key, value in merged.items():
         if wanted := _lack(key, value):
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
@@ -161,6 +162,18 @@ def resolve(
     merged["state"] = Path(merged.get("state", ".petsync"))
     merged["allow_http"] = tuple(merged.get("allow_http", ()))
     return Settings(**merged)
+
+
+def _from_file(
+    toml: Mapping[str, Any], environ: Mapping[str, str], others: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What petsync.toml says of what nothing else says, completed from the environment."""
+    try:
+        return {
+            key: _all_filled(value, environ) for key, value in toml.items() if key not in others
+        }
+    except SettingsError as error:
+        raise SettingsError(f"{_TOML}: {error.message}", hint=error.hint) from None
 
 
 def _all_filled(value: Any, environ: Mapping[str, str]) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import subprocess
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jsonschema
 import pytest
 from configured import JOB, file_with
+from cronsim import CronSim
 from test_config import ENVIRON, uncommented
 from test_config_mistakes import MISTAKES, Mistake
 
@@ -68,6 +72,24 @@ def test_the_documents_have_no_mistake(tmp_path: Path) -> None:
     assert whole
     for block in whole:
         assert load(file_with(tmp_path, block), {}).jobs
+
+
+def test_systemd_comes_at_the_times_of_cron() -> None:
+    """The next ten moments of each schedule are the same, as systemd itself counts them."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for schedule in ("*/20 8-10 * * 1-5", "5 4 1,15 JAN-MAR *", "0 0 */2 * 0", "7 */6 1-31 2 5"):
+        (line,) = on_calendar(schedule)
+        command = ["systemd-analyze", "calendar", "--iterations=10", f"--base-time={_said(start)}"]
+        shown = subprocess.run(
+            [*command, line], env={"TZ": "UTC"}, capture_output=True, text=True, check=True
+        )
+        told = re.findall(r"(?:elapse|Iter. #\d+): \w+ (.*) UTC", shown.stdout)
+        cron = CronSim(schedule, start)
+        assert told == [_said(next(cron)) for _ in range(10)]
+
+
+def _said(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 @pytest.mark.parametrize(

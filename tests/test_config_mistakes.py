@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from configured import JOB, configured, file_with
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from petsync.errors import ConfigurationError, Problem
 from petsync.reconcile.config import load
+from petsync.reconcile.config.example import example
 
 SECRET = "s3cr3t-value-of-a-variable"
 
@@ -238,6 +243,9 @@ SYNTAX = (
             "{ } is not closed", '{ a = "b" }'),
     Mistake("secret without quotes", f"token = {SECRET}", 6, "", "in quotes", 'token = "…"'),
 )  # fmt: skip
+_ALL = re.sub(r"^#(?=[\w\[])", "", example(), flags=re.MULTILINE)
+_ALL = re.sub(r"^#.*\n|\n(?=\n)", "", _ALL, flags=re.MULTILINE)
+_ALL_SET = dict.fromkeys(re.findall(r"\$\{(\w+)\}", _ALL), SECRET)
 ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET}
 
 
@@ -291,6 +299,38 @@ def test_what_the_environment_adds_is_not_shown(tmp_path: Path, key: str) -> Non
     text = "".join(f"{name} = {value}\n" for name, value in lines.items())
     text = f"[jobs.a]\n{text}[report]\nkeep = -1\n"
     assert problems(tmp_path, text)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_is_told(data: st.DataObject) -> None:
+    """Whatever is missing, doubled or moved in a file, it is read or its mistakes are told: with a
+    line that it has, a suggestion, and no secret.
+    """
+    text = _ALL
+    for _ in range(data.draw(st.integers(1, 3))):
+        start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
+        piece = text[start : min(end, start + 40)]
+        put = data.draw(st.integers(0, len(text)))
+        kept = data.draw(st.booleans())
+        text = text if kept else text[:start] + text[start + len(piece) :]
+        text = text[:put] + piece + text[put:]
+    with TemporaryDirectory() as folder:
+        found = mistakes_in(Path(folder), text)
+    for told in found or ():
+        assert 1 <= told.line <= text.count("\n") + 1
+        assert told.suggestion
+        assert SECRET not in repr(told)
+    assert found != ()
+
+
+def mistakes_in(folder: Path, text: str) -> tuple[Problem, ...] | None:
+    """All mistakes of a file; None where it can be used."""
+    try:
+        configured(folder, text, _ALL_SET)
+    except ConfigurationError as error:
+        return error.problems
+    return None
 
 
 def test_a_line_of_many_is_found(tmp_path: Path) -> None:

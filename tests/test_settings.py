@@ -42,6 +42,20 @@ def test_secrets_come_from_the_environment_and_never_show() -> None:
         pickle.dumps(settings)
 
 
+def test_the_environment_completes_the_file() -> None:
+    """${NAME} is filled in wherever the file has text; $$ is a dollar. What is not set is named,
+    unless something else comes before it.
+    """
+    file = {"url": "https://${HOST}/v2", "allow_http": ["${HOST}"], "columns": {"$$": "name"}}
+    settings = resolve({}, {"HOST": "shop.example"}, file)
+    assert (settings.url, settings.allow_http) == ("https://shop.example/v2", ("shop.example",))
+    for environ in ({}, {"HOST": ""}):
+        with pytest.raises(SettingsError, match=r"petsync.toml: the environment variable HOST is"):
+            resolve({}, environ, file)
+    given = {"url": "https://a.example", "allow_http": []}
+    assert resolve(given, {}, file).url == "https://a.example"
+
+
 def test_no_file_is_no_settings(tmp_path: Path) -> None:
     """petsync.toml is not needed."""
     assert read_toml(tmp_path) == {}

@@ -8,9 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import Shell
+from commands import Shell, to
 
 from petsync.reconcile.config.schema import schema_text
+from petsync.sandbox import Sandbox
 
 JOB = """\
 url = "https://shop.example/v2"
@@ -189,6 +190,18 @@ def test_init_writes_a_file_that_can_be_used(shell: Shell) -> None:
     assert again.code == 64
     assert "is there already" in again.err
     assert Path("new/folder/petsync.toml").read_text("utf-8") == "mine"
+
+
+def test_the_job_of_a_new_file_runs(shell: Shell, box: Sandbox) -> None:
+    """Once url and sheet are right: the store's export and the store are in sync."""
+    assert shell("init").code == 0
+    assert shell("export", "pets.xlsx", *to(box)).code == 0
+    text = Path("petsync.toml").read_text("utf-8")
+    text = text.replace("https://shop.example/v2", box.url).replace("catalogue.xlsx", "pets.xlsx")
+    written(text)
+    done = shell("reconcile")
+    assert done.code == 0
+    assert "catalogue" in done.out
 
 
 def test_init_here_and_for_machines(shell: Shell) -> None:
