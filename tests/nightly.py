@@ -48,11 +48,9 @@ class Night:
 
     def config(self, *jobs: Job, **options: Any) -> Configuration:
         """A configuration of these jobs, or of the one job."""
+        given = {"report": Reports(folder=self.folder / "reports"), **options}
         return Configuration(
-            path=self.folder / "petsync.toml",
-            state=self.state,
-            jobs=jobs or (self.job(**options),),
-            report=Reports(folder=self.folder / "reports"),
+            path=self.folder / "petsync.toml", state=self.state, jobs=jobs or (self.job(),), **given
         )
 
     def job(self, name: str = "catalogue", **options: Any) -> Job:
@@ -66,7 +64,7 @@ class Night:
         self, *, dry_run: bool = False, watchers: Iterable[Watcher] = (), **options: Any
     ) -> RoundReport:
         """One round of the job."""
-        (told,) = reconciled(self.config(**options), dry_run=dry_run, watchers=watchers)
+        (told,) = reconciled(self.config(self.job(**options)), dry_run=dry_run, watchers=watchers)
         return told
 
     def write(self, pets: Iterable[ps.Pet] = PETS) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from nightly import PETS, Night, changed, kinds
 import petsync as ps
 from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
+from petsync.reconcile.config.model import Reports
 from petsync.reconcile.history import History
 from petsync.reconcile.kept import Kept
 from petsync.reconcile.lock import locked
@@ -39,6 +41,14 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
     assert night.run().round.status == "in-sync"
     yield night
     _open_box.break_with(None)
+
+
+class Odd:
+    """No text, which nobody can tell before it is used."""
+
+    def isascii(self) -> bool:
+        """Tells a secret."""
+        raise ValueError("s3cr3t-word")
 
 
 class Meddler:
@@ -119,7 +129,9 @@ def test_an_interrupt_ends_the_round_and_what_would_follow(night: Night) -> None
     assert night.run().round.status == "done"
 
 
-def test_a_watcher_that_fails_changes_nothing(night: Night, caplog: object) -> None:
+def test_a_watcher_that_fails_changes_nothing(
+    night: Night, caplog: pytest.LogCaptureFixture
+) -> None:
     """The round is done; the log has what the watcher raised."""
 
     def fail() -> None:
@@ -128,6 +140,7 @@ def test_a_watcher_that_fails_changes_nothing(night: Night, caplog: object) -> N
     meddler = Meddler("plan", fail)
     assert night.run(watchers=[meddler]).round.status == "in-sync"
     assert meddler.ends == ["in-sync"]
+    assert "Meddler failed" in caplog.text
 
 
 def test_a_damaged_base_is_set_aside(night: Night) -> None:
@@ -200,8 +213,6 @@ def test_a_state_folder_that_cannot_be_written_is_told(night: Night, tmp_path: P
     blocked = tmp_path / "file"
     blocked.write_text("", "utf-8")
     night.write(changed(PETS, 1, name="Rex"))
-    from dataclasses import replace
-
     (told,) = reconciled(replace(night.config(), state=blocked / "state"))
     assert told.round.status == "error"
     assert night.stored()[1].name == "Pet 1"
@@ -253,3 +264,60 @@ def test_whatever_cuts_a_round_off_the_next_one_knows_what_was_sent(
     assert len(night.stored()) == 13
     assert sheet != night.sheet.read_bytes()
     assert night.said() == night.stored()
+
+
+def test_what_nobody_expects_is_an_error_round(
+    night: Night, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its traceback in the log, without secrets, and the lock given back."""
+    config = night.config(night.job(tags=(Odd(),)), secrets=(Secret("s3cr3t-word"),))
+    (told,) = reconciled(config)
+    assert (told.round.status, told.round.exit_code) == ("error", 1)
+    assert told.round.problem.startswith("unexpected: ")
+    assert "Traceback" in caplog.text
+    assert "s3cr3t-word" not in caplog.text + told.round.problem
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("place", ["reports", "state/reconcile/history.jsonl"])
+def test_what_cannot_be_kept_is_told_and_the_rest_is_done(night: Night, place: str) -> None:
+    """A report or the history that cannot be written makes an error of a round that went well."""
+    path = night.folder / place
+    aside = path.with_name("aside")
+    path.rename(aside)
+    if place == "reports":
+        path.write_text("", "utf-8")
+    else:
+        path.mkdir()
+    night.write(changed(PETS, 1, name="Rex"))
+    told = night.run()
+    assert (told.round.status, told.round.exit_code, told.round.applied) == ("error", 1, 1)
+    assert night.stored()[1].name == "Rex"
+    if place == "reports":
+        path.unlink()
+    else:
+        path.rmdir()
+    aside.rename(path)
+    assert night.run().round.status == "in-sync"
+
+
+def test_old_reports_go(night: Night) -> None:
+    """As many as are kept stay, each a page with its JSON."""
+    reports = Reports(folder=night.folder / "few", keep=2)
+    for _ in range(3):
+        (told,) = reconciled(night.config(night.job(mode="check"), report=reports))
+    files = sorted(path.name for path in (night.folder / "few" / "catalogue").iterdir())
+    assert len(files) == 4
+    assert files[-2:] == [f"{told.round.id}.html", f"{told.round.id}.json"]
+
+
+def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
+    """A half line at the end is passed over, and the next round begins a line of its own."""
+    history = History(night.state)
+    with history.path.open("ab") as file:
+        file.write(b'{"id":"half')
+    told = night.run()
+    assert history.rounds()[-1] == told.round
+    assert len(history.rounds()) == 2
+    assert history.rounds("other") == []
+    assert history.rounds(limit=1) == [told.round]

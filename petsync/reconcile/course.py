@@ -220,7 +220,7 @@ class Course:
             self._unwritten(error)
         try:
             History(self.owner.config.state).append(self.told)
-        except PetsyncError as error:
+        except Exception as error:  # noqa: BLE001 - told, not swallowed
             self._unwritten(error)
 
     def _unwritten(self, error: BaseException) -> None:
