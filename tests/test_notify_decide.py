@@ -132,6 +132,19 @@ def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
     assert nights.night(told("waiting", waiting="b.json")) == ["waiting"]
 
 
+def test_another_plan_in_the_same_file_is_news() -> None:
+    """A job has one file for what waits; that it holds more now has to be told."""
+    nights = Nights()
+
+    def plan(*pets: int) -> RoundReport:
+        each = [Open(kind="waiting", problem="is to be deleted", pet_id=pet) for pet in pets]
+        return told("waiting", *each, waiting="catalogue.json")
+
+    assert nights.night(plan(1, 2)) == ["waiting"]
+    assert nights.night(plan(2, 1)) == []
+    assert nights.night(plan(1, 2, 3)) == ["waiting"]
+
+
 def test_a_lock_that_is_held_is_told_only_when_that_takes_long() -> None:
     """An overlapping start is no trouble; a job that nobody gets at for `remind` is one."""
     nights = Nights()

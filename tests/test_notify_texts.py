@@ -183,7 +183,7 @@ def test_the_given_templates_use_known_names_only() -> None:
 
 
 def test_every_name_and_every_given_text_is_documented() -> None:
-    """docs/notifications.md has the table of names, and the words that are used if none are given."""
+    """docs/notifications.md has the table of names, and the words of each event."""
     text = DOCS.read_text("utf-8")
     for name, meaning in NAMES.items():
         assert f"| `${name}` | {meaning} |" in text

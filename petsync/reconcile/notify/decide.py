@@ -146,9 +146,10 @@ def _waiting(
     standing: Standing, round_: Round, told: RoundReport, now: float, remind: float
 ) -> Iterator[Notice]:
     if round_.status == "waiting":
-        is_first = round_.waiting != standing.waiting
+        plan = _plan(told)
+        is_first = plan != standing.waiting
         if is_first:
-            standing.waiting, standing.waiting_since = round_.waiting, now
+            standing.waiting, standing.waiting_since = plan, now
         if is_first or now - standing.waiting_told >= remind:
             standing.waiting_told = now
             since = 0.0 if is_first else standing.waiting_since
@@ -204,6 +205,12 @@ def _notice(
 
 def _reason(round_: Round) -> str:
     return _digest(f"{round_.status} {round_.exit_code} {_DIGITS.sub('#', round_.problem)}")
+
+
+def _plan(told: RoundReport) -> str:
+    """What makes the plan that waits this one: another one may have the same file."""
+    parts = sorted(_key(each) + each.problem for each in told.open if each.kind == "waiting")
+    return _digest("\n".join((told.round.waiting, *parts)))
 
 
 def _key(each: Open) -> str:

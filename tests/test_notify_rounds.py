@@ -1,0 +1,85 @@
+"""Notices of real rounds, from the sandbox to the receiver."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed
+from receiver import Receiver
+
+from petsync.cli import main
+from petsync.diff.guard import Guard, Limit
+from petsync.reconcile import run
+from petsync.reconcile.config.model import Configuration, Notify
+from petsync.sandbox import Sandbox
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Iterator[Night]:
+    """A push job on a store with twelve pets, and a sheet that says the same."""
+    with Sandbox(pets=PETS, auth=False) as box:
+        night = Night(box, tmp_path / "a folder")
+        night.folder.mkdir()
+        night.write()
+        yield night
+
+
+def telling(night: Night, receiver: Receiver, **options: object) -> Configuration:
+    """The job's configuration, with the receiver for all but digests."""
+    on = ("failure", "violation", "recovery", "waiting")
+    return replace(night.config(**options), notify=Notify(urls=(receiver.url,), on=on))
+
+
+def test_a_waiting_plan_is_released_by_the_notices_command(
+    night: Night, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From another folder, as it stands there; the job has nothing left to do then."""
+    guard = Guard(max_delete=Limit(1, is_share=False))
+    with Receiver() as receiver:
+        config = telling(night, receiver, delete_missing=True, guard=guard)
+        assert run(config).exit_code == 0
+        night.write(PETS[4:])
+        assert [run(config).exit_code for _ in range(2)] == [4, 4]
+        (notice,) = receiver.got
+        assert "In the store: 4 to delete" in notice["message"]
+        assert "max_delete" in notice["message"]
+        lines = [line.strip() for line in notice["message"].splitlines()]
+        command = next(line for line in lines if line.startswith("petsync apply"))
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main([*shlex.split(command)[1:], "--yes"])
+        assert run(config).exit_code == 0
+    assert sorted(night.stored()) == [*range(5, 13)]
+    assert len(receiver.got) == 1
+
+
+def test_a_job_that_fails_and_recovers_is_told_of_twice(night: Night) -> None:
+    """A sheet that is gone for two nights: one failure, with the problem, and one recovery."""
+    with Receiver() as receiver:
+        config = telling(night, receiver)
+        moved = night.sheet.rename(night.folder / "moved.csv")
+        assert [run(config).exit_code for _ in range(2)] == [1, 1]
+        moved.rename(night.sheet)
+        assert [run(config).exit_code for _ in range(2)] == [0, 0]
+    assert [each["type"] for each in receiver.got] == ["failure", "success"]
+    assert "there is no such file" in receiver.got[0]["message"]
+
+
+def test_a_receiver_that_is_down_changes_no_exit_code(
+    night: Night, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is told on standard error, without the address, and a dry run tells nobody at all."""
+    with Receiver() as receiver:
+        receiver.status = 500
+        config = telling(night, receiver)
+        night.write(changed(PETS, 3, status="no such status"))
+        assert run(config, dry_run=True).exit_code == 3
+        assert receiver.paths == []
+        assert run(config).exit_code == 3
+    said = capfd.readouterr().err
+    assert "could not be sent" in said
+    assert "Hu5h" not in said
