@@ -21,6 +21,7 @@ import pytest
 from petsync import errors
 from petsync.cli.entry import cli
 from petsync.profile import ServiceProfile
+from petsync.reconcile.config import load
 from petsync.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -204,6 +205,22 @@ def _anchors(page: Path) -> set[str]:
 def test_page_says_nothing_of_a_machine(page: Path) -> None:
     """No page holds a path of the machine that it was written on."""
     assert not re.search(r"/home/\w|/root/|/work/|/Users/\w", page.read_text("utf-8"))
+
+
+def test_configurations_are_valid(tmp_path: Path) -> None:
+    """Each configuration with jobs that a page shows is one, once the environment completes it."""
+    shown = [
+        code
+        for page in PAGES
+        for language, code in _FENCE.findall(page.read_text("utf-8"))
+        if language == "toml" and "[jobs." in code
+    ]
+    assert shown
+    for code in shown:
+        file = tmp_path / "petsync.toml"
+        file.write_text(code, encoding="utf-8")
+        environ = dict.fromkeys(re.findall(r"\$\{(\w+)\}", code), "json://localhost/")
+        assert load(file, environ).jobs
 
 
 @pytest.mark.parametrize("page", ["python.md", "sandbox.md", "sign-in.md", "undo.md"])
