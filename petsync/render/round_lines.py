@@ -38,17 +38,19 @@ def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -
 def rounds_lines(
     rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
 ) -> Iterator[Text]:
-    """A table of the rounds, and of each that needs a person what it left. A command to be typed is
-    one line, however long it is.
+    """A table of the rounds, and of each that left anything the first `limit` of each kind. A command
+    to be typed is one line, however long it is.
     """
     yield from list_lines([told.round for told in rounds], width)
-    needy = [told for told in rounds if not told.round.is_well]
-    for told in needy:
+    for told in rounds:
+        if told.round.is_well and not told.open:
+            continue
         yield from lines.heading(visible(told.round.name), width)
         yield from _ended(told.round, width, indent=2)
-        yield from _opens(told, limit, width, notes=False)
-        yield from _commands(told.round, width)
-    if rounds and not needy:
+        yield from _opens(told, limit, width)
+        if not told.round.is_well:
+            yield from _commands(told.round, width)
+    if rounds and all(told.round.is_well for told in rounds):
         yield lines.BLANK
         yield Text(_WELL)
 
@@ -59,7 +61,7 @@ def list_lines(rounds: Sequence[Round], width: int = 80, *, begun: bool = False)
         yield Text("No round was made.")
         return
     rows = [_cells(round_, begun=begun) for round_ in rounds]
-    heads = (*(["begun"] if begun else []), *_HEADS)
+    heads = (*(["begun (UTC)"] if begun else []), *_HEADS)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     job = heads.index("job")
     spare = width - 2 * len(heads) - (sum(widths) - widths[job])
@@ -99,12 +101,8 @@ def _ended(round_: Round, width: int, *, indent: int = 0) -> Iterator[Text]:
             yield from lines.paragraph(line, width, indent=indent)
 
 
-def _opens(
-    told: RoundReport, limit: int | None, width: int, *, notes: bool = True
-) -> Iterator[Text]:
+def _opens(told: RoundReport, limit: int | None, width: int) -> Iterator[Text]:
     for kind, found in said.by_kind(told.open).items():
-        if kind == "note" and not notes:
-            continue
         title = f"{said.open_title(kind, len(found))}: {said.kept_title(kind)}"
         yield from lines.heading(title, width)
         yield from lines.paragraph(said.way_out(kind, told.round), width, indent=2, style="dim")
@@ -119,7 +117,7 @@ def _said(each: Open) -> str:
     pet = "" if each.pet_id is None else f"pet {each.pet_id}"
     name = shorten(visible(each.name), _NAME)
     who = f"{pet} ({name})" if pet and name else pet or name
-    about = ", ".join(filter(None, (each.address, who, ", ".join(each.fields))))
+    about = ", ".join(filter(None, (each.address, who, said.fields_of(each))))
     return ": ".join(filter(None, (about, words.sentences(each.problem, each.hint))))
 
 

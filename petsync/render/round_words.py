@@ -38,6 +38,7 @@ __all__ = [
     "commands",
     "counted",
     "facts",
+    "fields_of",
     "headline",
     "kept_title",
     "left_open",
@@ -160,7 +161,8 @@ def _ended(round_: Round) -> str:
     said = {
         "in-sync": f"sheet and store agree{_but(round_.notes)}",
         "drift": f"{differences} between sheet and store",
-        "findings": f"{count(round_.findings, 'row')} of the sheet cannot be used as they stand",
+        "findings": f"{count(round_.findings, 'row')} of the sheet cannot be used as "
+        f"{'it stands' if round_.findings == 1 else 'they stand'}",
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which a person has to decide",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
         "waiting": "the plan is over its limits, and nothing is done until somebody releases it",
@@ -211,7 +213,8 @@ def sides_said(round_: Round) -> Iterator[tuple[str, str]]:
     """What was planned for either side, and how much arrived."""
     yield "for the store", _planned(round_.to_store)
     yield "for the sheet", _planned(round_.to_sheet)
-    yield "arrived", f"{number(round_.applied)} of {_all(round_)}"
+    if total := round_.to_store.total + round_.to_sheet.total:
+        yield "arrived", f"{number(round_.applied)} of {number(total)}"
 
 
 def _planned(counts: Counts) -> str:
@@ -219,10 +222,6 @@ def _planned(counts: Counts) -> str:
         return "nothing"
     parts = (("to add", counts.add), ("to change", counts.update), ("to delete", counts.delete))
     return ", ".join(f"{number(total)} {what}" for what, total in parts if total)
-
-
-def _all(round_: Round) -> str:
-    return number(round_.to_store.total + round_.to_sheet.total)
 
 
 def left_open(round_: Round) -> Iterator[tuple[Kind, int]]:
@@ -258,6 +257,13 @@ def open_title(kind: Kind, total: int) -> str:
 def kept_title(kind: Kind) -> str:
     """Why such a difference stands, to go on from its title."""
     return _KEPT[kind]
+
+
+def fields_of(each: Open) -> str:
+    """The fields that it is about, "" where what is said of it begins with them anyhow."""
+    if each.fields and each.problem.startswith(f"{each.fields[0]}:"):
+        return ""
+    return ", ".join(each.fields)
 
 
 def by_kind(opens: Sequence[Open]) -> dict[Kind, list[Open]]:
