@@ -138,9 +138,7 @@ def _listed(of: Kind, words: str, least: int = 1) -> Kind:
 
     def read(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise MisfitError(
-                words, f'["{value}"]' if isinstance(value, str) else _bracketed(value)
-            )
+            raise MisfitError(words, f"[{value}]" if _is_number(value) else "")
         if len(value) < least:
             raise MisfitError(f"{words}, and not empty", advice="Leave the line out for all.")
         read = tuple(_item(of, number, item) for number, item in enumerate(value))
@@ -158,10 +156,6 @@ def _item(of: Kind, number: int, item: object) -> Any:
         return of.read(item)
     except MisfitError as wrong:
         raise MisfitError(wrong.must, wrong.instead, advice=wrong.advice, part=number) from None
-
-
-def _bracketed(value: object) -> str:
-    return f"[{value}]" if _is_number(value) else ""
 
 
 def _seconds(value: object) -> float:

@@ -113,6 +113,10 @@ class Reader:
         kind = option.kind
         if kind.hides and self._is_open_secret(option, kind, raw, here):
             return {}
+        if isinstance(raw, str) and kind.schema.get("type") == "array":
+            # What the environment completes is told as it is written.
+            self._tell(here, f"must be {kind.words}", f"Write {option.name} = [{_shown(raw)}].")
+            return {}
         try:
             value = kind.read(self._filled(raw) if kind.is_filled else raw)
             return {option.name: self._masked(value) if kind.is_masked else value}
@@ -216,7 +220,8 @@ class Reader:
             return
         also = next((name for name, o in options.items() if key.casefold() in o.also), "")
         near = also or nearest(key, known)
-        homes = [o.table for o in OPTIONS if o.name == key and o.table != table]
+        homes: list[str] = [o.table for o in OPTIONS if o.name == key and o.table != table]
+        homes += [key] if key in TABLES else []
         if homes and not also:
             header = header_of(homes[0], here)
             where = f"under [{header}]" if header else "at the top of the file, above the first ["

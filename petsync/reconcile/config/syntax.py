@@ -13,7 +13,8 @@ __all__ = ["encoding", "problem"]
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _BARE = re.compile(r"^(\s*[\w.\"'-]+\s*=\s*)([^\s\"'\[{#][^#]*?)\s*(#.*)?$")
-_COLON = re.compile(r"^\s*([\w.-]+)\s*:\s*(.*)$")
+_COLON = re.compile(r"^\s*[\"']?([\w.-]+)[\"']?\s*:\s*(.*)$")
+_ODD_KEY = re.compile(r"^\s*([^\s=\"'\[#][^=\"'\[#]*?)\s*=")
 _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 
 
@@ -101,14 +102,30 @@ def _meant(line: str, said: str) -> tuple[str, str]:
             "in double quotes a \\ begins a special character",
             "Write the path in single quotes, 'C:\\shop\\pets.xlsx', or with /.",
         )
-    if plain.startswith("[") and "]" not in plain:
-        return "the header's ] is missing", f"Write {plain}]"
+    if plain.startswith(("//", ";", "--", "/*")):
+        return "this is no comment", "A comment begins with #."
+    if plain.startswith("["):
+        return _of_header(plain, said)
+    if (odd := _ODD_KEY.match(line)) and re.search(r"[^\w.-]|[^\x00-\x7f]", odd[1]):
+        return (
+            "a name with a space or with letters beyond a to z must be in quotes",
+            f'Write "{odd[1]}" = and the value.',
+        )
     if "=" not in plain and (colon := _COLON.match(line)):
         return "this is written as in YAML", f"Write {_assigned(colon[1], colon[2])}"
     if "=" not in plain and not plain.startswith(("[", '"', "'")):
         name, _, rest = plain.partition(" ")
         return "there is no =", f"Write {_assigned(name, rest)}"
     return _of_value(plain, line, said)
+
+
+def _of_header(plain: str, said: str) -> tuple[str, str]:
+    if "]" not in plain:
+        return "the header's ] is missing", f"Write {plain}]"
+    name = plain.strip("[] ").partition("]")[0]
+    if re.fullmatch(r"[\w. -]+", name, re.ASCII) and " " in name:
+        return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
+    return f"this is no header: {said[:1].lower()}{said[1:]}", "One looks like [jobs.catalogue]."
 
 
 def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
@@ -137,7 +154,7 @@ def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
 
 def _assigned(key: str, text: str) -> str:
     """The key with the text as a value of TOML; what may be a secret is left out."""
-    named = [option for option in OPTIONS if option.name == key]
+    named = [option for option in OPTIONS if option.name == key.rpartition(".")[2]]
     is_known = named and all(option.kind and not option.kind.hides for option in named)
     value = _value(text) if is_known else '"…"'
     return f"{key if named else 'key'} = {value}"
