@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
 from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
@@ -164,6 +164,7 @@ def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
     assert not taken(blocked, [SOLD], [REX], "store")
 
 
+@settings(max_examples=30)
 @given(shop_pets, shop_pets)
 def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     old: list[Pet], now: list[Pet]
@@ -181,6 +182,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     assert not after.notes
 
 
+@settings(max_examples=30)
 @given(shop_pets, shop_pets)
 def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
     """By the base a merge takes then what the store leading would."""
@@ -189,6 +191,7 @@ def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[
     assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
 
 
+@settings(max_examples=30)
 @given(shop_pets, shop_pets)
 def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
     """Whatever the sheet says: that is for the plan."""

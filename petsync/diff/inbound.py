@@ -22,7 +22,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import cell, folded, normal
+from petsync.diff.fields import cell, folded, normal, stated
 from petsync.diff.guard import Guard
 from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
 from petsync.diff.judge import Judge
@@ -37,6 +37,7 @@ from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
+from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import no_collection, pets_from_frame
 from petsync.table.sheet import Sheet
@@ -310,8 +311,8 @@ class _Taking:
 
     def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
         if column not in said:
-            fills = self._leads or (old is not None and not cell(old, column))
-            return fills and bool(cell(now, column))
+            fills = self._leads or (old is not None and not _shows(column, old))
+            return fills and _shows(column, now)
         return _says_otherwise(column, said[column], now)
 
     def _said(self, mask: align.Mask) -> Iterator[Row]:
@@ -352,9 +353,15 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
     return mask
 
 
+def _shows(column: Column, pet: Pet) -> bool:
+    """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
+    return column in stated(pet) and bool(trim(cell(pet, column)))
+
+
 def _says_otherwise(column: Column, value: Any, now: Pet) -> bool:
     if column == "tags":
-        return not same_tags(value, now.tags)
+        # A tag without number and name says nothing, and equals none.
+        return not same_tags([tag for tag in value if tag.id is not None or tag.name], now.tags)
     if column == "photo_urls":
         return list(dict.fromkeys(value)) != list(dict.fromkeys(now.photo_urls))
     if column == "category_id":

@@ -1,0 +1,397 @@
+"""write_synced: what the store says, in a person's own sheet, and nothing else of it changes."""
+
+import datetime as dt
+import re
+
+import openpyxl
+import pandas as pd
+import pytest
+from books import change, parts, plain, rich
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from openpyxl.worksheet.table import Table
+from shop import base_of, snapshot_of
+from test_sheets_round_trip import CATALOGUES, as_said
+
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.inbound import inbound
+from petsync.errors import PlanError, SheetError
+from petsync.model import Category, Pet, Tag
+from petsync.sheets import (
+    SheetEdits,
+    cells_of,
+    edits_of,
+    load_edits,
+    must_take_edits,
+    obstacles,
+    read_sheet,
+    save_edits,
+    write_sheet,
+    write_synced,
+)
+from petsync.sheets.delimited.sidecar import beside
+from petsync.table.cells import normal_status
+from petsync.table.frame import frame_from_pets
+
+NOW = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
+FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
+REX = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"), photo_urls=("a", "b"))
+NEW = {"id": "9", "name": "Neo", "status": "available"}
+
+
+def led(path, now, known=(), **more):
+    """The sheet at the path, and the edits by which it says what the store does."""
+    sheet = read_sheet(path, known_statuses=known)
+    taken = inbound(
+        sheet,
+        snapshot_of(now),
+        sheet.base,
+        lead="store",
+        created="",
+        delete_missing=True,
+        guard=FREE,
+        **more,
+    )
+    return sheet, edits_of(taken, sheet)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for all examples of one test run."""
+    return tmp_path_factory.mktemp("synced")
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@settings(max_examples=20)
+@given(old=CATALOGUES, now=CATALOGUES, data=st.data())
+def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, now, data):
+    """For pets of arbitrary Unicode: changed, added, gone and untouched ones."""
+    kept = data.draw(
+        st.lists(st.sampled_from(old), unique_by=lambda pet: pet.id) if old else st.just([])
+    )
+    now = list({pet.id: pet for pet in (*now, *kept)}.values())
+    known = {pet.status for pet in (*old, *now) if pet.status}
+    path = folder / f"pets{suffix}"
+    write_sheet(snapshot_of(old), path)
+    sheet, edits = led(path, now, known)
+    backup = write_synced(sheet, edits)
+    backup.unlink()
+    beside(backup).unlink(missing_ok=True)
+    after = read_sheet(path, known_statuses=known)
+    assert not after.errors
+    assert sorted(after.frame["id"]) == sorted(pet.id for pet in now)
+    assert not led(path, now, known)[1]
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@settings(max_examples=20)
+@given(catalogue=CATALOGUES)
+def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
+    """Each value of a new row, whatever characters it is made of."""
+    path = folder / f"new{suffix}"
+    write_sheet(snapshot_of([]), path)
+    known = {pet.status for pet in catalogue if pet.status}
+    backup = write_synced(*led(path, catalogue, known))
+    backup.unlink()
+    beside(backup).unlink(missing_ok=True)
+    frame = read_sheet(path, known_statuses=known).frame.reset_index(drop=True)
+    meant = as_said(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
+    for name in meant:
+        if name == "status":
+            seen = [
+                frame[name].map(normal_status, "ignore"),
+                meant[name].map(normal_status, "ignore"),
+            ]
+            pd.testing.assert_series_equal(*seen)
+        else:
+            pd.testing.assert_series_equal(frame[name], meant[name])
+
+
+@pytest.mark.parametrize(("tab", "separator"), [("Pets", "\n"), ("", " | ")])
+def test_the_texts_are_those_of_the_cell_grammar(tab, separator):
+    """Photos stand as the kind of file has them; a text like the marker is escaped."""
+    pet = replace(REX, name="[clear]", tags=(Tag(3, "a;b"),))
+    told = cells_of(pet, ["name", "tags", "photo_urls", "Price"], separator=separator)
+    assert told == {"name": "'[clear]", "tags": '"3:a;b"', "photo_urls": f"a{separator}b"}
+    assert cells_of(Pet(id=4), ["id", "name", "tags"]) == {"id": "4", "name": "", "tags": ""}
+
+
+@pytest.fixture
+def book(tmp_path):
+    """A workbook as people have them."""
+    return rich(tmp_path / "pets.xlsx")
+
+
+def cells(path, area, **options):
+    """The values of some cells."""
+    sheet = openpyxl.load_workbook(path, **options)["Pets"]
+    return [[cell.value for cell in row] for row in sheet[area]]
+
+
+def test_of_a_workbook_everything_else_stays(book):
+    """Chart, picture, other sheets and the cells that nobody edits, with the formulas' values."""
+    before = parts(book)
+    sheet = read_sheet(book)
+    backup = write_synced(sheet, SheetEdits({2: {"name": "Max"}}, [NEW]), moment=NOW)
+    assert backup.name == "pets.backup-20261121-103000.xlsx"
+    assert parts(backup) == before
+    touched = {name for name, data in parts(book).items() if data != before[name]}
+    assert touched == {"xl/worksheets/sheet1.xml", "xl/workbook.xml"}
+    assert cells(book, "A2:E2") == [["1", "Max", "sold", "calm", 10]]
+    assert cells(book, "A3:E5") == cells(backup, "A3:E5")
+    assert cells(book, "E4:E4", data_only=True) == [[30]]
+    assert b'fullCalcOnLoad="1"' in parts(book)["xl/workbook.xml"]
+
+
+def test_a_new_row_looks_like_the_last_one_and_is_in_reach(book):
+    """Filter, drop-down, dimension and what is printed follow it; other columns stay blank."""
+    own = openpyxl.load_workbook(book)
+    own["Pets"].print_area = "A1:E5"
+    own["Pets"]["B5"].fill = openpyxl.styles.PatternFill("solid", fgColor="ABCDEF")
+    own["Pets"]["E5"].number_format = "0.00"
+    own.save(book)
+    sheet = read_sheet(book)
+    write_synced(sheet, SheetEdits(added=[NEW, {**NEW, "id": "10"}]))
+    after = openpyxl.load_workbook(book)["Pets"]
+    assert cells(book, "A6:E7") == [
+        ["9", "Neo", "available", None, None],
+        ["10", "Neo", "available", None, None],
+    ]
+    assert after["B6"].fill.fgColor.rgb == after["B7"].fill.fgColor.rgb == "00ABCDEF"
+    assert after["E7"].number_format == "0.00"
+    assert (after.auto_filter.ref, after.dimensions) == ("A1:E7", "A1:E7")
+    assert after.print_area == "'Pets'!$A$1:$E$7"
+    assert str(after.data_validations.dataValidation[0].sqref) == "C2:C7"
+    assert [str(each.sqref) for each in after.conditional_formatting] == ["C2:C3"]
+
+
+def test_a_table_reaches_over_new_rows(tmp_path):
+    """Its own filter too; a new id is a number where the ids are numbers."""
+    path = rich(tmp_path / "pets.xlsx", table=True)
+    own = openpyxl.load_workbook(path)
+    for row, number in ((2, 1), (3, 2), (5, 4)):
+        own["Pets"].cell(row, 1).value = number
+    own.save(path)
+    write_synced(read_sheet(path), SheetEdits(added=[NEW]))
+    table = openpyxl.load_workbook(path)["Pets"].tables["pets"]
+    assert (table.ref, table.autoFilter.ref) == ("A1:E6", "A1:E6")
+    assert cells(path, "A6:B6") == [[9, "Neo"]]
+    assert 9 in read_sheet(path).frame["id"].tolist()
+
+
+def test_below_a_row_of_totals_nothing_is_added(tmp_path):
+    """It is told beforehand, and the rest can be written."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"], ["2", "Tom"]])
+    own = openpyxl.load_workbook(path)
+    table = Table(displayName="pets", ref="A1:B3")
+    own["Pets"].add_table(table)
+    table.totalsRowCount = 1
+    own.save(path)
+    sheet = read_sheet(path)
+    edits = SheetEdits({2: {"name": "Max"}}, [NEW])
+    (held,) = obstacles(sheet, edits)
+    assert (held.row, held.address) == (None, "Pets!A4")
+    assert "row of totals" in held.problem
+    with pytest.raises(SheetError, match="row of totals"):
+        write_synced(sheet, edits)
+    write_synced(sheet, edits.without([held]))
+    assert cells(path, "A2:B4") == [["1", "Max"], ["2", "Tom"], [None, None]]
+
+
+def test_a_formula_is_never_overwritten(tmp_path):
+    """Its cell is told beforehand, and the rest is written."""
+    rows = [["id", "name", "status"], ["1", "Rex", '="so"&"ld"'], ["2", "Tom", "sold"]]
+    path = plain(tmp_path / "pets.xlsx", rows)
+    change(
+        path,
+        {"sheet1.xml": lambda data: re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>sold</v>", data)},
+    )
+    sheet = read_sheet(path)
+    edits = SheetEdits({2: {"name": "Max", "status": "available"}, 3: {"status": "pending"}})
+    (held,) = obstacles(sheet, edits)
+    assert (held.row, held.column, held.address) == (2, "status", "Pets!C2")
+    before = path.read_bytes()
+    with pytest.raises(SheetError, match=r"Pets!C2: the cell has a formula"):
+        write_synced(sheet, edits)
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["pets.xlsx"]
+    write_synced(sheet, edits.without([held]))
+    assert cells(path, "B2:C3") == [["Max", '="so"&"ld"'], ["Tom", "pending"]]
+
+
+def test_a_row_that_goes_leaves_blank_cells(book):
+    """Nothing is shifted: the other rows' formulas and formats stay where they are."""
+    sheet = read_sheet(book)
+    numbers = sheet.frame.index.tolist()
+    write_synced(sheet, SheetEdits(removed=[2]))
+    after = read_sheet(book)
+    assert after.frame.index.tolist() == numbers[1:]
+    assert cells(book, "A2:E2") == [[None] * 5]
+    assert cells(book, "E4:E4") == [["=SUM(E2:E3)"]]
+
+
+def test_a_row_goes_with_its_own_formulas(tmp_path):
+    """But for a formula that is that of other cells too: the row stays, which is told."""
+    rows = [["id", "name", "Twice"], ["1", "Rex", "=A2*2"], ["2", "Tom", "=A3*2"]]
+    path = plain(tmp_path / "pets.xlsx", rows)
+    value = lambda data: re.sub(rb"</f><v ?/>|</f><v></v>", b"</f><v>2</v>", data)  # noqa: E731
+    change(path, {"sheet1.xml": value})
+    write_synced(read_sheet(path), SheetEdits(removed=[3]))
+    assert read_sheet(path).frame.index.tolist() == [2]
+    shared = b'<f t="shared" ref="C2:C3" si="0">A2*2</f>'
+    change(path, {"sheet1.xml": lambda data: data.replace(b"<f>A2*2</f>", shared)})
+    sheet = read_sheet(path)
+    (held,) = obstacles(sheet, SheetEdits(removed=[2]))
+    assert (held.row, held.column) == (2, "")
+    assert not SheetEdits(removed=[2]).without([held])
+
+
+def test_an_id_is_made_where_the_sheet_has_no_column_for_it(tmp_path):
+    """It is the only column that is made; others that the sheet lacks are passed over."""
+    for path in (
+        plain(tmp_path / "pets.xlsx", [["name", "status"], ["Rex", "sold"]]),
+        tmp_path / "pets.csv",
+    ):
+        if path.suffix == ".csv":
+            path.write_text("name,status\nRex,sold\n")
+        edits = SheetEdits({2: {"id": "1", "category": "Dogs"}}, [NEW])
+        write_synced(read_sheet(path), edits)
+        after = read_sheet(path)
+        assert after.frame["id"].tolist() == [1, 9]
+        assert list(after.columns) == ["id", "name", "status"] or set(after.columns) == {
+            "id",
+            "name",
+            "status",
+        }
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("id,name\n1,Rex\n2,Tom\n", "id,name\n1,=Max\n9,Neo\n"),
+        ("id,name\r\n1,Rex\r\n2,Tom\r\n", "id,name\r\n1,=Max\r\n9,Neo\r\n"),
+        ("id;name\n1;Rex\n2;Tom", "id;name\n1;=Max\n9;Neo\n"),
+        ("\ufeffid\tname\n1\tRex\n2\tTom\n", "\ufeffid\tname\n1\t=Max\n9\tNeo\n"),
+        ('"id","name"\n"1","Rex"\n"2","Tom"\n', '"id","name"\n"1","=Max"\n"9","Neo"\n'),
+        ("sep=;\r\nid;name\r\n1;Rex\r\n2;Tom\r\n", "sep=;\r\nid;name\r\n1;=Max\r\n9;Neo\r\n"),
+        ("id,name,,\n1,Rex,,\n2,Tom,,\n", "id,name,,\n1,=Max,,\n9,Neo,,\n"),
+        ("id,Note,name\n1,mine,Rex\n2,,Tom\n", "id,Note,name\n1,mine,=Max\n9,,Neo\n"),
+    ],
+)
+def test_a_csv_file_stays_as_it_is_written(tmp_path, text, after):
+    """Delimiter, mark, line ends, quotes; a text like a formula gets the guard."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(text.encode())
+    sheet = read_sheet(path)
+    first, second = sheet.frame.index
+    write_synced(sheet, SheetEdits({first: {"name": "=Max"}}, [NEW], [second]))
+    assert path.read_bytes().decode() == after.replace("=Max", "'=Max")
+    assert read_sheet(path).frame["name"].tolist() == ["=Max", "Neo"]
+
+
+def test_a_csv_file_without_its_last_line_end_gets_none(tmp_path):
+    """Where its last record stays."""
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name\n1,Rex")
+    write_synced(read_sheet(path), SheetEdits(added=[NEW]))
+    assert path.read_text() == "id,name\n1,Rex\n9,Neo"
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+def test_the_base_that_a_sheet_carries_is_replaced(tmp_path, suffix):
+    """One that carries none gets none."""
+    path = tmp_path / f"pets{suffix}"
+    write_sheet(snapshot_of([REX]), path)
+    max_ = replace(REX, name="Max")
+    write_synced(read_sheet(path), SheetEdits({2: {"name": "Max"}}), base=base_of([max_]))
+    assert read_sheet(path).base.frame["name"].tolist() == ["Max"]
+    write_synced(read_sheet(path), SheetEdits({2: {"name": "Moritz"}}))
+    assert read_sheet(path).base.frame["name"].tolist() == ["Max"]
+    write_sheet(snapshot_of([REX]), path, base=False)
+    write_synced(read_sheet(path), SheetEdits({2: {"name": "Max"}}), base=base_of([max_]))
+    assert read_sheet(path).base is None
+
+
+def test_who_has_it_open_or_saved_it_meanwhile_keeps_it(book):
+    """Nothing is written then."""
+    sheet = read_sheet(book)
+    lock = book.with_name(f"~${book.name}")
+    lock.write_bytes(b"\x04Anna")
+    for act in (must_take_edits, lambda sheet: write_synced(sheet, SheetEdits(added=[NEW]))):
+        with pytest.raises(SheetError, match=r"Excel has the file open \(Anna\)"):
+            act(sheet)
+    lock.unlink()
+    must_take_edits(sheet)
+    book.write_bytes(book.read_bytes() + b"\0")
+    with pytest.raises(SheetError, match="has changed since it was read"):
+        write_synced(sheet, SheetEdits(added=[NEW]))
+    with pytest.raises(SheetError, match="has changed since it was read"):
+        obstacles(sheet, SheetEdits(added=[NEW]))
+    assert [each.name for each in book.parent.iterdir()] == [book.name]
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 140_000])
+def test_what_no_cell_can_hold_is_told_beforehand(tmp_path, suffix, text):
+    """In a row that is there and in a new one; the rest is written."""
+    path = tmp_path / f"pets{suffix}"
+    write_sheet(snapshot_of([REX]), path)
+    sheet = read_sheet(path)
+    edits = SheetEdits({2: {"name": text, "status": "pending"}}, [{**NEW, "name": text}])
+    held = obstacles(sheet, edits)
+    assert [(each.row, each.column) for each in held] == [(2, "name"), (-1, "name")]
+    write_synced(sheet, edits.without(held))
+    assert read_sheet(path).frame["status"].tolist() == ["pending", "available"]
+
+
+def test_a_row_that_is_not_there_is_an_error(book):
+    """Nothing is written behind the table by mistake."""
+    sheet = read_sheet(book)
+    for edits in (SheetEdits({99: {"name": "Max"}}), SheetEdits(removed=[1])):
+        with pytest.raises(SheetError, match="there is no row"):
+            write_synced(sheet, edits)
+
+
+def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
+    """The new file is read before it takes the old one's place."""
+    from petsync.sheets.ooxml import amend
+
+    made = amend.amended
+
+    def spoilt(source, sheet, edits, **more):
+        return made(source, sheet, SheetEdits({2: {"tags": "lost"}, **edits.cells}), **more)
+
+    monkeypatch.setattr(amend, "amended", spoilt)
+    before = book.read_bytes()
+    with pytest.raises(SheetError, match=r"would be read otherwise: Pets!D2"):
+        write_synced(read_sheet(book), SheetEdits({3: {"name": "Max"}}))
+    assert book.read_bytes() == before
+
+
+def test_settled_rows_get_their_ids(tmp_path):
+    """A row that was added has its id, and is no add any more."""
+    path = plain(
+        tmp_path / "pets.xlsx", [["id", "name", "status", "action"], [None, "Rex", "sold", "add"]]
+    )
+    sheet, edits = led(path, [replace(REX, category=None, photo_urls=())], settled={2: 1})
+    assert edits.cells == {2: {"id": "1", "action": "merge"}}
+    write_synced(sheet, edits)
+    assert cells(path, "A2:D2") == [["1", "Rex", "sold", "merge"]]
+
+
+def test_what_a_sheet_waits_for_is_kept_in_a_file_of_its_owner(tmp_path):
+    """It comes back the same; where there is none, the way out is told."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["1", "Rex"]])
+    sheet = read_sheet(path)
+    one = inbound(sheet, snapshot_of([replace(REX, name="Max")]), None, lead="store", created="")
+    file = tmp_path / "waiting.json"
+    assert save_edits(one, file) == file
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert load_edits(file) == one
+    write_synced(sheet, edits_of(load_edits(file), sheet))
+    assert cells(path, "B2:B2") == [["Max"]]
+    with pytest.raises(PlanError, match="cannot be read"):
+        load_edits(tmp_path / "none.json")
+    with pytest.raises(PlanError, match="cannot be written"):
+        save_edits(one, tmp_path / "no" / "waiting.json")
