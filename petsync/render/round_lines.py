@@ -38,8 +38,9 @@ def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -
 def rounds_lines(
     rounds: Sequence[RoundReport], width: int = 80, *, limit: int | None = 5
 ) -> Iterator[Text]:
-    """A table of the rounds, and of each that left anything the first `limit` of each kind. A command
-    to be typed is one line, however long it is.
+    """A table of the rounds, and of each that left anything the first `limit` of each kind.
+
+    A command to be typed is one line, however long it is.
     """
     yield from list_lines([told.round for told in rounds], width)
     for told in rounds:
