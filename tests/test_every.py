@@ -22,6 +22,7 @@ from petsync.errors import ConfigurationError, InterruptedRunError, SettingsErro
 from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
 from petsync.reconcile.every import every, interval
 from petsync.reconcile.history import History
+from petsync.reconcile.watch.endpoint import Endpoint
 from petsync.sandbox import Sandbox
 
 PLAIN, NIGHTLY = (
@@ -258,6 +259,18 @@ def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
     assert codes == [0]
     with pytest.raises(OSError, match="refused"):
         get(served[0], "/healthz")
+
+
+def test_ipv6_is_an_address_too() -> None:
+    """In brackets, as elsewhere; what has ended is not well."""
+    endpoint = Endpoint("[::1]:0", None, lambda: {"ok": False})
+    endpoint.start()
+    try:
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            get(endpoint.address, "/healthz")
+    finally:
+        endpoint.close()
+    assert endpoint.address == ""
 
 
 def test_an_address_that_is_taken_keeps_no_job_from_running(

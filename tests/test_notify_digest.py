@@ -91,7 +91,7 @@ def test_a_digest_has_a_line_for_each_job(tmp_path: Path) -> None:
             "inbox: waiting (2 sheets); 2 rounds, 0 well; 1 to decide; 1 plan waiting; "
             "last began 2026-11-03 02:00"
         ),
-        "fresh: no round yet; 0 rounds, 0 well",
+        "fresh: no round yet",
     )
     digested(memory, "2026-11-03", at(3, 7))
     late, *_ = digest_lines(memory, config, at(4, 8))

@@ -31,7 +31,7 @@ def night(tmp_path: Path) -> Iterator[Night]:
 def telling(night: Night, receiver: Receiver, **options: object) -> Configuration:
     """The job's configuration, with the receiver for all but digests."""
     on = ("failure", "violation", "recovery", "waiting")
-    return replace(night.config(**options), notify=Notify(urls=(receiver.url,), on=on))
+    return replace(night.config(night.job(**options)), notify=Notify(urls=(receiver.url,), on=on))
 
 
 def test_a_waiting_plan_is_released_by_the_notices_command(

@@ -13,10 +13,11 @@ import pytest
 from prometheus_client.parser import text_fd_to_metric_families
 from receiver import configured, told
 
+from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Metrics
 from petsync.reconcile.watch import watching
 from petsync.reconcile.watch.latest import noted, read
-from petsync.reconcile.watch.metrics import GAUGES, Measured
+from petsync.reconcile.watch.metrics import GAUGES, Measured, measured
 
 DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 
@@ -94,6 +95,29 @@ def test_a_locked_start_hides_nothing_of_the_last_round(tmp_path: Path) -> None:
     assert found["petsync_round_conflicts job=catalogue"] == 2
     assert found["petsync_rounds_total job=catalogue status=locked"] == 1
     assert "petsync_rounds_total job=catalogue status=done" not in found
+
+
+def test_a_file_that_is_gone_is_told_of_no_more(tmp_path: Path) -> None:
+    """After a whole pass over its folder; one that failed before its files, or was stopped among
+    them, takes nothing away.
+    """
+    config = config_of(tmp_path, "inbox", "other")
+
+    def after(*rounds: RoundReport) -> set[str]:
+        with measured(config) as watcher:
+            for each in rounds:
+                watcher.ended(each)
+        return {name.split("part=")[1] for name in samples(config) if "exit_code" in name}
+
+    a, b = (told("error", job="inbox", part=f"{name}.csv") for name in "ab")
+    assert after(a, b) == {"a.csv", "b.csv"}
+    stopped = told("interrupted", job="inbox", part="b.csv")
+    assert after(stopped) == {"a.csv", "b.csv"}
+    with measured(config) as watcher:
+        watcher.ended(told("error", job="inbox"))
+    assert {*read(config.state)} == {"inbox", "inbox/a.csv", "inbox/b.csv"}
+    assert after(b) == {"b.csv"}
+    assert {*read(config.state)} == {"inbox/b.csv"}
 
 
 def test_a_files_name_is_a_label_whatever_it_is(tmp_path: Path) -> None:

@@ -165,9 +165,9 @@ def _gone(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
     for job, each in groupby(rounds, key=lambda told: told.round.job):
         of_job = list(each)
         present = {told.round.name for told in of_job}
-        if job in present and any(s.job == job for n, s in memory.standings.items() if n != job):
-            continue  # it did not come as far as its files
         are_well = all(told.round.is_well for told in of_job)
+        if job in present and not are_well:
+            continue  # it did not come as far as its files
         absent = {n: s for n, s in memory.standings.items() if s.job == job and n not in present}
         for name, standing in absent.items():
             if are_well or not standing.owed:

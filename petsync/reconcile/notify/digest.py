@@ -69,6 +69,9 @@ def _status(standings: Sequence[Standing]) -> str:
 
 
 def _facts(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[str]:
+    if not standings:
+        yield from _time(job, standings, now)
+        return
     tallies = [each.tally for each in standings]
     rounds, well = (sum(getattr(t, n) for t in tallies) for n in ("rounds", "well"))
     yield f"{count(rounds, 'round')}, {well} well"

@@ -124,7 +124,7 @@ class _Deaf(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it comes from another thread."""
-        if record.thread not in (None, self._thread):
+        if threading.get_ident() != self._thread:
             return True
         if record.levelno >= logging.WARNING and record.name == "apprise":
             self._hear(record.getMessage())

@@ -33,12 +33,12 @@ def watching(config: Configuration) -> Iterator[list[Watcher]]:
         yield watchers
 
 
-def _measured(config: Configuration, _: ExitStack) -> list[Watcher]:
+def _measured(config: Configuration, stack: ExitStack) -> list[Watcher]:
     if config.metrics.textfile is None and not config.metrics.listen:
         return []
-    from petsync.reconcile.watch.metrics import Measured
+    from petsync.reconcile.watch.metrics import measured
 
-    return [Measured(config)]
+    return [stack.enter_context(measured(config))]
 
 
 def _traced(config: Configuration, stack: ExitStack) -> list[Watcher]:

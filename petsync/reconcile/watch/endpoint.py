@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from socketserver import ThreadingMixIn
@@ -33,14 +34,16 @@ class Endpoint:
     @property
     def address(self) -> str:
         """`127.0.0.1:9464`, "" while it is not served."""
-        return f"{self._host}:{self._server.server_port}" if self._server is not None else ""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._server.server_port}" if self._server is not None else ""
 
     def start(self) -> None:
         """Serve it from now on. Raises OSError where the address is taken."""
         if self._host not in _LOCAL:
             log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
+        kind = _Server6 if ":" in self._host else _Server
         self._server = make_server(
-            self._host, self._port, self._answer, server_class=_Server, handler_class=_Silent
+            self._host, self._port, self._answer, server_class=kind, handler_class=_Silent
         )
         thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
@@ -84,6 +87,10 @@ def _split(listen: str) -> tuple[str, int]:
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Silent(WSGIRequestHandler):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from filelock import FileLock
 from petsync.diff.round import Round
 from petsync.sheets.atomic import replace
 
-__all__ = ["Latest", "noted", "read"]
+__all__ = ["Latest", "kept_only", "noted", "read"]
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +36,7 @@ def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
 
     A locked round tells nothing of the job but that it was locked.
     """
-    path = _path(state)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock"), timeout=_PATIENCE):
-        every = read(state)
+    with _held(state) as every:
         before = every.get(round_.name, Latest(round_))
         statuses = {**before.statuses, round_.status: before.statuses.get(round_.status, 0) + 1}
         is_locked = round_.status == "locked" and round_.name in every
@@ -48,8 +45,26 @@ def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
             _end(round_) if round_.is_well else before.succeeded,
             statuses,
         )
-        replace(path, msgspec.json.encode(every))
     return every
+
+
+def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Latest]:
+    """Every job's latest, of this job only these; the others of its files are there no more."""
+    with _held(state) as every:
+        for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
+            del every[name]
+    return every
+
+
+@contextmanager
+def _held(state: Path) -> Iterator[dict[str, Latest]]:
+    """What is kept, to be changed, while no other process has it; written at the end."""
+    path = _path(state)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock"), timeout=_PATIENCE):
+        every = read(state)
+        yield every
+        replace(path, msgspec.json.encode(every))
 
 
 def read(state: Path) -> dict[str, Latest]:

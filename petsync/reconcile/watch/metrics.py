@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
 from petsync.diff.round import Round, Status
 from petsync.diff.round_report import RoundReport
-from petsync.errors import SettingsError
+from petsync.errors import PetsyncError, SettingsError
 from petsync.reconcile.config.model import Configuration
 from petsync.reconcile.schedule import next_due
-from petsync.reconcile.watch.latest import Latest, noted, read
+from petsync.reconcile.watch.latest import Latest, kept_only, noted, read
 from petsync.reconcile.watcher import Step
 from petsync.table.visible import visible
 
-__all__ = ["GAUGES", "Measured", "page_of"]
+__all__ = ["GAUGES", "Measured", "measured", "page_of"]
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ GAUGES: Mapping[str, tuple[str, Callable[[Latest], float]]] = {
 """Each gauge of a job's last round: what it tells, and how it is read."""
 
 _LABELS = ("job", "part")
+_INTERRUPTED = 7
 
 
 class Measured:
@@ -72,6 +73,7 @@ class Measured:
     def __init__(self, config: Configuration) -> None:
         _client()
         self._config = config
+        self._seen: dict[str, dict[str, Round]] = {}
 
     def began(self, begun: Round) -> None:
         """Nothing: a round counts when it has ended."""
@@ -84,9 +86,30 @@ class Measured:
         """Keep it. Raises OSError, SheetError or filelock.Timeout where it cannot be kept."""
         if told.round.dry_run:
             return
-        latest = noted(self._config.state, told.round)
+        self._seen.setdefault(told.round.job, {})[told.round.name] = told.round
+        self._written(noted(self._config.state, told.round))
+
+    def close(self) -> None:
+        """Take away the numbers of files that their folder has no more."""
+        for job, rounds in self._seen.items():
+            is_whole = job not in rounds or rounds[job].is_well
+            if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
+                self._written(kept_only(self._config.state, job, rounds))
+
+    def _written(self, latest: Mapping[str, Latest]) -> None:
         if self._config.metrics.textfile is not None:
             _write(self._config.metrics.textfile, _Families(self._config, latest, {}))
+
+
+@contextmanager
+def measured(config: Configuration) -> Iterator[Measured]:
+    """The watcher of one pass. Raises SettingsError where prometheus_client is not installed."""
+    watcher = Measured(config)
+    yield watcher
+    try:
+        watcher.close()
+    except (OSError, PetsyncError) as error:
+        log.warning("the metrics could not be brought up to date: %s", error)
 
 
 def page_of(
