@@ -242,7 +242,7 @@ SYNTAX = (
             "is there twice, first on line 6", "Join both"),
     Mistake("key twice", 'mode = "push"', 6, "mode", "is there twice, first on line 4",
             "Keep one"),
-    Mistake("header that is open", "[log", 6, "", "] is missing", "Write [log]"),
+    Mistake("header that is open", "[log", 6, "", "] is missing", "Write ] at its end"),
     Mistake("list that is open", 'tags = ["shop",\nstrict = true', 6, "", "a list is not closed",
             '["a", "b"]'),
     Mistake("table that is open", 'columns = { Tier = "name"\nstrict = true', 6, "",
@@ -256,6 +256,12 @@ SYNTAX = (
             '"Pet name" ='),
     Mistake("header beyond a to z", '[columns]\nGröße = "name"', 7, "", "in quotes", '"Größe" ='),
     Mistake("job with a space", "[jobs.new pets]", 6, "", "no spaces", "[jobs.new-pets]"),
+    Mistake("key twice, over two lines",
+            f'[notify]\nurls = ["${{A}}"]\nurls = [\n"{SECRET}"]\n\n', 8, "urls",
+            "is there twice, first on line 7", "Keep one"),
+    Mistake("address alone", f"https://me:{SECRET}@shop.example/v2?a=b", 6, "", "no TOML",
+            "petsync init"),
+    Mistake("list alone", f'["{SECRET}"', 6, "", "] is missing", "at its end"),
     Mistake("secret without quotes", f"token = {SECRET}", 6, "", "in quotes", 'token = "…"'),
 )  # fmt: skip
 _ALL = re.sub(r"^#(?=[\w\[])", "", example(), flags=re.MULTILINE)

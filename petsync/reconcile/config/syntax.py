@@ -14,7 +14,7 @@ __all__ = ["encoding", "problem"]
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _BARE = re.compile(r"^(\s*[\w.\"'-]+\s*=\s*)([^\s\"'\[{#][^#]*?)\s*(#.*)?$")
 _COLON = re.compile(r"^\s*[\"']?([\w.-]+)[\"']?\s*:\s*(.*)$")
-_ODD_KEY = re.compile(r"^\s*([^\s=\"'\[#][^=\"'\[#]*?)\s*=")
+_ODD_KEY = re.compile(r"^\s*(\w[\w .-]*?)\s*=")
 _CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
 
 
@@ -22,13 +22,12 @@ def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
     """The mistake that the parser met."""
     place = _PLACE.search(str(error))
     said = _PLACE.sub("", str(error))
-    lines = text.split("\n")
     end = len(text.rstrip("\n").split("\n"))
     number = int(place[1]) if place is not None and place[1] else end
-    if twice := _twice(text, lines, number, said):
-        return Problem(file, number, *twice)
-    begun = _begun(text)
-    return Problem(file, begun, "", *_meant(lines[begun - 1], said))
+    if re.search("twice|overwrite|immutable|redefine", said):
+        return Problem(file, *_twice(text, number))
+    begun, statement = _last(text, len(text))
+    return Problem(file, begun, "", *_meant(statement.partition("\n")[0], said))
 
 
 def encoding(file: str, error: UnicodeDecodeError) -> Problem:
@@ -48,26 +47,23 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
     )
 
 
-def _begun(text: str) -> int:
-    """The first line of the statement that never ends, or cannot be read."""
-    number = 1
-    for number, _ in statements(text):  # noqa: B007 - the last one is wanted
-        pass
-    return number
+def _last(text: str, number: int) -> tuple[int, str]:
+    """The last statement that begins until that line. Of a text that is no TOML the last of all is
+    the one that never ends, or cannot be read.
+    """
+    return [each for each in statements(text) if each[0] <= number][-1]
 
 
-def _twice(text: str, lines: list[str], number: int, said: str) -> tuple[str, str, str] | None:
-    """Key, message and suggestion where a table or a key is there twice."""
-    if not re.search("twice|overwrite|immutable|already", said):
-        return None
-    line = lines[number - 1].strip()
-    key = _named(line)
-    earlier = _earlier(text, key, number, is_header=line.startswith("["))
+def _twice(text: str, number: int) -> tuple[int, str, str, str]:
+    """Line, key, message and suggestion where a table or a key is there twice."""
+    begun, statement = _last(text, number)
+    key, is_header = _named(statement), statement.lstrip().startswith("[")
+    earlier = _earlier(text, key, begun, is_header=is_header)
     first = f", first on line {earlier}" if earlier else ""
-    if line.startswith("["):
+    if is_header:
         advice = "Join both under one header, or give this one another name."
-        return key, f"the table [{key}] is there twice{first}", advice
-    return key, f"{key} is there twice{first}", "Keep one of them."
+        return begun, key, f"the table [{key}] is there twice{first}", advice
+    return begun, key, f"{key} is there twice{first}", "Keep one of them."
 
 
 def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
@@ -106,7 +102,7 @@ def _meant(line: str, said: str) -> tuple[str, str]:
         return "this is no comment", "A comment begins with #."
     if plain.startswith("["):
         return _of_header(plain, said)
-    if (odd := _ODD_KEY.match(line)) and re.search(r"[^\w.-]|[^\x00-\x7f]", odd[1]):
+    if (odd := _ODD_KEY.match(line)) and not re.fullmatch(r"[\w.-]+", odd[1], re.ASCII):
         return (
             "a name with a space or with letters beyond a to z must be in quotes",
             f'Write "{odd[1]}" = and the value.',
@@ -121,7 +117,7 @@ def _meant(line: str, said: str) -> tuple[str, str]:
 
 def _of_header(plain: str, said: str) -> tuple[str, str]:
     if "]" not in plain:
-        return "the header's ] is missing", f"Write {plain}]"
+        return "the header's ] is missing", "Write ] at its end."
     name = plain.strip("[] ").partition("]")[0]
     if re.fullmatch(r"[\w. -]+", name, re.ASCII) and " " in name:
         return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
