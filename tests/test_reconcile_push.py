@@ -132,3 +132,11 @@ def test_a_query_is_pushed(night: Night) -> None:
     told = night.run(**options)
     assert (told.round.status, night.stored()[1].name) == ("done", "Rex")
     assert night.run(**{**options, "query": "SELECT nothing"}).round.status == "error"
+
+
+def test_pets_that_never_had_a_row_are_told_by_their_number(night: Night) -> None:
+    """A sheet of a few new arrivals does not report the whole store every night."""
+    night.box.reset([*PETS, *(ps.Pet(id=n, name=f"P{n}", status="sold") for n in range(100, 150))])
+    (note,) = night.run().open
+    assert (note.kind, note.pet_id) == ("note", None)
+    assert note.problem.startswith("50 pets of the store are in no row")

@@ -19,6 +19,7 @@ __all__ = ["Opens"]
 
 Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
 Pending = Literal["drift", "waiting"]
+_LISTED = 20
 _TAKES = {
     "add": "is in the store, and is to become a row",
     "update": "the store has something newer, which the sheet is to take",
@@ -117,14 +118,18 @@ class Opens:
         yield from self.look.inbound.notes
 
     def _unnamed(self, said: Sequence[Open]) -> Iterator[Open]:
-        """The pets of the store that no row names, and that nothing else was said of."""
+        """The pets of the store that no row names, and that nothing else was said of: each by
+        itself whose row was taken out; of very many that never had one, their number.
+        """
         told = {each.pet_id for each in said} | self.look.sight.named
-        ids = self.look.snapshot.frame["id"].tolist()
-        left = [each for each in ids if each not in told]
+        left = [each for each in self.look.snapshot.frame["id"].tolist() if each not in told]
         known = frozenset() if self.look.base is None else frozenset(self.look.base.frame["id"])
-        for pet in pets_of(left, self.look.snapshot.frame):
-            if not self.is_first and pet.id not in known:
-                continue
+        never = [each for each in left if each not in known] if self.is_first else []
+        if len(never) > _LISTED:
+            problem = f"{len(never):,} pets of the store are in no row, and never were"
+            yield Open(kind="note", problem=problem, hint="Nothing happens to them.")
+            never = []
+        for pet in pets_of(sorted({*left} & known) + never, self.look.snapshot.frame):
             yield Open(
                 kind="note",
                 problem=self._why_unnamed(pet.id in known),
