@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from render_samples import HOSTILE, plan_with
 from rich.cells import cell_len
-from round_samples import OPENS, hostile_told, round_of, told_of
+from round_samples import OPENS, hostile_told, replace, round_of, told_of
 from test_render_html import Reader
 
 from petsync.diff.change import Delete
@@ -69,6 +69,30 @@ def test_differences_are_grouped_by_kind() -> None:
     """What needs a person comes first, what needs nobody last."""
     assert re.findall(r'id="open-(\w+)"', round_page(told_of())) == list(said.LEFT)
     assert list(said.by_kind(OPENS[::-1])) == list(said.LEFT)
+
+
+def test_notes_that_are_alike_are_told_once() -> None:
+    """Of a thousand pets in no row there is one line, with the first of them; the page has them
+    all, folded. What a person has to decide is listed one by one.
+    """
+    note = Open(kind="note", problem="is in the store, and in no row", name="Rex")
+    told = RoundReport(
+        round=round_of(notes=900, conflicts=30),
+        open=(
+            *(Open(kind="conflict", problem="apart", pet_id=n) for n in range(30)),
+            *(replace(note, pet_id=n) for n in range(900)),
+        ),
+    )
+    text = " ".join(rounds_text([told]).split())
+    assert (
+        "Is in the store, and in no row: 900 of them, such as pet 0 (Rex), pet 1 (Rex), "
+        "pet 2 (Rex)." in text
+    )
+    assert "and 25 more" in text
+    assert text.count("in no row") == 1
+    html = round_page(told)
+    assert html.count("<details>") == 1
+    assert html.count('<tr class="ps-note"') == 900
 
 
 def test_a_page_tells_what_became_of_each_change() -> None:
@@ -141,7 +165,7 @@ def test_rounds_are_a_table_then_what_needs_a_person() -> None:
     assert "The store cannot be reached: connection refused." in text
     assert "  petsync reconcile --job inbox" in lines
     assert text.count("orders") == 1
-    assert "1 row or pet left as it is: as the job's settings say" in text
+    assert "1 note: what is left as it is" in text
     assert "Nothing needs a person." in rounds_text(Rounds([WELL]))
     assert rounds_text(Rounds()) == "No round was made."
 

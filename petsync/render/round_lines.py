@@ -12,11 +12,12 @@ from petsync.diff.round_report import RoundReport
 from petsync.render import lines, words
 from petsync.render import round_words as said
 from petsync.render.digest import first
+from petsync.render.round_opens import about, gathered, sentence
 from petsync.render.visible import shorten, visible
 
 __all__ = ["list_lines", "round_lines", "rounds_lines"]
 
-_NAME = 30
+_FEW = 20
 _JOB = 12
 _HEADS = ("status", "job", "store", "sheet", "took")
 _WELL = "Nothing needs a person."
@@ -107,7 +108,10 @@ def _opens(told: RoundReport, limit: int | None, width: int) -> Iterator[Text]:
         title = f"{said.open_title(kind, len(found))}: {said.kept_title(kind)}"
         yield from lines.heading(title, width)
         yield from lines.paragraph(said.way_out(kind, told.round), width, indent=2, style="dim")
-        listing = first(found, limit)
+        many, few = gathered(found, _FEW if limit is None else limit)
+        for problem, group in many:
+            yield from lines.item(said.MARKS[kind], f"{sentence(problem, group)}.", width)
+        listing = first(few, limit)
         for each in listing.shown:
             yield from lines.item(said.MARKS[kind], visible(_said(each)), width)
         yield from lines.more(listing.more)
@@ -115,11 +119,9 @@ def _opens(told: RoundReport, limit: int | None, width: int) -> Iterator[Text]:
 
 def _said(each: Open) -> str:
     """`Pets!B18, pet 17 (Bella), name: what is the matter. What to do`."""
-    pet = "" if each.pet_id is None else f"pet {each.pet_id}"
-    name = shorten(visible(each.name), _NAME)
-    who = f"{pet} ({name})" if pet and name else pet or name
-    about = ", ".join(filter(None, (each.address, who, said.fields_of(each))))
-    return ": ".join(filter(None, (about, words.sentences(each.problem, each.hint))))
+    whole = [each.address, about(each), said.fields_of(each)]
+    place = ", ".join(dict.fromkeys(filter(None, whole)))
+    return ": ".join(filter(None, (place, words.sentences(each.problem, each.hint))))
 
 
 def _commands(round_: Round, width: int) -> Iterator[Text]:

@@ -17,12 +17,14 @@ from petsync.render.plan_cells import badge, line, page_row, what
 from petsync.render.plan_top import alerts
 from petsync.render.records import of_change, of_sheet_change
 from petsync.render.round_cells import more, open_said, reason, round_badge, typed
+from petsync.render.round_opens import gathered, sentence
 
 __all__ = ["STYLES", "records_table", "round_page", "section", "two_columns"]
 
 STYLES = (markup.FRAGMENT_STYLE, "plan.css", "round.css")
 _MOST = 1_000
 """So many rows of each sort a page has; the JSON beside it has all."""
+_ALIKE = 20
 _HEADS = ("Kind", "Id", "Pet", "What", "Where")
 _COLUMNS = ("ps-kind", "ps-id", "ps-name", "ps-what", "ps-where")
 _NAMES: Mapping[said.Kind, str] = {
@@ -108,10 +110,20 @@ def _commands(round_: Round) -> str:
 
 def _opens(kind: said.Kind, found: Sequence[Open], round_: Round) -> str:
     about = f"{capital(said.kept_title(kind))}. {said.way_out(kind, round_)}"
+    many, few = gathered(found, _ALIKE)
+    parts = [
+        element("p", prose(about), class_="ps-kept"),
+        *(markup.folding(sentence(*alike), _listed(kind, alike[1])) for alike in many),
+        _listed(kind, few) if few else "",
+    ]
+    return "".join(parts)
+
+
+def _listed(kind: said.Kind, found: Sequence[Open]) -> str:
     listing = first(found, _MOST)
     rows = (_open(kind, each) for each in listing.shown)
     table = records_table(_HEADS, rows, said.open_title(kind, len(found)))
-    return element("p", prose(about), class_="ps-kept") + table + more(listing.more)
+    return table + more(listing.more)
 
 
 def _open(kind: said.Kind, each: Open) -> str:

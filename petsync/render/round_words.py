@@ -90,7 +90,7 @@ LEFT: Mapping[Kind, tuple[str, str]] = {
     "failed": ("change that did not arrive", "changes that did not arrive"),
     "finding": ("error in the sheet", "errors in the sheet"),
     "drift": ("difference", "differences"),
-    "note": ("row or pet left as it is", "rows and pets left as they are"),
+    "note": ("note", "notes"),
 }
 """What a round leaves, what needs a person first."""
 MARKS: Mapping[Kind, Mark] = {
@@ -108,7 +108,7 @@ _KEPT: Mapping[Kind, str] = {
     "failed": "sent, or meant to be sent",
     "finding": "these rows are kept out, the others are not",
     "drift": "between sheet and store",
-    "note": "as the job's settings say",
+    "note": "what is left as it is, mostly as the job's settings say",
 }
 _WAYS: Mapping[Kind, str] = {
     "conflict": "Write the same on both sides; or let one side win, with on_conflict in the job's "
