@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,22 +13,10 @@ from typing import Any, Self
 from petsync.diff.round import Open, Round
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Notify, Reports
+from petsync.reconcile.course import CODES
 from petsync.settings import Secret
 
 PATH = "/Hu5h-T0ken/path-of-the-hook"
-CODES: Mapping[str, int] = {
-    "in-sync": 0,
-    "done": 0,
-    "drift": 2,
-    "findings": 3,
-    "failed-rows": 3,
-    "waiting": 4,
-    "refused": 4,
-    "conflicts": 5,
-    "locked": 6,
-    "interrupted": 7,
-    "error": 1,
-}
 
 
 class Receiver:

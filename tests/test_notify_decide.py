@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from receiver import CODES, conflict, told
+from receiver import conflict, told
 
 from petsync.diff.round import Open
 from petsync.diff.round_report import RoundReport
+from petsync.reconcile.course import CODES
 from petsync.reconcile.notify.decide import Notice, decide
 from petsync.reconcile.notify.memory import Memory
 
