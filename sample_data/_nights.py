@@ -18,7 +18,7 @@ SCOPE = "cold water"
 FIELDS = ("name", "status", "category", "tags")
 ARRIVED = {
     "monday.csv": ("Mistral", "Sirocco", "Zephyr", "Föhn", "Bora", "Tramontana", "Levante"),
-    "tuesday.csv": ("Åsa", "Bjarke", "Černý", "Dvořák", "Éloïse II"),
+    "tuesday.csv": ("Ylva", "Bjarke", "Černý", "Dvořák", "Éloïse II"),
 }
 
 CONFIGURATION = """\
@@ -62,6 +62,9 @@ Zustand = "status"
 [report]
 folder = "reports"
 keep = 30
+
+[log]
+file = "petsync.log"
 """
 
 
