@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from itertools import combinations
 from typing import Any
 
+from petsync.reconcile.config.checks import READ
 from petsync.reconcile.config.draft import Draft
 from petsync.reconcile.config.reader import Found
 from petsync.reconcile.notify.templates import mistakes_in
@@ -26,6 +27,8 @@ def checked(
         yield Found((), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how.")
     for first, second in combinations(drafts, 2):
         yield from _pair(first, second)
+    for output in (("log", "file"), ("metrics", "textfile")):
+        yield from _output(output, drafts, values)
     yield from _metrics(values.get("metrics", {}))
     for event, texts in values.get("notify", {}).get("templates", {}).items():
         for part, text in texts.items():
@@ -114,11 +117,40 @@ def _share_sheet(first: Draft, second: Draft) -> bool:
 
 
 def _plain(draft: Draft, key: str) -> str:
-    return os.path.normcase(os.path.normpath(str(draft.values[key])))
+    return _normal(draft.values[key])
 
 
 def _files(draft: Draft) -> str:
     return str(draft.own.get("files", "*"))
+
+
+def _output(
+    path: tuple[str, str], drafts: Sequence[Draft], values: Mapping[str, Any]
+) -> Iterator[Found]:
+    """What is wrong with a file that is written again and again: it must be nobody's source."""
+    table, key = path
+    file = values.get(table, {}).get(key)
+    if file is None:
+        return
+    for draft in drafts:
+        own = [draft.values[name] for name in ("sheet", "query_file") if name in draft.values]
+        folder = draft.values.get("folder")
+        where = draft.placed(file)
+        is_in = folder is not None and _same(folder, where.parent) and where.suffix in READ
+        if is_in or any(_same(each, where) for each in own):
+            yield Found(
+                path,
+                f'is "{file}", from which job "{draft.name}" reads',
+                f'Write {key} = "petsync.{"log" if table == "log" else "prom"}", say.',
+            )
+
+
+def _same(first: object, second: object) -> bool:
+    return _normal(first) == _normal(second)
+
+
+def _normal(path: object) -> str:
+    return os.path.normcase(os.path.normpath(str(path)))
 
 
 def _metrics(metrics: Mapping[str, Any]) -> Iterator[Found]:

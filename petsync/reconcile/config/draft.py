@@ -21,13 +21,19 @@ CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
 @dataclass(frozen=True, slots=True)
 class Draft:
     """`raw` is the job's table as it is written, `own` the values of it that can be, `values` these
-    with what the file's top and the environment add. Paths in it are absolute.
+    with what the file's top and the environment add; paths in it are absolute. `home` is the
+    file's folder.
     """
 
     name: str
     raw: Mapping[str, Any]
     own: Mapping[str, Any]
     values: Mapping[str, Any]
+    home: Path
+
+    def placed(self, path: Path) -> Path:
+        """A path of the file as it is from anywhere."""
+        return self.home / path.expanduser()
 
     def told(self, key: str, message: str, suggestion: str) -> Found:
         """A mistake in one of the job's options."""
@@ -74,7 +80,7 @@ def drafts(
             if "url" in raw:
                 # One that is wrong is told where it stands.
                 joined.setdefault("url", "")
-            yield Draft(name, raw["jobs"][name], own, joined)
+            yield Draft(name, raw["jobs"][name], own, joined, folder)
 
 
 def _joined(
