@@ -29,7 +29,7 @@ def reason(round_: Round) -> str:
 def open_said(each: Open) -> str:
     """What is the matter with it, in which fields, and the way out."""
     named = said.fields_of(each)
-    fields = element("span", text(named), class_="ps-field") if named else ""
+    fields = element("span", f"{text(named)}:", class_="ps-field") if named else ""
     what = f"{fields} {prose(words.sentences(capital(each.problem)))}".strip()
     way = element("p", prose(each.hint), class_="ps-cure") if each.hint else ""
     return element("p", what) + way

@@ -11,13 +11,13 @@ from petsync.render import markup, words
 from petsync.render import round_words as said
 from petsync.render.digest import first
 from petsync.render.markup import capital, cell, element, prose, text
-from petsync.render.round_cells import more, open_said, reason, round_badge, typed
+from petsync.render.round_cells import more, open_said, reason, typed
 from petsync.render.round_page import round_page
 
 __all__ = ["round_html", "round_page", "rounds_html"]
 
 _OPEN = ("", "Id", "Pet", "What is the matter", "Where")
-_ROUNDS = ("Status", "Job", "For the store", "For the sheet", "Open", "Took")
+_ROUNDS = ("", "Status", "Job", "For the store", "For the sheet", "Open", "Took")
 
 
 def round_html(told: RoundReport, *, limit: int | None = 20) -> str:
@@ -68,16 +68,17 @@ def _rounds(rounds: Sequence[RoundReport], limit: int | None) -> Iterator[str]:
     for told in rounds:
         if not told.round.is_well:
             inner = "\n".join(filter(None, _parts(told, limit)))
-            yield markup.folding(f"{told.round.name}: {said.headline(told.round)}", inner)
+            yield markup.folding(told.round.name, inner)
 
 
 def _round(round_: Round) -> str:
-    cells = (
-        element("td", round_badge(round_)),
+    end = said.ENDS[round_.status]
+    return markup.row(
+        said.LEVELS[end.level],
+        cell(end.title),
         markup.row_head(round_.name),
         cell(said.counted(round_.to_store)),
         cell(said.counted(round_.to_sheet)),
         cell(said.brief(round_)),
         cell(words.duration(round_.seconds), kind="ps-number"),
     )
-    return element("tr", "".join(cells))
