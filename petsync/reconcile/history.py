@@ -30,7 +30,7 @@ class History:
         line = msgspec.json.encode(told) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab+") as file:
+            with open(self.path, "ab+", opener=_private) as file:
                 file.write(line if _ends_well(file) else b"\n" + line)
                 file.flush()
                 os.fsync(file.fileno())
@@ -64,6 +64,10 @@ class History:
                 torn += 1
         if torn:
             _LOG.warning("%s: %d lines are no rounds, and are passed over", self.path, torn)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _ends_well(file: BinaryIO) -> bool:

@@ -59,8 +59,9 @@ def file_name(job: str, part: str = "") -> str:
     return f"{name[:_LONGEST].rstrip('%. ')}-{digest}"
 
 
-def write(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one step, readable by its owner alone, folders made as needed.
+def write(path: Path, data: bytes, *, private: bool = True) -> None:
+    """Put `data` at `path` in one step, folders made as needed; readable by its owner alone, unless
+    it is not `private`.
 
     Raises PetsyncError where it cannot be written; what was there is then untouched.
     """
@@ -68,7 +69,7 @@ def write(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.replace(path, data)
-        if is_new and os.name == "posix":
+        if private and is_new and os.name == "posix":
             path.chmod(0o600)
     except OSError as error:
         raise _unwritten(path, error.strerror or str(error)) from None
