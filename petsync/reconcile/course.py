@@ -197,7 +197,9 @@ class Course:
         for kind, status in _ENDS:
             if kinds.get(kind):
                 return status
-        return "done" if self.told.applied else "in-sync"
+        # Ids that rows got are no changes, and a run that was resumed was an earlier round's.
+        did = self.told.applied or self.told.backup or self.told.resumed
+        return "done" if did else "in-sync"
 
     def close(self) -> RoundReport:
         """Write down how it went, tell the watchers, and give what is to be told."""

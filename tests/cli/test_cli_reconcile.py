@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from commands import Shell, shop
+from crash.running import Nursery
 
 import petsync as ps
 from petsync.sandbox import Sandbox
@@ -57,3 +59,31 @@ def test_mistakes_are_usage(shell: Shell, config: Path, args: list[str], said: s
     done = shell("reconcile", *args)
     assert done.code == 64
     assert said in done.err
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 7), (signal.SIGKILL, -9)])
+def test_a_round_that_is_ended_from_outside_is_finished(
+    shell: Shell, tmp_path: Path, nursery: Nursery, sign: signal.Signals, code: int
+) -> None:
+    """By the next one, first of all; no change is made twice, and none is lost."""
+    pets = [ps.Pet(id=number, name=f"Pet {number}", status="sold") for number in range(1, 5)]
+    new = [ps.Pet(name=f"Neu {number}", status="sold") for number in range(12)]
+    ps.write_sheet(ps.frame_from_pets([*pets, *new]), tmp_path / "catalogue.csv", base=False)
+    with Sandbox(auth=False, pets=pets, faults="latency=0.05") as box:
+        (tmp_path / "petsync.toml").write_text(
+            f'url = "{box.url}"\ntimeout = 0.5\n[jobs.catalogue]\nmode = "two-way"\n'
+            'sheet = "catalogue.csv"\nconcurrency = 2\n[jobs.never]\nmode = "check"\nsheet = "catalogue.csv"\n',
+            "utf-8",
+        )
+        running = nursery("reconcile", folder=tmp_path)
+        assert running.until(lambda: box.requests["addPet"] > 3)
+        running.signal(sign)
+        assert running.wait(30) == code, running.said()
+        assert len(box.pets()) < 16
+        box.break_with(None)
+        done = shell("reconcile", "--json")
+        first, second = (each["round"] for each in done.json["rounds"])
+        assert (first["status"], first["resumed"]) == ("done", 1), done.err
+        assert second["status"] == "in-sync"
+        names = sorted(pet.name or "" for pet in box.pets())
+        assert names == sorted(pet.name or "" for pet in [*pets, *new])
