@@ -91,7 +91,9 @@ def _open(notice: Notice, clean: Callable[[str], str]) -> Iterator[str]:
 
 def _listed(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
     if notice.event == "failure":
-        return tuple(each for each in told.open if each.kind not in ("note", "waiting"))
+        # Of what is refused, the changes that did not come to pass are no news.
+        passed = ("note", "waiting", "drift" if told.round.status == "refused" else "")
+        return tuple(each for each in told.open if each.kind not in passed)
     return open_of(told) if notice.event == "violation" else ()
 
 
@@ -99,7 +101,8 @@ def _place(each: Open, clean: Callable[[str], str]) -> str:
     pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
     name = f" {plain(clean(each.name), _NAME)}" if each.name else ""
     address = f" ({plain(clean(each.address), _NAME)})" if each.address else ""
-    fields = f", {', '.join(each.fields)}" if each.fields else ""
+    is_said = each.problem.startswith(tuple(f"{name}:" for name in each.fields))
+    fields = f", {', '.join(each.fields)}" if each.fields and not is_said else ""
     return f"{each.kind}, {pet}{name}{address}{fields}"
 
 
