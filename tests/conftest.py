@@ -36,8 +36,11 @@ LONGEST = (
     "test_cli_login",
     "test_cli_app",
     "test_interrupt",
+    "test_crash_world",
+    "test_cli_errors",
+    "test_rehearsal",
     "test_undo_store",
-    "test_secrets",
+    "test_deploy",
     "ipynb",
 )
 

@@ -1,0 +1,339 @@
+"""docs/deploy: what starts petsync every night does so, and knows what its exit codes mean."""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+import yaml
+from crash.running import Nursery
+from cronsim import CronSim
+
+import petsync as ps
+from petsync.cli.entry import cli
+from petsync.sandbox import Sandbox
+from petsync.wire.json import decode_pets
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "docs" / "deploy"
+NOTEBOOK = ROOT / "notebooks" / "06_reconciliation.ipynb"
+CODES = {0, 1, 2, 3, 4, 5, 6, 7, 64}
+AGAIN, TOLD, STUCK, AT_WORK = {1, 7}, {2, 3, 5}, {4, 64}, {6}
+_SECRET = re.compile(r"(?i)(token|secret|password|key)\s*[:=]\s*[\"']?[A-Za-z0-9+/]{12,}")
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    """The sample store, which asks for no token."""
+    with Sandbox(auth=False, pets=[]) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def house(tmp_path: Path, box: Sandbox) -> Path:
+    """A machine with petsync in `opt`, and in `etc` the sample configuration and the secrets."""
+    box.reset(decode_pets((ps.sample_data() / "store.json").read_bytes()))
+    shutil.copytree(ps.sample_data() / "reconcile", tmp_path / "etc")
+    _program(tmp_path, f'exec "{sys.executable}" -m petsync.cli "$@"')
+    env = tmp_path / "etc" / "petsync.env"
+    env.write_text(f"PETSYNC_URL={box.url}\nPYTHONPATH={ROOT}\n", "utf-8")
+    return tmp_path
+
+
+def _program(folder: Path, says: str) -> None:
+    program = folder / "opt" / "bin" / "petsync"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{says}\n", "utf-8")
+    program.chmod(0o755)
+
+
+def _reports(folder: Path) -> set[str]:
+    return {path.parent.name for path in (folder / "reports").rglob("*.html")}
+
+
+def _cron() -> tuple[str, list[str]]:
+    """The schedule in the crontab, and its user and command."""
+    lines = (DEPLOY / "cron" / "petsync").read_text("utf-8").splitlines()
+    (line,) = (line for line in lines if re.match(r"[\d*]", line))
+    *fields, user, command = line.split(maxsplit=6)
+    return " ".join(fields), [user, command]
+
+
+def _nightly(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The script of the crontab, in cron's environment."""
+    places = {"PETSYNC_HOME": str(folder / "opt"), "PETSYNC_ETC": str(folder / "etc")}
+    cron = {"HOME": str(folder), "LOGNAME": "petsync", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+    command = ["/bin/sh", "-c", str(DEPLOY / "cron" / "petsync-nightly")]
+    return subprocess.run(
+        command, env={**cron, **places}, cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_cron_reconciles(house: Path) -> None:
+    """The crontab's line has a time that comes, and a user; in an environment of almost nothing its
+    script reconciles every job, and says what has to be looked at.
+    """
+    schedule, (user, command) = _cron()
+    assert next(CronSim(schedule, datetime(2026, 11, 21, tzinfo=UTC))).hour == 4
+    assert (user, "%" in command) == ("petsync", False)
+    assert Path(command).name == "petsync-nightly"
+    done = _nightly(house)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "labels" in done.stdout
+    assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_cron_mails_what_needs_somebody(tmp_path: Path, code: int) -> None:
+    """Nothing is said of a night that went well, or whose work another pass is doing."""
+    _program(tmp_path, f"echo said; exit {code}")
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "petsync.env").touch()
+    done = _nightly(tmp_path)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout == ("" if code in {0} | AT_WORK else "said\n")
+
+
+def _unit(name: str) -> dict[str, list[str]]:
+    """A unit's settings; a line that sets nothing takes back those before it."""
+    found: dict[str, list[str]] = {}
+    for line in (DEPLOY / "systemd" / name).read_text("utf-8").splitlines():
+        key, separator, value = line.partition("=")
+        if separator and not line.startswith("#"):
+            found[key] = [*found.get(key, []), value] if value else []
+    return found
+
+
+def test_systemd_reconciles(house: Path, nursery: Nursery) -> None:
+    """What the service starts, with what its environment file says, reconciles every job."""
+    service = _unit("petsync.service")
+    program, *args = shlex.split(service["ExecStart"][0])
+    assert program == "/opt/petsync/bin/petsync"
+    args = [arg.replace("/etc/petsync", str(house / "etc")) for arg in args]
+    lines = (house / "etc" / "petsync.env").read_text("utf-8").splitlines()
+    env = dict(line.split("=", 1) for line in lines)
+    done = nursery(*args, folder=house, env=env)
+    assert str(done.wait(60)) in service["SuccessExitStatus"][0].split(), done.said()
+    assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    """systemd-analyze finds nothing wrong with service, timer and additions, and little that the
+    service may do beyond its work.
+    """
+    _program(tmp_path, "exit 0")
+    units = []
+    for name in ("petsync.service", "petsync.timer", "credentials.conf", "every.conf"):
+        folder = tmp_path / ("" if name.startswith("petsync") else "petsync.service.d")
+        folder.mkdir(exist_ok=True)
+        text = (DEPLOY / "systemd" / name).read_text("utf-8")
+        (folder / name).write_text(text.replace("/opt/petsync", str(tmp_path / "opt")), "utf-8")
+        units += [str(folder / name)] if folder == tmp_path else []
+    every = tmp_path / "petsync.service.d" / "every.conf"
+    with_every = every.read_text("utf-8")
+    for rest in ("", with_every):
+        every.write_text(rest, "utf-8")
+        _analyzed("verify", "--man=no", *units)
+    _analyzed("security", "--offline=true", "--threshold=20", "--no-pager", units[0])
+    (calendar,) = _unit("petsync.timer")["OnCalendar"]
+    assert "04:00:00 Europe/Vienna" in _analyzed("calendar", calendar)
+
+
+def _analyzed(*args: str) -> str:
+    done = subprocess.run(["systemd-analyze", *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _numbers(text: str) -> set[int]:
+    return {int(number) for number in re.findall(r"\d+", text)}
+
+
+def test_systemd_knows_the_codes() -> None:
+    """What is told by petsync itself is no failure; only an error is tried again."""
+    service = _unit("petsync.service")
+    fine = _numbers(service["SuccessExitStatus"][0])
+    never = _numbers(service["RestartPreventExitStatus"][0])
+    assert fine == TOLD | AT_WORK | {7}
+    assert CODES - {0} - fine - never == {1}
+    assert never == STUCK
+
+
+@pytest.fixture(scope="module")
+def cluster() -> dict[str, Any]:
+    """What the Kubernetes file describes, by kind."""
+    text = (DEPLOY / "kubernetes" / "cronjob.yaml").read_text("utf-8")
+    return {each["kind"]: each for each in yaml.safe_load_all(text)}
+
+
+def test_kubernetes_runs_it_as_nobody(cluster: dict[str, Any]) -> None:
+    """The pod is not root, cannot become it, and writes nothing but its volumes; secrets come from
+    a Secret, and the configuration in it is a good one.
+    """
+    spec = cluster["CronJob"]["spec"]
+    pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["automountServiceAccountToken"] is False
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["envFrom"] == [{"secretRef": {"name": "petsync"}}]
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    assert next(CronSim(spec["schedule"], datetime(2026, 11, 21, tzinfo=UTC)))
+    assert (spec["concurrencyPolicy"], spec["timeZone"]) == ("Forbid", "Europe/Vienna")
+
+
+def test_kubernetes_has_a_configuration(cluster: dict[str, Any], tmp_path: Path) -> None:
+    """The configuration in the file is a good one, and keeps its state on the volume."""
+    path = tmp_path / "petsync.toml"
+    path.write_text(cluster["ConfigMap"]["data"]["petsync.toml"], "utf-8")
+    config = ps.reconcile.load(path, {"PETSYNC_NOTIFY": "json://127.0.0.1/told"})
+    (container,) = _pod(cluster)["containers"]
+    mounts = {Path(mount["mountPath"]) for mount in container["volumeMounts"]}
+    assert config.state in mounts
+    assert config.jobs[0].sheet is not None
+    assert config.jobs[0].sheet.parent in mounts
+
+
+def _pod(cluster: dict[str, Any]) -> Any:
+    return cluster["CronJob"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+
+
+def test_kubernetes_knows_the_codes(cluster: dict[str, Any]) -> None:
+    """Only an error and a stopped run are tried again."""
+    rules = cluster["CronJob"]["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    (failing,) = (rule for rule in rules if rule["action"] == "FailJob")
+    assert set(failing["onExitCodes"]["values"]) == CODES - {0} - AGAIN
+    assert _pod(cluster)["restartPolicy"] == "Never"
+
+
+@pytest.fixture(scope="module")
+def workflow() -> Any:
+    """The workflow; YAML 1.1 takes its `on` for a truth."""
+    text = (DEPLOY / "github-actions" / "reconcile.yml").read_text("utf-8")
+    return yaml.safe_load(text)
+
+
+def test_github_gives_little_away(workflow: Any) -> None:
+    """Actions are named by their commits, the token may only read, secrets are in one step's
+    environment, and one run waits for the other.
+    """
+    (job,) = workflow["jobs"].values()
+    actions = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[\w/-]+@[0-9a-f]{40}", action) for action in actions)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["cancel-in-progress"] is False
+    with_secrets = [step for step in job["steps"] if "secrets." in str(step)]
+    assert [list(step["env"]) for step in with_secrets] == [["PETSYNC_TOKEN", "DRY_RUN"]]
+    assert not any("${{" in step.get("run", "") for step in job["steps"])
+    (at,) = workflow[True]["schedule"]
+    assert next(CronSim(at["cron"], datetime(2026, 11, 21, tzinfo=UTC)))
+
+
+@pytest.mark.parametrize("dry", ["", "--dry-run"])
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_github_knows_the_codes(workflow: Any, tmp_path: Path, code: int, dry: str) -> None:
+    """A step fails for what needs somebody; a pull request may have differences."""
+    _program(tmp_path, f"exit {code}")
+    (tmp_path / "opt").rename(tmp_path / "petsync")
+    (job,) = workflow["jobs"].values()
+    (step,) = (step for step in job["steps"] if step.get("name") == "Reconcile")
+    env = {**os.environ, "RUNNER_TEMP": str(tmp_path), "DRY_RUN": dry}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, check=False)
+    fine = {0} | AT_WORK | ({2} if dry else set())
+    assert done.returncode == (0 if code in fine else code)
+
+
+def test_airflow_knows_the_codes() -> None:
+    """The DAG is Python that can be read, and names the codes that are tried again, and skipped."""
+    tree = ast.parse((DEPLOY / "airflow" / "petsync_dag.py").read_text("utf-8"))
+    named = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.targets[0].id in ("AT_WORK", "MAY_PASS", "JOBS")
+    }
+    assert {named["AT_WORK"]} == AT_WORK
+    assert set(named["MAY_PASS"]) == AGAIN
+    assert named["JOBS"]
+
+
+def _instructions() -> list[tuple[str, str]]:
+    text = (DEPLOY / "container" / "Containerfile").read_text("utf-8")
+    joined = re.sub(r"\\\n\s*", "", text).splitlines()
+    lines = [line.split(maxsplit=1) for line in joined if line and not line.startswith("#")]
+    return [(name, rest) for name, rest in lines]
+
+
+def test_the_container_is_nobody() -> None:
+    """The last user is a number that is not root, state is a volume, and the command is one."""
+    last = dict(_instructions())
+    assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", last["USER"])
+    assert last["VOLUME"] == '["/var/lib/petsync"]'
+    program, command = (ast.literal_eval(last[name]) for name in ("ENTRYPOINT", "CMD"))
+    assert program == ["petsync"]
+    assert command[0] in cli.commands
+
+
+def test_the_container_gets_what_it_is_built_from() -> None:
+    """What the wheel is made of goes into the build; the repository's history, its tests and other
+    people's secrets do not.
+    """
+    lines = (DEPLOY / "container" / "Containerfile.containerignore").read_text("utf-8").splitlines()
+    kept = {line[1:] for line in lines if line.startswith("!")}
+    needed = {"README.md", "petsync", "pyproject.toml", "sample_data", ".ci/constraints.txt"}
+    assert kept == needed
+    assert all((ROOT / name).exists() for name in kept)
+    out = [line for line in lines if not line.startswith(("!", "#"))]
+    for name in (".git", "tests", "petsync.env", "secrets/.petsync"):
+        assert any(fnmatch.fnmatch(name, pattern.removeprefix("**/")) for pattern in out), name
+
+
+def test_papermill_reconciles(house: Path, box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the notebook that keeps the part of petsync.toml runs its jobs, leaves a report of
+    each, and ends with an error where somebody has to look; the night's own copy stays.
+    """
+    book = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    book.cells = [c for c in book.cells if c.id in ("parameters", "setup", "jobs", "jobs-code")]
+    own, night = house / "own.ipynb", house / "night.ipynb"
+    nbformat.write(book, own)  # type: ignore[no-untyped-call]
+    monkeypatch.setenv("PETSYNC_URL", box.url)
+    given = {"configuration": str(house / "etc" / "petsync.toml")}
+    with pytest.raises(papermill.PapermillExecutionError, match="exit code 2"):
+        papermill.execute_notebook(own, night, given, progress_bar=False, log_output=False)
+    assert _reports(house / "etc") == {"tanks", "arrivals", "labels"}
+    assert "exit code 2" in night.read_text("utf-8")
+
+
+def test_the_table_of_codes_is_whole() -> None:
+    """The page has each exit code once."""
+    table = (DEPLOY / "index.md").read_text("utf-8").partition("## What it ends with")[2]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == sorted(CODES)
+
+
+def test_every_file_is_on_a_page() -> None:
+    """Each file of docs/deploy is linked from a page beside it, and no file has a secret in it."""
+    linked = set()
+    for page in DEPLOY.glob("*.md"):
+        linked |= set(re.findall(r"\]\(([^)#\s]+)\)", page.read_text("utf-8")))
+    files = {path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".md"}
+    assert {path.relative_to(DEPLOY).as_posix() for path in files} <= linked
+    assert not [path for path in files if _SECRET.search(path.read_text("utf-8"))]
