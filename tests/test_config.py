@@ -55,8 +55,7 @@ def path(name: str, file: str, beside: str = "") -> Arrives:
 
 
 def _of_job(name: str, file: str) -> Arrives:
-    at = lambda config, folder: getattr(config.jobs[0], name) == folder / file  # noqa: E731
-    return Arrives(at, True)
+    return Arrives(lambda config, folder: getattr(config.jobs[0], name) == folder / file, True)
 
 
 ARRIVES = {
