@@ -53,9 +53,10 @@ def _parts(told: RoundReport) -> Iterator[str]:
     yield markup.summary(said.headline(round_))
     yield "</header>"
     yield reason(round_)
-    yield element("ul", "".join(_tiles(round_)), class_="ps-tiles")
+    if told.plan is not None or round_.drift:
+        yield element("ul", "".join(_tiles(round_)), class_="ps-tiles")
     yield section("do", "What can be done", _commands(round_))
-    yield section("about", "What was reconciled", two_columns(said.facts(told)))
+    yield section("about", "About this round", two_columns(said.facts(told)))
     for kind, found in said.by_kind(told.open).items():
         title = capital(said.open_title(kind, len(found)))
         yield section(f"open-{kind}", title, _opens(kind, found, round_))
@@ -114,9 +115,16 @@ def _opens(kind: said.Kind, found: Sequence[Open], round_: Round) -> str:
     parts = [
         element("p", prose(about), class_="ps-kept"),
         *(markup.folding(sentence(*alike), _listed(kind, alike[1])) for alike in many),
-        _listed(kind, few) if few else "",
+        _few(kind, few),
     ]
     return "".join(parts)
+
+
+def _few(kind: said.Kind, found: Sequence[Open]) -> str:
+    """Those that stand by themselves. What waits is part of the plans below, and folded here."""
+    listed = _listed(kind, found) if found else ""
+    is_long = kind == "waiting" and len(found) > _ALIKE
+    return markup.folding("One by one", listed) if is_long else listed
 
 
 def _listed(kind: said.Kind, found: Sequence[Open]) -> str:

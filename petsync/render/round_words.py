@@ -192,15 +192,20 @@ def facts(told: RoundReport) -> Iterator[tuple[str, str]]:
     mode = MODES[round_.mode]
     yield "mode", f"{mode} (dry run)" if round_.dry_run else mode
     if round_.store:
-        yield "store", f"{visible(round_.store)} ({count(round_.pets, 'pet')})"
+        yield "store", f"{visible(round_.store)}{_size(round_.pets, 'pet')}"
     if round_.source:
-        yield "sheet", f"{visible(round_.source)} ({count(round_.rows, 'row')})"
+        yield "sheet", f"{visible(round_.source)}{_size(round_.rows, 'row')}"
     yield "begun", f"{moment(round_.started)}, took {duration(round_.seconds)}"
     if round_.resumed:
         yield "resumed", f"{count(round_.resumed, 'run')} that an earlier round had left"
     if round_.backup:
         yield "backup", f"{visible(round_.backup)}, the sheet as it was"
     yield "round", visible(round_.id)
+
+
+def _size(total: int, noun: str) -> str:
+    """` (1,240 pets)`; nothing where a round did not come as far as to know."""
+    return f" ({count(total, noun)})" if total else ""
 
 
 def counted(counts: Counts) -> str:
