@@ -30,7 +30,7 @@ def page_of(text: str) -> tuple[str, list[str]]:
 
 def shown(output: dict[str, Any]) -> str:
     """One output in the richest form that needs no script, kept out of the site's search."""
-    return f'<div class="shown" data-search-exclude>{_body(output)}</div>'
+    return f'<div class="shown" tabindex="0" data-search-exclude>{_body(output)}</div>'
 
 
 def _body(output: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "slug"]
+__all__ = ["on_config", "on_files", "on_page_content", "on_page_markdown", "on_post_page", "slug"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
@@ -85,6 +85,11 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
     for number, output in enumerate(_outputs.get(page.file.src_uri, ())):
         html = html.replace(notebook.SHOWN.format(number), output)
     return html
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """The page with a name for the search, which the theme leaves without one."""
+    return output.replace('class="md-search"', 'class="md-search" aria-label="Search"', 1)
 
 
 def _led(link: str, uri: str, copied: Callable[[str], str]) -> str:
