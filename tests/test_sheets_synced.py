@@ -137,11 +137,13 @@ def test_of_a_workbook_everything_else_stays(book):
     assert backup.name == "pets.backup-20261121-103000.xlsx"
     assert parts(backup) == before
     touched = {name for name, data in parts(book).items() if data != before[name]}
-    assert touched == {"xl/worksheets/sheet1.xml", "xl/workbook.xml"}
+    assert touched == {"xl/worksheets/sheet1.xml", "xl/workbook.xml", "docProps/app.xml"}
     assert cells(book, "A2:E2") == [["1", "Max", "sold", "calm", 10]]
     assert cells(book, "A3:E5") == cells(backup, "A3:E5")
     assert cells(book, "E4:E4", data_only=True) == [[30]]
     assert b'fullCalcOnLoad="1"' in parts(book)["xl/workbook.xml"]
+    # LibreOffice keeps the values of formulas that Excel or it has calculated.
+    assert b"<Application>petsync</Application>" in parts(book)["docProps/app.xml"]
 
 
 def test_a_new_row_looks_like_the_last_one_and_is_in_reach(book):
@@ -229,6 +231,26 @@ def test_a_row_that_goes_leaves_blank_cells(book):
     assert after.frame.index.tolist() == numbers[1:]
     assert cells(book, "A2:E2") == [[None] * 5]
     assert cells(book, "E4:E4") == [["=SUM(E2:E3)"]]
+
+
+def test_rows_are_added_where_the_last_ones_went(tmp_path):
+    """No gap is left, and they are as high as their texts need."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(snapshot_of([REX, replace(REX, id=2)]), path)
+    photos = "a\nb\nc"
+    edits = SheetEdits({2: {"photo_urls": photos}}, [{**NEW, "photo_urls": photos}, NEW], [3])
+    write_synced(read_sheet(path), edits)
+    sheet = openpyxl.load_workbook(path)["Pets"]
+    assert [sheet.cell(row, 1).value for row in (2, 3, 4)] == ["1", "9", "9"]
+    assert [sheet.row_dimensions[row].height for row in (2, 3, 4)] == [41.25, 41.25, 15.75]
+
+
+def test_a_text_that_another_program_would_change_may_be_written_over(tmp_path):
+    """What the workbook remembers of the old one does not come back in its place."""
+    path = tmp_path / "pets.xlsx"
+    write_sheet(snapshot_of([replace(REX, name="a\r\nb")]), path)
+    write_synced(read_sheet(path), SheetEdits({2: {"name": "a\nb"}}))
+    assert read_sheet(path).frame["name"].tolist() == ["a\nb"]
 
 
 def test_a_row_goes_with_its_own_formulas(tmp_path):

@@ -7,7 +7,7 @@ edit. Nothing else is ever read from there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from petsync.table.parcel import ParcelError, pack, unpack
 if TYPE_CHECKING:
     from petsync.sheets.ooxml.archive import Package
 
-__all__ = ["TAB", "exact_lines", "restored"]
+__all__ = ["TAB", "exact_lines", "lines_without", "restored"]
 
 TAB = "petsync texts"
 """The worksheet that holds them."""
@@ -53,6 +53,18 @@ def restored(grid: Grid, package: Package, mapper: Mapper) -> Grid:
         if name in ours:
             columns[ours[name]] = _with_exact(columns[ours[name]], ids, texts)
     return replace(grid, columns=columns)
+
+
+def lines_without(package: Package, edited: Collection[tuple[str, str]]) -> list[str] | None:
+    """The worksheet's lines without the cells that were edited, by id and column: what was exact
+    there is no more. None where none of them is in it.
+    """
+    kept = _kept(package)
+    left = {
+        name: [pair for pair in texts if (pair[0], name) not in edited]
+        for name, texts in kept.items()
+    }
+    return None if left == kept else pack(msgspec.json.encode(left))
 
 
 def _fragile(ids: Sequence[str], texts: Sequence[str]) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ from petsync.sheets.export.text import OUT
 from petsync.sheets.grid import letter
 from petsync.table.base import Base
 
-__all__ = ["filled", "inline", "name_base", "workbook_bytes"]
+__all__ = ["filled", "height_of", "inline", "name_base", "workbook_bytes"]
 
 MAX_ROWS = 1 << 20
 MAX_CELL = 32_767
@@ -86,6 +86,11 @@ def inline(text: str, prefix: str = "") -> str:
     return f"<{prefix}is><{prefix}t{space}>{text}</{prefix}t></{prefix}is>"
 
 
+def height_of(lines: int) -> float:
+    """How high a row is that shows so many lines, in points; of very many it shows the first."""
+    return min(lines, _TALLEST) * _LINE_HEIGHT + _AROUND
+
+
 def name_base(book: Workbook) -> None:
     """Give the worksheet of the base its name, which tells later that it was there."""
     book.defined_names[NAME] = DefinedName(NAME, attr_text=f"'{TAB}'!$A$1", hidden=True)
@@ -133,8 +138,7 @@ def _rows(columns: Sequence[Sequence[str]], styles: Sequence[int]) -> Iterator[s
 
 def _heights(columns: Sequence[Sequence[str]]) -> Iterator[str]:
     """The rows' heights, each for whole lines: the photos are seen, and no pet fills the screen."""
-    heights = [lines * _LINE_HEIGHT + _AROUND for lines in range(1, _TALLEST + 1)]
-    marks = ["", *(f' ht="{height:g}"' for height in heights)]
+    marks = ["", *(f' ht="{height_of(lines):g}"' for lines in range(1, _TALLEST + 1))]
     marks.append(f'{marks[-1]} customHeight="1"')
     wrapped = {name: columns[OUT.index(name)] for name in WRAPPED}
     across = [width(name, texts) - 2 for name, texts in wrapped.items()]

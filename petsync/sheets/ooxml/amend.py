@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
 from petsync.sheets.edits import Obstacle, SheetEdits
+from petsync.sheets.export import exact
+from petsync.sheets.export.workbook import height_of
 from petsync.sheets.grid import letter
 from petsync.sheets.ooxml.markup import CellMark, MarkupError, RowMark, Walk, column_number
 from petsync.sheets.ooxml.outline import Splices, start_tag
@@ -56,6 +58,9 @@ def amended(
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
             hide(parts, lines)
+        kept = exact.lines_without(parts.package, _edited(sheet, edits))
+        if kept is not None:
+            hide(parts, kept, exact.TAB)
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
@@ -77,7 +82,7 @@ def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...
     part, styles = parts.worksheet(sheet.tab), parts.styles()
     data = parts.read(part)
     places = {name: column_number(place) for name, place in sheet.columns.items()}
-    seen = _Seen(frozenset(places.values()), _model(sheet, edits))
+    seen = _Seen(frozenset(places.values()), _model(sheet, edits), frozenset(edits.removed))
     Walk(seen.take).run(data)
     free = {} if "id" in places or not _gives_ids(edits) else {"id": seen.column + 1}
     start = max(seen.row, seen.formula, sheet.header_row) + 1
@@ -88,7 +93,7 @@ def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...
     if table:
         desk.obstacles.append(_below_totals(sheet, start, table))
     rows = {*edits.cells, *edits.removed, *added, sheet.header_row}
-    worksheet = Worksheet(data, desk.change, rows)
+    worksheet = Worksheet(data, desk.change, rows, tall=_heights(edits, added), like=seen.model)
     worksheet.set_widths(dict.fromkeys(free.values(), _WIDTH)) if free else None
     name_ranges(parts, part, reach, stretch_ranges(worksheet, reach))
     stretch_tables(parts, part, reach)
@@ -107,6 +112,24 @@ def _model(sheet: Sheet, edits: SheetEdits) -> int:
     return max((row for row in sheet.frame.index.tolist() if row not in gone), default=0)
 
 
+def _edited(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
+    """The cells that are edited, by their pets' ids and the columns."""
+    if "id" not in sheet.frame:
+        return set()
+    ids = sheet.frame["id"].reindex(list(edits.cells)).tolist()
+    rows = zip(ids, edits.cells.values(), strict=True)
+    return {(str(pet_id), name) for pet_id, texts in rows for name in texts}
+
+
+def _heights(edits: SheetEdits, added: Mapping[int, Mapping[str, str]]) -> dict[int, float]:
+    """The heights that rows need for the lines of their texts."""
+    lines = {
+        row: max((text.count("\n") for text in texts.values()), default=0) + 1
+        for row, texts in {**edits.cells, **added}.items()
+    }
+    return {row: height_of(count) for row, count in lines.items()}
+
+
 def _gives_ids(edits: SheetEdits) -> bool:
     return bool(edits.added) or any("id" in texts for texts in edits.cells.values())
 
@@ -123,12 +146,14 @@ def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
 
 @dataclass(slots=True)
 class _Seen:
-    """What a walk through the rows tells: the last row and column with a value, the last row with a
-    formula in one of the columns `ours`, and the cells of the row `model` by column.
+    """What a walk through the rows that are not `removed` tells: the last row and column with a
+    value, the last row with a formula in one of the columns `ours`, and the cells of the row
+    `model` by column.
     """
 
     ours: frozenset[int]
     model: int
+    removed: frozenset[int]
     row: int = 0
     column: int = 0
     formula: int = 0
@@ -138,7 +163,11 @@ class _Seen:
         """Note what a row has."""
         for cell in row.cells:
             if cell.value:
-                self.row, self.column = row.number, max(self.column, cell.column)
+                self.column = max(self.column, cell.column)
+            if row.number in self.removed:
+                continue
+            if cell.value:
+                self.row = row.number
             if cell.formula and cell.column in self.ours:
                 self.formula = row.number
         if row.number == self.model:
@@ -163,15 +192,15 @@ class _Desk:
         if row.number == self.sheet.header_row:
             beside = row.style(max(row.cells, default=0))
             return {at: New(beside, name) for name, at in self.free.items()}
+        gone = self._emptied(row) if row.number in self.edits.removed else {}
         if row.number in self.added:
-            return dict(self._added(row, self.added[row.number]))
-        if row.number in self.edits.removed:
-            return self._emptied(row)
-        return dict(self._edited(row, self.edits.cells.get(row.number, {})))
+            return gone | dict(self._added(row, self.added[row.number]))
+        return gone or dict(self._edited(row, self.edits.cells.get(row.number, {})))
 
     def _added(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
         """The cells of a new row: blank ones too where the model has a format."""
-        blank = {at: "" for at in self.seen.cells if not row.has_formula(at)}
+        is_gone = row.number in self.edits.removed
+        blank = {at: "" for at in self.seen.cells if is_gone or not row.has_formula(at)}
         said = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
         return [
             (at, New(self._like(row, at), text, self._is_number(at, text)))
@@ -238,7 +267,9 @@ class _Desk:
 
 
 def _calculate(parts: Parts) -> None:
-    """Have programs calculate the formulas afresh when they open the workbook, if it has any."""
+    """Have programs calculate the formulas afresh when they open the workbook, if it has any: Excel
+    is told so, and LibreOffice does it where no program that it trusts has written the workbook.
+    """
     if not any(_FORMULA.search(parts.read(tab.part)) for tab in parts.package.tabs):
         return
     book = parts.package.workbook
@@ -251,3 +282,14 @@ def _calculate(parts: Parts) -> None:
         tag = start_tag(f"{root.prefix}calcPr", {"fullCalcOnLoad": "1"}, empty=True)
         splices.insert(behind.start if behind else root.close, tag)
     parts.put(book, splices.applied(parts.read(book)))
+    _sign(parts)
+
+
+def _sign(parts: Parts) -> None:
+    """Say that petsync wrote the workbook."""
+    name = parts.related("", "extended-properties")
+    own = parts.outline(name).one("Application") if name else None
+    if own is not None and not own.empty:
+        splices = Splices()
+        splices.replace(own.inside, own.close, "petsync")
+        parts.put(name, splices.applied(parts.read(name)))

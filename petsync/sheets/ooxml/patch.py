@@ -100,9 +100,9 @@ def _patch(
         parts.drop_calculation_order()
 
 
-def hide(parts: Parts, lines: Sequence[str]) -> None:
-    """Put the lines into the worksheet that holds the base."""
-    part = parts.worksheet(TAB)
+def hide(parts: Parts, lines: Sequence[str], tab: str = TAB) -> None:
+    """Put the lines into a worksheet that no person sees, by default the one with the base."""
+    part = parts.worksheet(tab)
     texts = dict(enumerate(lines, 1))
     worksheet = Worksheet(
         parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True

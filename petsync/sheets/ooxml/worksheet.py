@@ -71,12 +71,17 @@ class Row:
 
 @dataclass(slots=True)
 class Worksheet:
-    """The part and the changes to it. `root` has all of it but the rows."""
+    """The part and the changes to it. `root` has all of it but the rows. A row whose height no
+    person chose becomes as high as `tall` says, by its number, where it is lower, or is new and the
+    row `like` has a height.
+    """
 
     data: bytes
     change: Callable[[Row], Mapping[int, New]]
     numbers: Collection[int]
     every: bool = False
+    tall: Mapping[int, float] = field(default_factory=dict)
+    like: int = 0
     root: Element = field(init=False)
     splices: Splices = field(default_factory=Splices)
     heights: dict[int, float] = field(default_factory=dict)
@@ -165,7 +170,7 @@ class Worksheet:
             self._widest = max(self._widest[0], row.number), max(self._widest[1], max(added))
         element = row.element
         if element is None or (element.empty and added):
-            tag = start_tag(f"{self._prefix}row", _spanned(row, added))
+            tag = start_tag(f"{self._prefix}row", self._attributes(row, added))
             text = f"{tag}{''.join(added.values())}</{self._prefix}row>"
             if element is None:
                 self._insert_row(row.number, text if added else "")
@@ -178,8 +183,17 @@ class Worksheet:
         for at, text in added.items():
             behind = (cell.start for column, cell in row.cells.items() if column > at)
             self.splices.insert(min(behind, default=element.close), text)
-        if added and _spanned(row, added) != element.attributes:
-            self.splices.retag(element, **_spanned(row, added))
+        attributes = self._attributes(row, added)
+        if attributes != element.attributes:
+            self.splices.retag(element, **attributes)
+
+    def _attributes(self, row: Row, added: Collection[int]) -> dict[str, str]:
+        attributes, wanted = _spanned(row, added), self.tall.get(row.number, 0.0)
+        given = _measure(attributes.get("ht", ""))
+        is_new = not row.cells and self.like in self.heights
+        if not row.is_fixed and wanted > given and (given or is_new):
+            attributes["ht"] = f"{wanted:g}"
+        return attributes
 
     def _replace(self, cell: Element, new: New, text: str) -> None:
         if new.text is not None:
