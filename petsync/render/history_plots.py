@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from petsync.render import round_words as said
-from petsync.render.history_words import about_column, extremes
+from petsync.render.history_words import UNKNOWN, about_column, extremes
 from petsync.render.markup import element, text
 from petsync.render.plot import TOP, Frame, figure, shape
 from petsync.render.scale import (
@@ -48,7 +48,7 @@ def plots(columns: Sequence[Column], name: str) -> Iterator[str]:
     yield _line(
         "Differences found at the beginning",
         columns,
-        lambda column: _unless(column, ("error", "locked"), column.total("drift")),
+        lambda column: _unless(column, UNKNOWN, column.total("drift")),
         f"{name}-drift",
         (steps, short_number),
     )

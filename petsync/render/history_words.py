@@ -6,16 +6,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from petsync.diff.round import Round
+from petsync.diff.round import Round, Status
 from petsync.render import round_words as said
 from petsync.render.markup import capital
 from petsync.render.turns import Column, Turn
 from petsync.render.visible import visible
 from petsync.render.words import count, duration, moment, number
 
-__all__ = ["about_column", "about_lengths", "extremes", "job_facts", "needy", "page_summary"]
+__all__ = [
+    "UNKNOWN",
+    "about_column",
+    "about_lengths",
+    "extremes",
+    "job_facts",
+    "needy",
+    "page_summary",
+]
 
-_NOTHING = "nothing"
+UNKNOWN: Sequence[Status] = ("error", "locked")
+"""How rounds ended that may not have come as far as to compare both sides."""
 
 
 def about_column(column: Column) -> str:
@@ -92,7 +101,8 @@ def _opened(rounds: Sequence[Round]) -> str:
 
 
 def _found(rounds: Sequence[Round]) -> str:
-    return _from_to([float(each.drift) for each in rounds], lambda value: number(int(value)))
+    known = [float(each.drift) for each in rounds if each.status not in UNKNOWN]
+    return _from_to(known, lambda value: number(int(value))) if known else "not known"
 
 
 def _took(rounds: Sequence[Round]) -> str:
