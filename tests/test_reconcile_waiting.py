@@ -108,10 +108,17 @@ def test_the_sheet_has_its_guard_as_well(night: Night) -> None:
     body = Path(file).read_bytes()
     assert night.run().round.waiting == file
     assert Path(file).read_bytes() == body
+    before = night.sheet.read_bytes()
     assert apply(night, file) == 0
     assert night.said()[1].name == "Pet 1!"
-    assert night.run().round.status == "in-sync"
-    assert not Path(file).exists()
+    night.sheet.write_bytes(before)
+    assert night.run(guard=Guard(max_update=Limit(1.0))).round.to_store.update == 11
+    assert night.stored()[1].name == night.said()[1].name == "Pet 1"
+    assert {name.split("/")[1] for name in night.kept_files() if "/" in name} == {
+        "bases",
+        "history.jsonl",
+        "locks",
+    }
 
 
 def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:

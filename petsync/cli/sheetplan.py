@@ -36,6 +36,8 @@ def write_sheet_plan(context: Context, path: Path, *, yes: bool) -> int:
     out, and the next round of the job looks at it again.
     """
     from petsync import sheets
+    from petsync.reconcile.sheetside import writable
+    from petsync.reconcile.waiting import SheetWaiting
 
     inbound = sheets.load_edits(path)
     with context.connect() as store:
@@ -51,7 +53,7 @@ def write_sheet_plan(context: Context, path: Path, *, yes: bool) -> int:
         context.say(f"{each}. {each.suggestion}", "bold")
     rest = edits.without(stuck)
     backup = sheets.write_synced(sheet, rest) if rest else None
-    path.unlink(missing_ok=True)
+    SheetWaiting(path).take(writable(standing, stuck))
     _tell(context, inbound, standing, backup)
     return 3 if stuck else 0
 

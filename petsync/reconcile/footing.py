@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from petsync.diff.report import Report
 from petsync.diff.round import Open
-from petsync.diff.settled import with_report
+from petsync.diff.settled import with_inbound, with_report
+from petsync.errors import SheetError
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, told_of
 from petsync.reconcile.course import Course
-from petsync.reconcile.waiting import Waiting
+from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
@@ -25,6 +26,7 @@ class Files:
     base: BaseFile
     begun: Begun
     waiting: Waiting
+    sheet: SheetWaiting
 
     @classmethod
     def of(cls, course: Course) -> Files:
@@ -34,6 +36,7 @@ class Files:
             BaseFile(kept.base(*name)),
             Begun(kept.begun(*name)),
             Waiting(kept.waiting(*name), course.job.name),
+            SheetWaiting(kept.waiting(*name, side="sheet")),
         )
 
 
@@ -76,11 +79,12 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
     """
     if course.job.mode == "check":
         return Footing(sheet.base)
-    memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
+    files = Files.of(course)
+    memory = files.base.load(set_aside=not course.owner.dry_run)
     carried, base, notes = digest_of(sheet.base), memory.base, [memory.problem]
     is_new = sheet.base is not None and carried != memory.carried
-    if is_new:
-        base = sheet.base
+    if sheet.base is not None and is_new:
+        base = _own(sheet, sheet.base, store)
     elif base is not None and base.store != store:
         notes.append(f"The base is of {base.store}, and not used: this round is as the first one")
         base = None
@@ -88,5 +92,19 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
         notes.append(f"{sheet.base_refused}; this round is as the first one")
     if run is not None and not is_new:
         base = with_report(base, run)
+    taken = files.sheet.released()
+    if taken is not None and base is not None and not is_new:
+        base = with_inbound(base, taken)
     opens = tuple(Open(kind="note", problem=text) for text in notes if text)
     return Footing(base, carried, opens, may_delete=is_new or not memory.is_older)
+
+
+def _own(sheet: Sheet, base: Base, store: str) -> Base:
+    """The base that the sheet carries. Raises SheetError where it is of another store."""
+    if base.store == store:
+        return base
+    raise SheetError(
+        f"{sheet.source} was exported from {base.store}, and the job's store is {store}",
+        hint="Nothing was changed: what differs between two stores is nobody's edit. Export it "
+        "from the job's store, or name the other one in the job.",
+    )

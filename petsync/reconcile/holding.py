@@ -11,7 +11,7 @@ from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
 from petsync.reconcile.look import Look, Looker
 from petsync.reconcile.opens import Opens
-from petsync.reconcile.waiting import SheetWaiting, is_final
+from petsync.reconcile.waiting import is_final
 
 __all__ = ["is_held"]
 
@@ -47,9 +47,9 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
         files.waiting.hold(look.plan, looker.store)
         _wait(course, looker, look, footing, refusals, str(files.waiting.path))
     elif look.inbound is not None:
-        waiting = _sheet_file(course)
-        waiting.hold(look.inbound)
-        _wait(course, looker, look, footing, refusals, str(waiting.path))
+        files = Files.of(course)
+        files.sheet.hold(look.inbound)
+        _wait(course, looker, look, footing, refusals, str(files.sheet.path))
     return True
 
 
@@ -75,7 +75,7 @@ def _clear(course: Course, *, keep_store: bool, keep_sheet: bool) -> None:
     if not keep_store:
         Files.of(course).waiting.clear()
     if not keep_sheet:
-        _sheet_file(course).clear()
+        Files.of(course).sheet.clear()
 
 
 def _refuse(course: Course, refusals: Sequence[Refusal]) -> None:
@@ -102,8 +102,3 @@ def _wait(
 def _said(refusals: Sequence[Refusal]) -> str:
     """The limits by the names that they have in the configuration."""
     return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)
-
-
-def _sheet_file(course: Course) -> SheetWaiting:
-    kept = course.owner.kept.waiting(course.job.name, course.told.part, side="sheet")
-    return SheetWaiting(kept, course.job.name)

@@ -36,6 +36,11 @@ class Kept:
         """Held while a round of the job is at work."""
         return self.folder / "locks" / f"{file_name(job)}.lock"
 
+    def turn(self, store: str) -> Path:
+        """Held by the job that sends to a store, while others wait."""
+        digest = hashlib.sha256(store.encode()).hexdigest()[:16]
+        return self.folder / "locks" / f"store.{digest}.lock"
+
     def base(self, job: str, part: str = "") -> Path:
         """What both sides last agreed on."""
         return self.folder / "bases" / f"{file_name(job, part)}.base"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from petsync.errors import LockedError, PetsyncError
 from petsync.reconcile.kept import Kept
 
-__all__ = ["locked"]
+__all__ = ["locked", "turn"]
+
+
+_PATIENCE = 600.0
+"""Seconds in which jobs of one store that start together wait for each other."""
 
 
 @contextmanager
@@ -17,26 +22,49 @@ def locked(kept: Kept, job: str) -> Iterator[None]:
 
     Raises LockedError where another has it, and PetsyncError where it cannot be made.
     """
+    with _held(kept.lock(job), 0.0) as is_ours:
+        if not is_ours:
+            raise LockedError(
+                f"job {job} is at work already, in another process",
+                hint="Wait until it has ended. A round that overlaps the one before it every night "
+                "wants a longer schedule, or a job with fewer pets.",
+            )
+        yield
+
+
+@contextmanager
+def turn(kept: Kept, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
+    """Hold the store's turn among jobs that send to it: schedules like to start all at once. Raises
+    as `locked`, after this many seconds.
+    """
+    with _held(kept.turn(store), patience) as is_ours:
+        if not is_ours:
+            raise LockedError(
+                f"another job has been at work on {store} for {patience / 60:g} minutes",
+                hint="`petsync runs` shows what is at work. The next round tries again.",
+            )
+        yield
+
+
+@contextmanager
+def _held(path: Path, seconds: float) -> Iterator[bool]:
+    """Whether the lock could be had in that time; then it is held meanwhile."""
     # filelock is loaded by those who reconcile.
     from filelock import FileLock, Timeout
 
-    path = kept.lock(job)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path, timeout=0)
-        lock.acquire()
+        lock = FileLock(path, timeout=seconds)
+        lock.acquire(poll_interval=0.2)
     except Timeout:
-        raise LockedError(
-            f"job {job} is at work already, in another process",
-            hint="Wait until it has ended. A round that overlaps the one before it every night "
-            "wants a longer schedule, or a job with fewer pets.",
-        ) from None
+        yield False
+        return
     except OSError as error:
         raise PetsyncError(
             f"{path} cannot be locked: {error.strerror}",
             hint="Check free space and permission there; the state folder has to be writable.",
         ) from None
     try:
-        yield
+        yield True
     finally:
         lock.release()

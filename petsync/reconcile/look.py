@@ -96,7 +96,7 @@ class Looker:
         self, sheet: Sheet, snapshot: Snapshot, base: Base | None, *, may_delete: bool = True
     ) -> Look:
         """Both beside each other; ids that only the sheet knows are looked up."""
-        sheet = self._with_known_statuses(sheet, snapshot)
+        sheet = self._with_known_statuses(sheet, snapshot, base)
         meant = {} if base is None else remembered(sheet, base, snapshot.frame)
         rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
         near = self._with_namesakes(rows, snapshot)
@@ -147,10 +147,11 @@ class Looker:
             guard=job.guard,
         )
 
-    def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot) -> Sheet:
-        """The sheet, read again where the store uses statuses that nobody would expect."""
+    def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
+        """The sheet, read again where unusual statuses are used, or were when both agreed."""
         usual = self.store.api.aio.session.profile.statuses
-        used = frozenset(snapshot.frame["status"].dropna().unique())
+        frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
+        used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
         if used <= set(usual) or not sheet.problems:
             return sheet
         again = self.source.read(self.store, used)

@@ -13,7 +13,7 @@ from petsync.errors import SettingsError
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.connection import connected
 from petsync.reconcile.course import Course, Pass
-from petsync.reconcile.lock import locked
+from petsync.reconcile.lock import locked, turn
 from petsync.reconcile.look import Looker
 from petsync.reconcile.sources import Source, check_apart, sources_of
 from petsync.reconcile.telling import Telling
@@ -81,6 +81,8 @@ def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
         held.enter_context(locked(owner.kept, job.name))
     store = held.enter_context(connected(job, owner.config.state))
     sources = sources_of(job)
+    if job.mode in ("push", "two-way") and not owner.dry_run:
+        held.enter_context(turn(owner.kept, store.url))
     return [*_lookers(job, store, sources)]
 
 

@@ -20,7 +20,7 @@ from petsync.sheets import Obstacle
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
-__all__ = ["Written", "assigned", "check", "is_to_be_made", "made", "write"]
+__all__ = ["Written", "assigned", "check", "is_to_be_made", "made", "writable", "write"]
 
 
 def check(look: Look) -> None:
@@ -57,7 +57,7 @@ def write(course: Course, sheet: Sheet, inbound: Inbound, base: Base | None) -> 
     """
     edits = sheets.edits_of(inbound, sheet)
     stuck = tuple(sheets.obstacles(sheet, edits))
-    done = _without(inbound, stuck)
+    done = writable(inbound, stuck)
     course.planned(course.plan, inbound)
     rest = edits.without(stuck)
     if not rest:
@@ -68,7 +68,7 @@ def write(course: Course, sheet: Sheet, inbound: Inbound, base: Base | None) -> 
     return Written(done, stuck, carried)
 
 
-def _without(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
+def writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
     """Only what can be written as a whole."""
     rows = {each.row for each in stuck}
     if not rows:

@@ -89,10 +89,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class SheetWaiting:
-    """The file of what a sheet is to take, and that waits."""
+    """The file of what a sheet is to take, and that waits; beside it, once somebody has written it,
+    what the sheet took, until the base has it.
+    """
 
     path: Path
-    job: str
 
     def hold(self, inbound: Inbound) -> None:
         """Keep it, with the limits that it needs. What would do the same stays as it is. Raises
@@ -105,6 +106,27 @@ class SheetWaiting:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         save_edits(released, self.path)
+
+    def take(self, inbound: Inbound) -> None:
+        """What waited was written into the sheet, as far as this says."""
+        save_edits(inbound, self._released)
+        self.clear()
+
+    def released(self) -> Inbound | None:
+        """What the sheet took so; None where the base has it already."""
+        try:
+            return load_edits(self._released) if self._released.exists() else None
+        except PlanError as error:
+            _LOG.warning("%s", error.message)
+            return None
+
+    def forget(self) -> None:
+        """The base has it."""
+        _remove(self._released)
+
+    @property
+    def _released(self) -> Path:
+        return self.path.with_suffix(".released")
 
     def clear(self) -> None:
         """Nothing waits any more."""

@@ -81,10 +81,9 @@ class _Doing:
             if isinstance(error.report, Report):
                 self._stands(self.look, report=error.report, is_before=True)
             raise
-        except PetsyncError as error:
-            self._stands(
-                self.look, report=self.course.report, is_before=True, unwritten=error.message
-            )
+        except (PetsyncError, KeyboardInterrupt) as error:
+            why = error.message if isinstance(error, PetsyncError) else "the round was stopped"
+            self._stands(self.look, report=self.course.report, is_before=True, unwritten=why)
             raise
 
     def _apply(self) -> None:
@@ -129,6 +128,7 @@ class _Doing:
     def _keep(self) -> None:
         self.files.base.keep(self.look.next_base(), self.footing.carried)
         self.files.begun.forget()
+        self.files.sheet.forget()
 
     def _stands(self, look: Look, **more: Any) -> None:
         opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
