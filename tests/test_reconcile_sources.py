@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -114,6 +115,13 @@ def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None
     """It may have been emptied, or its drive is not connected: that is no reason to go on."""
     with pytest.raises(ps.SheetError, match="job catalogue"):
         sources_of(_job(folder=tmp_path / name))
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
+    """No report could hold it, so it is named with the way out before anything is done."""
+    (tmp_path / os.fsdecode(b"dogs\xff.csv")).write_bytes(b"")
+    with pytest.raises(ps.SheetError, match=r"dogs\\xff\.csv has a name that is not UTF-8"):
+        sources_of(_job(folder=tmp_path))
 
 
 def test_a_pet_in_two_sheets_of_a_folder_is_refused(store: ps.Store, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +122,21 @@ def _files(job: Job, folder: Path) -> list[Path]:
             f"no sheet in {folder} is called {job.files}, as job {job.name} asks for",
             hint=f"Sheets end in {', '.join(_ENDINGS)}. Nothing was changed.",
         )
+    for path in found:
+        _check_name(path, folder)
     return found
+
+
+def _check_name(path: Path, folder: Path) -> None:
+    """Raise SheetError for a name that is no text: no report and no history could hold it."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path.name).decode("ascii", "backslashreplace")
+        raise SheetError(
+            f"{folder}: the file {shown} has a name that is not UTF-8",
+            hint="Give it another name. Nothing was changed.",
+        ) from None
 
 
 def _is_sheet(path: Path) -> bool:
