@@ -391,6 +391,24 @@ def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
     assert book.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("said", "tags", "written"),
+    [
+        ("calm; shy", (Tag(1, "calm"), Tag(3, "old")), "calm; old"),
+        ("calm; shy", (Tag(1, "old"), Tag(3, "old")), "1:old; 3:old"),
+        ("calm; shy", (Tag(1, "old"), Tag(3, None)), "1:old; 3:"),
+        ("1:calm; shy", (Tag(1, "calm"), Tag(3, "old")), "1:calm; 3:old"),
+    ],
+)
+def test_tags_are_written_as_the_sheet_names_them(tmp_path, said, tags, written):
+    """By name alone where the sheet has no ids of tags, and no two of a pet's are alike."""
+    path = plain(tmp_path / "pets.xlsx", [["id", "tags"], ["1", said]])
+    now = [replace(REX, tags=tags)]
+    write_synced(*led(path, now))
+    assert cells(path, "B2:B2") == [[written]]
+    assert not led(path, now)[1]
+
+
 def test_settled_rows_get_their_ids(tmp_path):
     """A row that was added has its id, and is no add any more."""
     path = plain(

@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
+from petsync.diff.fields import normal
 from petsync.diff.intake import Inbound
-from petsync.model import Pet
+from petsync.model import Pet, Tag
 from petsync.sheets.export.text import OUT, cell_texts
 from petsync.sheets.headers import ACTION
 from petsync.sheets.read import CLEAR
@@ -79,14 +82,17 @@ def cells_of(
 
 def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdits:
     """What is to be written so that the sheet has all of it. A new row has its id in any case, as
-    has a row that was settled: the only column that is made where the sheet lacks it.
+    has a row that was settled: the only column that is made where the sheet lacks it. In a sheet
+    that names tags without their ids they are named so, where that is as plain.
     """
     separator: Literal["\n", " | "] = "\n" if sheet.tab else " | "
     columns = [
         "id",
         *(name for name in OUT if name in sheet.columns and name not in ("id", ACTION)),
     ]
-    edited = _texts([each.pet for each in inbound.edits], columns, separator, clear)
+    form = _by_name if _names_tags(sheet) else _as_it_is
+    pets = [form(each.pet) for each in inbound.edits]
+    edited = _texts(pets, columns, separator, clear)
     cells: dict[int, Texts] = {
         each.row: {name: texts[name] for name in each.fields if name in sheet.columns}
         for each, texts in zip(inbound.edits, edited, strict=True)
@@ -97,9 +103,28 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
         cells[each.row] = {**cells.get(each.row, {}), **own}
     added = [
         {name: text for name, text in texts.items() if text}
-        for texts in _texts(inbound.added, columns, separator, clear)
+        for texts in _texts(list(map(form, inbound.added)), columns, separator, clear)
     ]
     return SheetEdits(cells, added, tuple(each.row for each in inbound.removed))
+
+
+def _names_tags(sheet: Sheet) -> bool:
+    """Whether the sheet has tags, and none with its id."""
+    given = sheet.frame["tags"].tolist() if "tags" in sheet.frame else []
+    tags = [tag for each in given if isinstance(each, list) for tag in each]
+    return bool(tags) and all(tag.id is None for tag in tags)
+
+
+def _by_name(pet: Pet) -> Pet:
+    """The pet with its tags by their names alone: they mean its own, if no two are alike."""
+    names = {normal(tag.name) for tag in pet.tags} - {""}
+    if len(names) < len(pet.tags):
+        return pet
+    return msgspec.structs.replace(pet, tags=tuple(Tag(None, tag.name) for tag in pet.tags))
+
+
+def _as_it_is(pet: Pet) -> Pet:
+    return pet
 
 
 def _texts(
