@@ -176,7 +176,20 @@ def test_files_of_a_folder_that_fail_alike_are_told_of_together() -> None:
     assert (second.name, second.also) == ("inbox/x.csv", ())
     (recovery,) = nights.notices(*(told("done", job="inbox", part=f"{n}.csv") for n in range(3)))
     assert recovery.also == ("inbox/1.csv", "inbox/2.csv", "inbox/x.csv")
+    assert recovery.since == 1_000_000.0 + DAY
     assert [*nights.memory.standings] == ["inbox/0.csv", "inbox/1.csv", "inbox/2.csv"]
+
+
+def test_what_is_told_together_began_with_the_first_of_it() -> None:
+    """Of files that failed one after the other, the recovery says since when the first did."""
+    nights = Nights()
+    well = [told("done", job="inbox", part=f"{n}.csv") for n in range(2)]
+    ill = [told("error", job="inbox", part=f"{n}.csv") for n in range(2)]
+    nights.night(well[0], ill[1])
+    nights.night(ill[0], ill[1])
+    (recovery,) = nights.notices(*well)
+    assert (recovery.name, recovery.also) == ("inbox/0.csv", ("inbox/1.csv",))
+    assert recovery.since == 1_000_000.0 + DAY
 
 
 def test_a_folder_that_cannot_be_read_forgets_none_of_its_files() -> None:

@@ -41,6 +41,7 @@ def test_a_digest_comes_with_the_first_round_after_its_time() -> None:
     assert days(memory, at(1, 2), at(1, 6, 59)) == []
     assert days(memory, at(1, 7), at(1, 7, 15), at(1, 23)) == ["01"]
     assert days(memory, at(2, 2), at(2, 9)) == ["02"]
+    assert days(Memory(), at(1, 7)) == ["01"]
     assert days(memory, at(4, 2), at(4, 2, 15), at(4, 8)) == ["03", "04"]
 
 
