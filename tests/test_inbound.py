@@ -164,7 +164,7 @@ def test_rows_in_conflict_and_blocked_rows_are_left_alone() -> None:
     assert not taken(blocked, [SOLD], [REX], "store")
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(shop_pets, shop_pets)
 def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     old: list[Pet], now: list[Pet]
@@ -182,7 +182,7 @@ def test_where_the_store_leads_the_sheet_says_the_same_afterwards(
     assert not after.notes
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(shop_pets, shop_pets)
 def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[Pet]) -> None:
     """By the base a merge takes then what the store leading would."""
@@ -191,7 +191,7 @@ def test_a_sheet_that_nobody_edited_becomes_the_store(old: list[Pet], now: list[
     assert (merge.edits, merge.added, merge.removed) == (leads.edits, leads.added, leads.removed)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(shop_pets, shop_pets)
 def test_a_store_that_nobody_changed_gives_nothing(old: list[Pet], said: list[Pet]) -> None:
     """Whatever the sheet says: that is for the plan."""

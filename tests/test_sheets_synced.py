@@ -63,7 +63,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(old=CATALOGUES, now=CATALOGUES, data=st.data())
 def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, now, data):
     """For pets of arbitrary Unicode: changed, added, gone and untouched ones."""
@@ -85,7 +85,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(catalogue=CATALOGUES)
 def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     """Each value of a new row, whatever characters it is made of."""

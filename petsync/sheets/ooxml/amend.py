@@ -10,15 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from petsync.errors import SheetError
 from petsync.sheets.edits import Obstacle, SheetEdits
 from petsync.sheets.export import exact
 from petsync.sheets.export.workbook import height_of
 from petsync.sheets.grid import letter
-from petsync.sheets.ooxml.markup import CellMark, MarkupError, RowMark, Walk, column_number
+from petsync.sheets.ooxml.markup import CellMark, RowMark, Walk, column_number
 from petsync.sheets.ooxml.outline import Splices, start_tag
 from petsync.sheets.ooxml.parts import Parts
-from petsync.sheets.ooxml.patch import hide
+from petsync.sheets.ooxml.patch import hide, naming_damage
 from petsync.sheets.ooxml.reach import (
     Reach,
     name_ranges,
@@ -54,18 +53,13 @@ def amended(
     taken out. `lines` are those of a new base. Raises SheetError where the workbook is damaged.
     """
     parts = Parts(source)
-    try:
+    with naming_damage(source):
         obstacles = _amend(parts, sheet, edits)
         if lines is not None:
             hide(parts, lines)
         kept = exact.lines_without(parts.package, _edited(sheet, edits))
         if kept is not None:
             hide(parts, kept, exact.TAB)
-    except MarkupError as error:
-        raise SheetError(
-            f"{source.path}: the workbook is damaged: {error}",
-            hint="Save it again, or take it from a backup.",
-        ) from None
     parts.drop_signatures()
     return parts.bytes(), obstacles
 

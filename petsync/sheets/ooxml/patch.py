@@ -6,7 +6,8 @@ which a library that loads and saves the workbook would not do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from petsync.errors import SheetError
@@ -22,7 +23,7 @@ from petsync.sheets.ooxml.worksheet import New, Row, Worksheet
 from petsync.sheets.source import Source
 from petsync.table.sheet import Sheet
 
-__all__ = ["hide", "patched"]
+__all__ = ["hide", "naming_damage", "patched"]
 
 Edits = Mapping[int, Mapping[str, str]]
 
@@ -50,19 +51,26 @@ def patched(
     kept.
     """
     parts = Parts(source)
-    try:
+    with naming_damage(source):
         _patch(parts, sheet, edits, new, over, strict=strict)
         if lines is not None:
             hide(parts, lines)
+    parts.drop_signatures()
+    if suffix:
+        parts.suit(suffix)
+    return parts.bytes()
+
+
+@contextmanager
+def naming_damage(source: Source) -> Iterator[None]:
+    """Raise SheetError that names the file where a part of it is not well-formed."""
+    try:
+        yield
     except MarkupError as error:
         raise SheetError(
             f"{source.path}: the workbook is damaged: {error}",
             hint="Save it again, or take it from a backup.",
         ) from None
-    parts.drop_signatures()
-    if suffix:
-        parts.suit(suffix)
-    return parts.bytes()
 
 
 def _patch(
