@@ -23,11 +23,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("petsync")
     group.addoption("--crash-rounds", type=int, default=64, help="rounds of the crash test [64]")
     group.addoption("--crash-seed", type=int, help="this round of the crash test alone")
+    group.addoption("--nights-seeds", type=int, default=1, help="seeds of the thirty nights [1]")
+    group.addoption("--nights-seed", type=int, help="the thirty nights of this seed alone")
 
 
 # What takes longest begins first, so that all workers end together; xdist gives out modules and
 # classes in the order of collection.
 LONGEST = (
+    "test_nights",
     "test_browser_forms",
     "test_browser",
     "test_crash",
@@ -58,7 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Half of the rounds for each of the two profiles, four at a time."""
+    """Half of the rounds for each of the two profiles, four at a time; and the nights' seeds."""
+    if "nights_seed" in metafunc.fixturenames:
+        only = metafunc.config.getoption("--nights-seed")
+        all_ = range(metafunc.config.getoption("--nights-seeds"))
+        metafunc.parametrize("nights_seed", all_ if only is None else [only])
     if "crash_seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--crash-seed")
         half = range((metafunc.config.getoption("--crash-rounds") + 1) // 2)

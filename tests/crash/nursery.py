@@ -1,8 +1,9 @@
 """A process that has petsync loaded, and forks: commands as processes, without their loading time.
 
 What it forks runs the same `main` as the console script, in a session and a process of its own,
-and can be stopped and killed like any other. Run as a program it reads one JSON object a line
-from its standard input, and tells on standard output which process began and how each ended.
+and can be stopped and killed like any other. Run as a program it loads its arguments too, reads one
+JSON object a line from its standard input, and tells on standard output which process began and how
+each ended.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LOADED = (
 
 def main() -> None:
     """Fork what is asked for, until standard input ends; then nothing that was forked lives on."""
-    for name in LOADED:
+    for name in (*LOADED, *sys.argv[1:]):
         import_module(name)
     gc.freeze()
     reading, writing = os.pipe()

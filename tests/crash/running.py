@@ -87,16 +87,18 @@ class Running:
 
 
 class Nursery:
-    """Starts commands; a context manager that leaves no process behind."""
+    """Starts commands; a context manager that leaves no process behind. What is forked finds the
+    modules `loaded` in place.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *loaded: str) -> None:
         self._keys = itertools.count()
         self._born: dict[int, tuple[queue.Queue[Running], Path, Path]] = {}
         self._fresh: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
         here = Path(__file__).parent
         self._program = subprocess.Popen(
-            [sys.executable, str(here / "nursery.py")],
+            [sys.executable, str(here / "nursery.py"), *loaded],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**_environment(), "PYTHONPATH": os.pathsep.join((str(here.parent), *_paths()))},

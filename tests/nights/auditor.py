@@ -1,0 +1,346 @@
+"""The auditor: after each night, is everything still there, and is every difference explained?
+
+It shares no code with petsync's comparison: what both sides say it reads itself, and the rules it
+has from the documents.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from nights.reading import BLANK, FIELDS, Line, Pet, agree, pet_of
+from nights.rules import outcomes
+from nights.world import JOBS, SCOPES, Look, Told, World
+
+__all__ = ["Auditor"]
+
+WHOLE = ""
+"""The place of a difference that is about a pet or a row as a whole."""
+
+Place = tuple[int | None, int | None, str]
+"""A difference: the pet's id, the row's number, and the field."""
+
+_FINISHED = {"in-sync", "done", "findings", "failed-rows", "conflicts", "drift"}
+_TOKEN = re.compile(r"#k\d+\.")
+_CODES = {
+    "in-sync": 0, "done": 0, "drift": 2, "findings": 3, "failed-rows": 3, "waiting": 4,
+    "refused": 4, "conflicts": 5, "locked": 6, "interrupted": 7, "error": 1,
+}  # fmt: skip
+_WORST = (64, 1, 7, 4, 3, 5, 6, 2, 0)
+
+
+@dataclass
+class Auditor:
+    """Holds what both sides were last seen to agree on, and every text that must not be lost."""
+
+    world: World
+    agreed: dict[str, dict[tuple[int, str], list[Any]]] = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.agreed = {job: {} for job in JOBS}
+
+    def night(
+        self, before: Look, since: int, told: Collection[Told], *, touched: Collection[int] = ()
+    ) -> Look:
+        """What there is after a night, once all of it has been checked; `before` and `since` are
+        how both sides, and the count of the store's writes, were when it began. `touched` are the
+        pets that people edited meanwhile.
+        """
+        after = self.world.look()
+        last = {each.job: each for each in told}
+        self._rounds(told)
+        for job in JOBS:
+            finished = job in last and last[job].status in _FINISHED
+            if not touched:
+                self._merged(job, before, after, last.get(job))
+            if job in last and not touched:
+                self._explained(last[job], after)
+            self._remember(job, before, after, finished=finished)
+        self._nothing_lost(before, after, since, touched)
+        self._nothing_doubled(after)
+        self._no_secrets()
+        return after
+
+    def exit_code(self, code: int, told: Collection[Told]) -> None:
+        """The process's is that of the worst round."""
+        codes = [each.code for each in told]
+        worst = min(codes, key=_WORST.index, default=0)
+        assert code == worst, f"exit code {code} of rounds that ended with {codes}"
+
+    def differences(self, job: str, look: Look) -> set[Place]:
+        """Everything in which the job's sheet and its scope of the store do not agree."""
+        rows = look.rows.get(job, [])
+        named = {line.id for line in rows if line.id is not None}
+        found: set[Place] = set()
+        free = [number for number in look.pets if number not in named]
+        for line in rows:
+            if self.is_wrong(line, rows) or line.action == "ignore":
+                continue
+            if line.id is None:
+                like = next((n for n in free if _says(line, look.pets[n])), None)
+                if like is None:
+                    found.add((None, line.number, WHOLE))
+                else:
+                    free.remove(like)
+            elif line.id not in look.pets:
+                found.add((line.id, line.number, WHOLE))
+            else:
+                pet = look.pets[line.id]
+                found |= {
+                    (line.id, line.number, name)
+                    for name in FIELDS
+                    if not agree(line.said[name], pet[name])
+                }
+        left = [number for number in free if _in_scope(look.pets[number], SCOPES[job])]
+        return found | {(number, None, WHOLE) for number in left}
+
+    def is_wrong(self, line: Line, rows: Iterable[Line]) -> bool:
+        """Whether the row has an error that a person typed."""
+        if self.wrong & set(line.texts.values()):
+            return True
+        return line.id is not None and sum(each.id == line.id for each in rows) > 1
+
+    def _rounds(self, told: Collection[Told]) -> None:
+        for each in told:
+            line = each.round
+            assert line["id"] not in self.ids, f"two rounds of one id: {line}"
+            self.ids.add(line["id"])
+            assert each.code == _CODES[each.status], line
+            assert line.get("mode", "check") == JOBS[each.job], line
+            open_ = Counter(each["kind"] for each in each.open)
+            counted = {"conflict": "conflicts", "note": "notes", "failed": "failed"}
+            for kind, name in counted.items():
+                if each.status in _FINISHED:
+                    assert open_[kind] == line.get(name, 0), (kind, line, each.open)
+
+    def _explained(self, told: Told, after: Look) -> None:
+        """Every difference is told, and what is told is a difference."""
+        if told.status in {"error", "locked", "interrupted"}:
+            assert told.round.get("problem"), told.round
+            return
+        differences = self.differences(told.job, after)
+        if told.status == "refused":
+            assert told.round.get("problem"), told.round
+            return
+        unexplained = [place for place in differences if not _covers(told.open, place)]
+        # Of very many pets that were never in a row their number is told.
+        strangers = [place for place in unexplained if place[1] is None]
+        if any(f"{len(strangers):,} pets" in each["problem"] for each in told.open):
+            unexplained = [place for place in unexplained if place[1] is not None]
+        assert not unexplained, (
+            f"{told.job}: not explained: {self._shown(told.job, unexplained, after)}\n"
+            f"told: {told.open}\n{told.round}"
+        )
+        rows = after.rows.get(told.job, [])
+        errors = {line.number for line in rows if self.is_wrong(line, rows)}
+        for open_ in told.open:
+            if open_["kind"] == "finding":
+                assert open_.get("row") in errors, f"{told.job}: no error: {open_}"
+            elif open_["kind"] != "note":
+                assert _is_real(open_, differences, errors), (
+                    f"{told.job}: no difference: {open_}\n{differences}"
+                )
+
+    def _shown(self, job: str, places: Iterable[Place], look: Look) -> list[Any]:
+        shown = []
+        for number, row, name in places:
+            line = next((each for each in look.rows.get(job, []) if each.number == row), None)
+            pet = look.pets.get(number) if number is not None else None
+            said = line and (line.said[name] if name else line.texts)
+            shown.append((number, row, name, said, pet and (pet[name] if name else pet)))
+        return shown
+
+    def _merged(self, job: str, before: Look, after: Look, told: Told | None) -> None:
+        """What became of each pet and field is what the rules make of it, or nothing."""
+        opens = told.open if told else []
+        is_final = told is not None and told.status in _FINISHED
+        for number in sorted(before.pets.keys() | after.pets.keys()):
+            was, is_ = before.pets.get(number), after.pets.get(number)
+            if JOBS[job] in ("push", "two-way"):
+                self._store_side(job, number, was, is_, before)
+        if JOBS[job] == "two-way":
+            self._both(job, before, after, opens, is_final=is_final)
+        elif JOBS[job] != "pull":
+            assert before.files[job] == after.files[job], f"{job}: its sheet was written"
+
+    def _store_side(
+        self, job: str, number: int, was: Pet | None, is_: Pet | None, before: Look
+    ) -> None:
+        """A pet comes only where a row asks for it, and goes only where its row is gone."""
+        rows = before.rows.get(job, [])
+        line = next((each for each in rows if each.id == number), None)
+        mine = _in_scope(was or is_ or {}, SCOPES[job])
+        if was is not None and is_ is None and mine:
+            known = [(name, self.agreed[job].get((number, name))) for name in FIELDS]
+            assert line is None, f"{job}: {number} was deleted, and is in row {line}"
+            assert all(values for _, values in known), f"{job}: {number} was deleted unseen"
+            assert all(was[name] in (values or ()) for name, values in known), (
+                f"{job}: {number} was deleted though it changed: {was}, {known}"
+            )
+        if was is None and is_ is not None and mine:
+            like = [each for each in rows if each.id in (None, number) and _says(each, is_)]
+            assert like, f"{job}: {number} {is_} was added, and no row asks for it"
+
+    def _both(
+        self, job: str, before: Look, after: Look, opens: list[dict[str, Any]], *, is_final: bool
+    ) -> None:
+        old = {line.id: line for line in before.rows[job] if line.id is not None}
+        new = {line.id: line for line in after.rows[job] if line.id is not None}
+        for number in sorted(old.keys() & new.keys() & before.pets.keys() & after.pets.keys()):
+            if self.is_wrong(old[number], before.rows[job]) or old[number].action:
+                assert old[number].texts == new[number].texts, f"{number}: a row with an error"
+                continue
+            for name in FIELDS:
+                said, has = old[number].said[name], before.pets[number][name]
+                now = (new[number].said[name], after.pets[number][name])
+                candidates = self.agreed[job].get((number, name), ())
+                allowed = outcomes(name, candidates, said, has)
+                told = _covers(opens, (number, new[number].number, name))
+                self._field((job, number, name), allowed, (said, has), now, told or not is_final)
+        for number in old.keys() - new.keys():
+            assert number not in before.pets, f"{job}: the row of {number} was taken out"
+            known = [self.agreed[job].get((number, name), ()) for name in FIELDS]
+            assert all(known), f"{job}: the row of {number}, never reconciled, was taken out"
+        for number in new.keys() - old.keys():
+            assert number in after.pets, f"{job}: a row for {number}, which is no pet"
+
+    def _field(
+        self, place: Any, allowed: list[Any], was: tuple[Any, Any], now: tuple[Any, Any], told: bool
+    ) -> None:
+        """Where the round did not come so far, each side may be as it was, too."""
+        for sheet, store in allowed:
+            stayed = (sheet, store) == was
+            fits = (now[0] is BLANK or now[0] == sheet) and now[1] == store
+            if fits and (told or not stayed or agree(*was)):
+                return
+            if told and now[0] in (was[0], sheet) and now[1] in (was[1], store):
+                return
+            if told and now[0] is BLANK and now[1] in (was[1], store):
+                return
+        raise AssertionError(f"{place}: sheet and store were {was}, are {now}; allowed {allowed}")
+
+    def _remember(self, job: str, before: Look, after: Look, *, finished: bool) -> None:
+        """What both sides agree on now is what they last agreed on. Where the store took it,
+        petsync knows even if it was killed, by its journal; what the sheet took may count or not,
+        if the round did not come to its end.
+        """
+        known = self.agreed[job]
+        lines = self._by_pet(job, after)
+        for number, line in lines.items():
+            if number not in after.pets:
+                continue
+            old = before.pets.get(number, {})
+            for name in FIELDS:
+                has = after.pets[number][name]
+                if agree(line.said[name], has):
+                    candidates = known.setdefault((number, name), [])
+                    if finished or old.get(name) != has:
+                        candidates[:] = [has]
+                    elif has not in candidates:
+                        candidates.append(has)
+        if finished:
+            for number, name in [*known]:
+                if number not in lines and number not in after.pets:
+                    del known[number, name]
+
+    def _by_pet(self, job: str, look: Look) -> dict[int, Line]:
+        """The row of each pet; one without an id is of a pet that says the same."""
+        rows = look.rows.get(job, [])
+        found = {line.id: line for line in rows if line.id is not None}
+        for line in rows:
+            if line.id is None and not self.is_wrong(line, rows):
+                free = (number for number in look.pets if number not in found)
+                like = next((number for number in free if _says(line, look.pets[number])), None)
+                if like is not None:
+                    found[like] = line
+        return found
+
+    def _nothing_lost(
+        self, before: Look, after: Look, since: int, touched: Collection[int]
+    ) -> None:
+        """What was overwritten in a sheet is in a backup; what was in the store, in the journal."""
+        kept = {path.read_bytes() for path in self.world.folder.glob("*.backup-*")}
+        for job, data in before.files.items():
+            if after.files.get(job) != data:
+                assert data in kept, f"{job}: the sheet as it was is in no backup"
+        journal = self._journal()
+        for number, was, is_ in self.world.overwritten(since):
+            if number in touched:
+                continue
+            names = [name for name in FIELDS if is_ is None or was[name] != is_[name]]
+            for name in names:
+                assert any(old[name] == was[name] for old in journal.get(number, ())), (
+                    f"{number} {name} was {was[name]!r}, which no journal has"
+                )
+
+    def _journal(self) -> dict[int, list[Pet]]:
+        """Each pet as it was before a change, as the journal has it."""
+        path = self.world.state / "journal.db"
+        found: dict[int, list[Pet]] = {}
+        if not path.exists():
+            return found
+        with closing(sqlite3.connect(path, timeout=10)) as connection:
+            sql = "SELECT pet_id, before FROM change WHERE before IS NOT NULL"
+            for number, text in connection.execute(sql):
+                body = json.loads(text)
+                body = {**body, "photoUrls": body.get("photo_urls", body.get("photoUrls"))}
+                found.setdefault(number, []).append(pet_of(body))
+        return found
+
+    def _nothing_doubled(self, look: Look) -> None:
+        """A pet that was born once is there once, in the store and in each sheet."""
+        stored = Counter(t for pet in look.pets.values() for t in _TOKEN.findall(pet["name"]))
+        assert not (twice := {t: n for t, n in stored.items() if n > 1}), f"doubled: {twice}"
+        for job, rows in look.rows.items():
+            names = [line.texts.get("name", "") for line in rows if not self.is_wrong(line, rows)]
+            said = Counter(t for name in names for t in _TOKEN.findall(name))
+            assert not (twice := {t: n for t, n in said.items() if n > 1}), f"{job}: {twice}"
+
+    def _no_secrets(self) -> None:
+        """The token is in no file that petsync wrote, and in no notice."""
+        secret = self.world.token.encode()
+        for path in self.world.folder.rglob("*"):
+            if path.is_file() and not path.name.startswith("store.db"):
+                assert secret not in path.read_bytes(), f"the token is in {path}"
+        assert self.world.token not in json.dumps(self.world.post.letters)
+
+
+def _in_scope(pet: Mapping[str, Any], tag: str) -> bool:
+    return not tag or tag in pet.get("tags", ())
+
+
+def _says(line: Line, pet: Pet) -> bool:
+    return all(agree(line.said[name], pet[name]) for name in FIELDS)
+
+
+def _covers(opens: Iterable[Mapping[str, Any]], place: Place) -> bool:
+    """Whether one of them is about the place: the pet or the row, and the field or all of it."""
+    number, row, name = place
+    for each in opens:
+        about = (number is not None and each.get("pet_id") == number) or (
+            row is not None and each.get("row") == row
+        )
+        fields = {"category" if f == "category_id" else f for f in each.get("fields", ())}
+        if about and (not fields or name == WHOLE or name in fields):
+            return True
+    return False
+
+
+def _is_real(open_: Mapping[str, Any], differences: set[Place], errors: set[int]) -> bool:
+    fields = {"category" if f == "category_id" else f for f in open_.get("fields", ())}
+    for number, row, name in differences:
+        about = (number is not None and open_.get("pet_id") == number) or (
+            row is not None and open_.get("row") == row
+        )
+        if about and (not fields or name == WHOLE or name in fields):
+            return True
+    return open_.get("row") in errors

@@ -1,0 +1,80 @@
+"""Were people told what they should be told, and nothing else?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from nights.world import Told
+
+__all__ = ["Notices"]
+
+_FAILED = {"error", "failed-rows", "interrupted", "refused"}
+_TO_DECIDE = {"conflict", "finding", "drift"}
+
+
+@dataclass
+class Notices:
+    """What people have heard, job by job: what they wait to hear the end of, what waits for them,
+    and how the job was when they were told last.
+    """
+
+    owed: set[str] = field(default_factory=set)
+    waiting: dict[str, str] = field(default_factory=dict)
+    well: dict[str, bool] = field(default_factory=dict)
+
+    def check(self, letters: Collection[dict[str, Any]], told: Collection[Told]) -> None:
+        """Hold what has arrived after a whole night against its rounds."""
+        heard = {tuple(each["title"].split("|", 1)) for each in letters}
+        assert len(heard) == len(letters), f"told twice: {letters}"
+        jobs = {each.job for each in told}
+        assert {job for _, job in heard} <= jobs, letters
+        for each in told:
+            events = {event for event, job in heard if job == each.job}
+            self._job(each, events, [x for x in letters if x["title"].endswith(f"|{each.job}")])
+
+    def overheard(self, letters: Collection[dict[str, Any]]) -> None:
+        """What arrived from a process that was killed may be told again, or never."""
+        for each in letters:
+            event, job = each["title"].split("|", 1)
+            self._heard(job, {event})
+        self.well.clear()
+        self.waiting.clear()
+
+    def _job(self, told: Told, events: set[str], letters: list[dict[str, Any]]) -> None:
+        job = told.job
+        failed = told.status in _FAILED or told.round.get("failed", 0) > 0
+        decide = [each for each in told.open if each["kind"] in _TO_DECIDE]
+        was_well = self.well.get(job)
+        if "failure" in events:
+            assert failed, f"a failure that was none: {letters}, {told.round}"
+        if failed and was_well:
+            assert "failure" in events, f"no word of it: {told.round}"
+        if "violation" in events:
+            assert decide, f"nothing to decide: {letters}"
+        if decide and was_well and not failed and told.status != "waiting":
+            assert "violation" in events, f"no word of what is to be decided: {told.open}"
+        if told.status == "waiting":
+            file = told.round["waiting"]
+            if job in self.waiting and self.waiting[job] == file:
+                assert "waiting" not in events, f"told twice in one day: {letters}"
+            elif was_well:
+                assert "waiting" in events, f"no word of what waits: {told.round}"
+                assert any(file in each["message"] for each in letters), letters
+        else:
+            assert "waiting" not in events, letters
+        is_over = told.code == 0 and job in self.owed
+        assert ("recovery" in events) == is_over, f"{job}: owed {is_over}, told {letters}"
+        self._heard(job, events)
+        self.well[job] = told.code == 0
+        if told.status == "waiting":
+            self.waiting[job] = told.round["waiting"]
+        else:
+            self.waiting.pop(job, None)
+
+    def _heard(self, job: str, events: set[str]) -> None:
+        if events & {"failure", "violation"}:
+            self.owed.add(job)
+        if "recovery" in events:
+            self.owed.discard(job)
