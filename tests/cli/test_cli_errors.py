@@ -51,7 +51,8 @@ def test_json_usage_error(shell: Shell, args: list[str]) -> None:
 
 
 _WITHOUT_A_STORE = ("demo", "serve", "app", "resume", "undo", "runs", "upload", "login", "logout")
-"""They bring their own, or ask the journal, the disk or the keyring first."""
+_WITHOUT_A_STORE += ("reconcile", "init", "config", "completion")
+"""They bring their own, or ask the journal, the disk, the keyring or petsync.toml first."""
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in _WITHOUT_A_STORE])
