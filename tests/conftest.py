@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
+from crash import forked
 from crash.running import Nursery
 from hypothesis import settings
 
@@ -38,8 +38,6 @@ LONGEST = (
     "test_walls",
     "test_cli_login",
     "test_cli_app",
-    "test_interrupt",
-    "test_crash_world",
     "test_cli_errors",
     "test_rehearsal",
     "test_undo_store",
@@ -75,7 +73,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def nursery() -> Nursery:
     """Starts commands as processes of their own, and leaves none behind."""
-    with Nursery() as starting:
-        yield starting
+    return forked.nursery()
+
+
+def pytest_sessionfinish() -> None:
+    """End the process from which commands were forked, if there was need of one."""
+    if forked.nursery.cache_info().currsize:
+        forked.nursery().__exit__(None, None, None)

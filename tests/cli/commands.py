@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from crash.forked import Forked
 
 from petsync import Category, Pet, Tag
 from petsync.cli import main
@@ -85,17 +86,10 @@ class Shell:
         return Done(code, _text(out), _text(err))
 
 
-def process(
-    *args: object, env: Mapping[str, str] | None = None, **options: Any
-) -> subprocess.Popen[str]:
+def process(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Forked:
     """A command as a process of its own, its streams as text."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(
-        [*PROGRAM, *map(str, args)],
-        env={**os.environ, **(env or {})},
-        encoding="utf-8",
-        **{**pipes, **options},
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return Forked([*map(str, args)], env={**os.environ, **(env or {})}, **{**pipes, **options})
 
 
 def finished(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Done:

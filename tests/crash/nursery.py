@@ -76,6 +76,10 @@ def _become(asked: dict[str, Any]) -> NoReturn:
     for place, descriptor in enumerate((given, out, err)):
         os.dup2(descriptor, place)
         os.close(descriptor)
+    # What the streams of before know of their ends (whether one can seek) is not true of these.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
     module, _, name = asked["call"].partition(":")
     getattr(import_module(module), name)(asked["args"])
     sys.exit(0)

@@ -35,6 +35,10 @@ class Running:
         self.code = code
         self._ended.set()
 
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends within this time."""
+        return self._ended.wait(seconds)
+
     @property
     def is_alive(self) -> bool:
         """Whether it has not ended yet, as far as is known."""
@@ -150,11 +154,24 @@ class Nursery:
         if stdin:
             given = out.with_suffix(".in")
             given.write_text(stdin, "utf-8")
-        asked = {"key": key, "args": words, "folder": str(folder), "call": call}
-        asked["given"] = str(given)
-        return self._forked(
-            key, {**asked, "out": str(out), "err": str(err), "env": dict(env or {})}
-        )
+        return self.forked(words, folder, env or {}, given, out, err, call=call)
+
+    def forked(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        env: Mapping[str, str],
+        given: Path,
+        out: Path,
+        err: Path,
+        *,
+        call: str = MAIN,
+    ) -> Running:
+        """A command, forked, that reads from and writes to these files, or pipes with names."""
+        key = next(self._keys)
+        asked = {"key": key, "args": [*words], "folder": str(folder), "call": call}
+        ends = {"given": str(given), "out": str(out), "err": str(err)}
+        return self._forked(key, {**asked, **ends, "env": dict(env)})
 
     def _started(
         self, words: Sequence[str], folder: Path, out: Path, err: Path, env: Mapping[str, str]
