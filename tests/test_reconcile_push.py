@@ -140,3 +140,15 @@ def test_pets_that_never_had_a_row_are_told_by_their_number(night: Night) -> Non
     (note,) = night.run().open
     assert (note.kind, note.pet_id) == ("note", None)
     assert note.problem.startswith("50 pets of the store are in no row")
+
+
+def test_a_cell_that_empties_agrees_with_a_pet_that_has_nothing(night: Night) -> None:
+    """Every night: neither a note nor drift."""
+    night.box.put(changed(PETS, 1, category=None)[0])
+    text = night.sheet.read_text("utf-8-sig").splitlines()
+    head = text[0].split(",")
+    row = text[1].split(",")
+    row[head.index("category")], row[head.index("category_id")] = "[clear]", ""
+    night.sheet.write_text("\n".join([text[0], ",".join(row), *text[2:]]), "utf-8")
+    assert night.run(mode="check").open == ()
+    assert night.run().open == ()

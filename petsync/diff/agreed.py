@@ -11,8 +11,11 @@ import pandas as pd
 from petsync.diff import align
 from petsync.diff.advance import identified
 from petsync.diff.fields import with_fields
+from petsync.diff.merge import laid_over
+from petsync.diff.rows import said_rows
 from petsync.diff.snapshot import Snapshot
-from petsync.diff.units import COLUMNS_OF, UNITS, Unit
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns
+from petsync.diff.vocabulary import Vocabulary
 from petsync.table.base import Base
 from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
@@ -84,7 +87,8 @@ def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) ->
     told = frame[frame["id"].notna() & (frame["action"] != "delete")]
     places = align.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
-    masks = align.differences(told, at, snapshot.frame, places[at])
+    masks = {**align.differences(told, at, snapshot.frame, places[at])}
+    masks["category"] = _exact(masks["category"], told.iloc[at], places[at], snapshot)
     rows = told.index.tolist()
     differing = {
         rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
@@ -93,6 +97,26 @@ def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) ->
     }
     ids = tuple(int(each) for each in told["id"].tolist())
     return Sight(tuple(rows), ids, tuple(places.tolist()), differing, named)
+
+
+def _exact(
+    mask: align.Mask, rows: pd.DataFrame, places: align.Positions, snapshot: Snapshot
+) -> align.Mask:
+    """Of the rows that may say another category than their pet, those that do: a cell that empties
+    it agrees with a pet that has none, and a name counts before the id beside it.
+    """
+    some = np.flatnonzero(mask)
+    if not len(some):
+        return mask
+    vocabulary = Vocabulary(snapshot.frame)
+    pets = pets_from_frame(snapshot.frame.iloc[places[some]])
+    lines = said_rows(rows.iloc[some], places[some])
+    result = mask.copy()
+    result[some] = [
+        bool(changed_columns(pet, laid_over(pet, "category", row.said, vocabulary), "category"))
+        for row, pet in zip(lines, pets, strict=True)
+    ]
+    return result
 
 
 def _mixed(
