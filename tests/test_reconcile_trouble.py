@@ -321,3 +321,19 @@ def test_a_torn_history_is_read_all_the_same(night: Night) -> None:
     assert len(history.rounds()) == 2
     assert history.rounds("other") == []
     assert history.rounds(limit=1) == [told.round]
+
+
+def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
+    """A photo that somebody took out of the store does not come back from the sheet."""
+    one, two, three = (f"https://shop.example/{name}.jpg" for name in "abc")
+    night.write(changed(PETS, 1, photo_urls=(one, two)))
+    assert night.run().round.status == "done"
+    night.write(changed(PETS, 1, photo_urls=(three, one, two)))
+    night.box.put(changed(PETS, 1, photo_urls=(two,))[0])
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    assert night.run(watchers=[Meddler("write", interrupt)]).round.status == "interrupted"
+    assert night.run().round.status == "done"
+    assert night.stored()[1].photo_urls == night.said()[1].photo_urls == (three, two)

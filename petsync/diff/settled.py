@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from petsync.diff.agreed import named_ids
-from petsync.diff.change import Add, Delete
-from petsync.diff.fields import normal, with_fields
+from petsync.diff.change import Add, Delete, Update
+from petsync.diff.fields import normal, same, with_fields
 from petsync.diff.intake import Inbound
 from petsync.diff.known import pets_of
 from petsync.diff.match import Candidates
@@ -24,6 +24,7 @@ from petsync.diff.rows import said_rows
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
+from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
@@ -31,6 +32,7 @@ __all__ = ["SETTLED", "remembered", "with_inbound", "with_report"]
 
 SETTLED = frozenset({"already-so", "already-gone"})
 """Causes of results whose change was there before it was sent."""
+_MERGING = ("tags", "photo_urls")
 Moves = Mapping[int, Pet | None]
 """Pets by their ids as they are now; None for one that is gone."""
 
@@ -86,7 +88,16 @@ def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, 
         elif isinstance(change, Add) or pet_id not in old:
             yield pet_id, msgspec.structs.replace(change.after, id=pet_id)
         else:
-            yield pet_id, with_fields(old[pet_id], change.after, change.fields)
+            yield pet_id, with_fields(old[pet_id], change.after, _said(change, old[pet_id]))
+
+
+def _said(change: Update, old: Pet) -> Iterator[Column]:
+    """The fields in which the change is what the row says. Tags and photos that both sides had
+    changed were merged: the sheet says that only once it was written, and they merge again.
+    """
+    for column in change.fields:
+        if column not in _MERGING or same(old, change.before, column):
+            yield column
 
 
 def _moved(base: Base, moves: Moves) -> Base:

@@ -25,8 +25,10 @@ __all__ = ["Written", "assigned", "check", "is_to_be_made", "made", "writable", 
 
 def check(look: Look) -> None:
     """Raise SheetError, before anything is sent, where the sheet could not be written then."""
-    is_unnumbered = any(add.pet_id is None for add in look.plan.adds)
-    if look.inbound is not None and (look.inbound or is_unnumbered):
+    plan = look.plan
+    is_unnumbered = any(add.pet_id is None for add in plan.adds)
+    may_merge = any({"tags", "photo_urls"} & {*update.fields} for update in plan.updates)
+    if look.inbound is not None and (look.inbound or is_unnumbered or may_merge):
         sheets.must_take_edits(look.sheet)
 
 

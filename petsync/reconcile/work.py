@@ -63,7 +63,7 @@ class _Doing:
                 self._told(self._apply)
             changed = True
         inbound = self.look.inbound
-        if inbound is not None and (inbound or sheetside.assigned(course.report)):
+        if inbound is not None and (inbound or course.report is not None):
             with course.step("write"):
                 self._told(self._write)
             changed = True
