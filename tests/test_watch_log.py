@@ -44,7 +44,7 @@ def test_a_round_is_told_in_json_lines(tmp_path: Path) -> None:
         watcher.began(round_)
         with watcher.step(round_, "snapshot"):
             logging.getLogger("petsync.client.retry").info("again in %d s", 2)
-        watcher.ended(told("conflicts", conflicts=2, runs=("r7",), problem="2 conflicts"))
+        watcher.ended(told("conflicts", conflicts=2, runs=("r7",)))
     began, again, step, ended = lines(config)
     assert began["message"] == "catalogue begins (check)"
     assert {again[name] for name in ("job", "round", "run", "step")} == {

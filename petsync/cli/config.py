@@ -14,6 +14,8 @@ from petsync.cli.command import Group
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.streams import loading
+from petsync.cli.variables import environment
+from petsync.cli.variables import option as env_file
 from petsync.errors import ConfigurationError, SettingsError
 
 if TYPE_CHECKING:
@@ -44,11 +46,13 @@ def command() -> None:
     examples="""
 petsync config check
 petsync config check nightly/petsync.toml --json
+petsync config check --env-file petsync.env
 """,
 )
 @click.argument("file", type=click.Path(path_type=Path), default=_FILE)
+@env_file
 @click.pass_obj
-def check(context: Context, file: Path) -> int:
+def check(context: Context, file: Path, env_file: Path | None) -> int:
     """Tell every mistake in FILE (petsync.toml), or what it means.
 
     Each mistake comes with its line, what is wrong, and what to write instead. No service is
@@ -56,8 +60,11 @@ def check(context: Context, file: Path) -> int:
 
     Exits with 0 if there is none, else with 64.
     """
+    with loading():
+        from petsync.reconcile.config import load
+
     try:
-        configuration = _loaded(file)
+        configuration = load(file, environment(context, env_file))
     except ConfigurationError as error:
         if not context.as_json or not error.problems:
             raise
@@ -76,7 +83,7 @@ def _print(context: Context, configuration: Configuration) -> None:
     from datetime import UTC, datetime
 
     from petsync.reconcile.config.account import lines
-    from petsync.render.visible import visible
+    from petsync.table.visible import visible
 
     out = context.out
     for line in lines(configuration, datetime.now(UTC)):
@@ -130,30 +137,36 @@ petsync config schedule --for systemd --into ~/.config/systemd/user
 def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     """Print what starts the jobs of FILE (petsync.toml) at their time.
 
-    That are the jobs that have a `schedule` and are not switched off. Nothing is installed.
-    Secrets are not part of it: it names petsync.env, beside petsync.toml, as the place for them.
+    That are the jobs that have a `schedule` and are not switched off; the others are named. Nothing
+    is installed. Secrets are not part of it, and need not be set: it names petsync.env, beside
+    petsync.toml, as the place for them.
 
-    Exits with 0.
+    Exits with 0, and with 64 if no job has a schedule or FILE has a mistake.
     """
     if into is not None and kind != "systemd":
         raise click.UsageError("--into goes with --for systemd.")
-    configuration = _loaded(file)
-    from petsync.reconcile.config.install import crontab, scheduled, units
+    with loading():
+        from petsync.reconcile.config import timetable
+    from petsync.reconcile.config.install import crontab, scheduled, units, unscheduled
 
-    if not scheduled(configuration):
+    table = timetable(file, os.environ)
+    if not scheduled(table):
         raise SettingsError(
             f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
         )
-    files = dict(units(configuration, _program()))
+    files = dict(units(table, _program()))
     if context.as_json:
-        text = crontab(configuration, _program())
+        text = crontab(table, _program())
         context.show_json({"crontab": text} if kind == "cron" else {"units": files})
     elif into is not None:
         _write(context, files, into)
+        for said in unscheduled(table):
+            context.say(said)
     elif kind == "cron":
-        context.show(crontab(configuration, _program()).encode())
+        context.show(crontab(table, _program()).encode())
     else:
-        context.show("\n".join(f"# {name}\n{text}" for name, text in files.items()).encode())
+        parts = [f"# {name}\n{text}" for name, text in files.items()]
+        context.show("\n".join((*(f"# {said}\n" for said in unscheduled(table)), *parts)).encode())
     return 0
 
 
@@ -171,17 +184,11 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     context.say(f"systemctl {user}enable --now {timers}", fold=False)
 
 
-def _loaded(file: Path) -> Configuration:
-    with loading():
-        from petsync.reconcile.config import load
-    return load(file, os.environ)
-
-
 def _program() -> list[str]:
     """How this petsync is called from elsewhere."""
     own = Path(sys.executable).with_name("petsync")
     found = str(own) if own.exists() else shutil.which("petsync")
-    return [found] if found else [sys.executable, "-m", "petsync.cli"]
+    return [found] if found else [sys.executable, "-m", "petsync"]
 
 
 for _each in (check, schema, schedule):

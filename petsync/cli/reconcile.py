@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,9 @@ import click
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.streams import loading
+from petsync.cli.variables import environment
+from petsync.cli.variables import option as env_file
+from petsync.settings import Unshown
 
 if TYPE_CHECKING:
     from petsync.diff.rounds import Rounds
@@ -42,6 +45,7 @@ petsync reconcile --every 15m
 @click.option(
     "--log", type=click.Choice(["text", "json"]), help="How the log's lines are written.  [text]"
 )
+@env_file
 @click.pass_obj
 def command(
     context: Context,
@@ -50,6 +54,7 @@ def command(
     dry_run: bool,
     every: str | None,
     log: Literal["text", "json"] | None,
+    env_file: Path | None,
 ) -> int:
     """Bring sheets and stores together, as a configuration says.
 
@@ -58,15 +63,16 @@ def command(
     again, report, tell people. Nobody is asked: a plan over its guard waits as a file, and
     `petsync apply` of that file releases it. docs/reconcile.md tells it all.
 
-    Exits with 0, 2 if differences are left, 3 for findings or rows that failed, 4 if a plan waits
-    or is refused, 5 for conflicts, 6 if the job is at work already, 7 if it was stopped (the next
-    round goes on), 64 for a mistake in the configuration. Of several rounds, the worst counts.
+    Exits with 0, 1 for an error such as a store that does not answer, 2 if differences are left, 3
+    for findings or rows that failed, 4 if a plan waits or is refused, 5 for conflicts, 6 if the job
+    is at work already, 7 if it was stopped (the next round goes on), 64 for a mistake in the
+    configuration. Of several rounds, the worst counts.
     """
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
     if every is not None and (job or dry_run):
         raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
-    environ = {**os.environ, **context.variables()}
+    environ = Unshown({**environment(context, env_file), **context.variables()})
     if every is not None:
         return _going_on(config, every, environ, log)
     with loading():
@@ -82,7 +88,7 @@ def command(
 
 
 def _going_on(
-    config: Path, text: str, environ: dict[str, str], log: Literal["text", "json"] | None
+    config: Path, text: str, environ: Mapping[str, str], log: Literal["text", "json"] | None
 ) -> int:
     with loading():
         import_module("petsync.reconcile.passing")

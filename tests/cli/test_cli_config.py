@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,82 @@ def test_help_of_each(shell: Shell, name: str) -> None:
     assert done.code == 0
     assert f"petsync config {name}" in done.out.partition("Examples:")[2]
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_cron_needs_no_secret(shell: Shell) -> None:
+    """What starts the jobs is printed before a variable is set; other mistakes are told as ever,
+    and so is a schedule that nobody can know.
+    """
+    written(TIMED + 'url = "${SHOP}"\ntoken = "${NO}"\n[notify]\nurls = ["${HOOK}"]\n')
+    done = shell("config", "schedule")
+    assert (done.code, done.err) == (0, "")
+    assert "--job catalogue" in done.out
+    written(TIMED + 'tokn = "${NO}"\n')
+    assert "Did you mean token?" in shell("config", "schedule").err
+    written(JOB + 'schedule = "${WHEN}"\n')
+    assert "WHEN is not set" in " ".join(shell("config", "schedule").err.split())
+
+
+@pytest.mark.parametrize("kind", ["cron", "systemd"])
+def test_jobs_without_a_schedule_are_named(shell: Shell, kind: str) -> None:
+    """So that nobody takes them for installed; one that is off is not."""
+    off = '[jobs.off]\nmode = "check"\nsheet = "c.csv"\nenabled = false\n'
+    written(TIMED + '[jobs.other]\nmode = "check"\nsheet = "b.csv"\n' + off)
+    said = "Without a schedule, and so not started by this: other."
+    assert f"# {said}\n" in shell("config", "schedule", "--for", kind).out
+    assert said in shell("config", "schedule", "--for", "systemd", "--into", "units").err
+
+
+def test_variables_come_from_a_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the environment has comes before it; that others can read it is told."""
+    written(JOB.replace("https://shop.example/v2", "${SHOP}") + 'token = "${SHOP_TOKEN}"\n')
+    assert "--env-file" in shell("config", "check").err
+    file = written("# Ours\n\nSHOP=https://file.example/v2\nSHOP_TOKEN='s3 cret'\n", "petsync.env")
+    file.chmod(0o640)
+    done = shell("config", "check", "--env-file", "petsync.env")
+    assert (done.code, "https://file.example/v2 with a token" in done.out) == (0, True)
+    assert "others can read petsync.env" in done.err
+    file.chmod(0o600)
+    monkeypatch.setenv("SHOP", "https://mine.example/v2")
+    done = shell("config", "check", "--env-file", "petsync.env")
+    assert (done.err, "https://mine.example/v2" in done.out) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("TOKEN=s3cret&x\n", "petsync.env:1: what TOKEN is set to would be read otherwise"),
+        ('A=1\nTOKEN="$s3cret"\n', "petsync.env:2: what TOKEN is set to would be"),
+        ("TOKEN='s3cret\n", "petsync.env:1: what TOKEN is set to"),
+        ("export TOKEN=s3cret\n", "Take the word export out"),
+        ("TOKEN = s3cret\n", "petsync.env:1: this is not NAME=value"),
+        (None, "--env-file petsync.env cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_of_variables_that_cannot_be_used(shell: Shell, text: str | None, says: str) -> None:
+    """Is told with its line and without what is in it."""
+    written(JOB)
+    if text is not None:
+        written(text, "petsync.env")
+    done = shell("config", "check", "--env-file", "petsync.env")
+    assert done.code == 64
+    assert says in " ".join(done.err.split())
+    assert "s3cret" not in done.err
+
+
+def test_check_needs_no_pandas(shell: Shell) -> None:
+    """Nor do notices' texts: the answer comes at once."""
+    written(JOB)
+    code = "import sys; sys.argv[1:] = ['config', 'check']; import atexit; atexit.register("
+    code += "lambda: print(*(n for n in ('pandas', 'apprise') if n in sys.modules)))"
+    code += "; from petsync.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_package_is_a_program() -> None:
+    """`python -m petsync` is the command line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "petsync", "--version"], capture_output=True, check=True
+    )
+    assert done.stdout.startswith(b"petsync ")

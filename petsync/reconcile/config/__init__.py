@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from petsync.errors import ConfigurationError, Problem
 from petsync.reconcile.config import apart, build, checks, syntax
@@ -21,6 +21,8 @@ from petsync.reconcile.config.model import (
     Metrics,
     Notify,
     Reports,
+    Timed,
+    Timetable,
 )
 from petsync.reconcile.config.options import options_of
 from petsync.reconcile.config.reader import Found, Reader
@@ -37,7 +39,9 @@ __all__ = [
     "Notify",
     "Problem",
     "Reports",
+    "Timetable",
     "load",
+    "timetable",
 ]
 
 _NAME = "petsync.toml"
@@ -50,6 +54,36 @@ def load(path: str | Path, environ: Mapping[str, str]) -> Configuration:
     Raises ConfigurationError, whose `problems` are all that is wrong with it, each with file, line,
     key and suggestion; none of them shows a secret.
     """
+    read = _read(path, environ, Reader(Unshown(environ)))
+    _refuse(read, [*read.reader.found, *_together(read)])
+    return build.configuration(read.path, read.text, read.values, read.drafts, read.reader.secrets)
+
+
+def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
+    """Which jobs of the file run when. A variable that is not set is no mistake, as what starts
+    the jobs may have it. Raises ConfigurationError for what is wrong in any case.
+    """
+    read = _read(path, environ, Reader(Unshown(environ), is_partial=True))
+    # What is left out cannot be held against the rest.
+    _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
+    jobs = ((each.name, each.values) for each in read.drafts)
+    timed = (Timed(name, it.get("schedule", ""), it.get("enabled", True)) for name, it in jobs)
+    return Timetable(read.path, tuple(timed))
+
+
+class _Read(NamedTuple):
+    """A file as it was read: `named` as it was given, `path` from the root on."""
+
+    named: Path
+    path: Path
+    text: str
+    raw: Mapping[str, Any]
+    values: dict[str, Any]
+    drafts: list[Draft]
+    reader: Reader
+
+
+def _read(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read:
     given = Path(path)
     file = given / _NAME if given.is_dir() else given
     text = _text(file)
@@ -57,18 +91,21 @@ def load(path: str | Path, environ: Mapping[str, str]) -> Configuration:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _error(file, [syntax.problem(str(file), text, error)]) from None
-    reader = Reader(Unshown(environ))
     values = reader.table("", raw)
     values |= _from_environ(reader, environ)
     where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
-    wrong = [*reader.found, *_together(found, raw, values)]
-    if wrong:
-        lines = lines_of(text)
-        shown = [Found(path, *map(reader.as_written, told)) for path, *told in wrong]
-        problems = [_problem(file, each, line_of(each.path, lines)) for each in shown]
-        raise _error(file, sorted(problems, key=lambda problem: problem.line))
-    return build.configuration(where, text, values, found, reader.secrets)
+    return _Read(file, where, text, raw, values, found, reader)
+
+
+def _refuse(read: _Read, wrong: list[Found]) -> None:
+    """Raise what is wrong, if anything is."""
+    if not wrong:
+        return
+    lines = lines_of(read.text)
+    shown = [Found(path, *map(read.reader.as_written, told)) for path, *told in wrong]
+    problems = [_problem(read.named, each, line_of(each.path, lines)) for each in shown]
+    raise _error(read.named, sorted(problems, key=lambda problem: problem.line))
 
 
 def _text(file: Path) -> str:
@@ -110,12 +147,10 @@ def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
     return values
 
 
-def _together(
-    found: list[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
-) -> Iterator[Found]:
-    for draft in found:
+def _together(read: _Read) -> Iterator[Found]:
+    for draft in read.drafts:
         yield from checks.checked(draft)
-    yield from apart.checked(found, raw, values)
+    yield from apart.checked(read.drafts, read.raw, read.values)
 
 
 def _problem(file: Path, found: Found, line: int) -> Problem:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from petsync.reconcile.config.cron import on_calendar
-from petsync.reconcile.config.model import Configuration, Job
+from petsync.reconcile.config.model import Timed, Timetable
 
-__all__ = ["ENVIRONMENT", "Unit", "crontab", "scheduled", "units"]
+__all__ = ["ENVIRONMENT", "Unit", "crontab", "scheduled", "units", "unscheduled"]
 
 ENVIRONMENT = "petsync.env"
 """The file beside petsync.toml that has the secrets as NAME=value, for its owner alone."""
@@ -28,40 +28,51 @@ class Unit(NamedTuple):
     text: str
 
 
-def scheduled(configuration: Configuration) -> tuple[Job, ...]:
+def scheduled(table: Timetable) -> tuple[Timed, ...]:
     """The jobs that run at a time of their own."""
-    return tuple(job for job in configuration.jobs if job.schedule and job.enabled)
+    return tuple(job for job in table.jobs if job.schedule and job.enabled)
 
 
-def crontab(configuration: Configuration, program: Sequence[str]) -> str:
+def crontab(table: Timetable, program: Sequence[str]) -> str:
     """A line of a crontab for each of them; `program` is how petsync is called."""
     head = (
-        "# For `crontab -e`; times are this machine's. Secrets stand as NAME=value in\n"
-        f"# {ENVIRONMENT}, beside {configuration.path.name}; let nobody else read it (chmod 600).\n"
+        "# For `crontab -e`; times are this machine's. Secrets stand as NAME='value' in\n"
+        f"# {ENVIRONMENT}, beside {table.path.name}; let nobody else read it (chmod 600).\n"
+        f"# In a terminal: petsync reconcile --env-file {ENVIRONMENT}\n"
+        "# cron mails what is printed, also of a round that is well. Where [notify] tells people,\n"
+        "# write >>petsync.log 2>&1 at the end of a line.\n"
     )
-    return head + "".join(_line(configuration, job, program) for job in scheduled(configuration))
+    lines = (_line(table, job, program) for job in scheduled(table))
+    return "".join((head, *(f"# {each}\n" for each in unscheduled(table)), *lines))
 
 
-def _line(configuration: Configuration, job: Job, program: Sequence[str]) -> str:
-    folder = shlex.quote(str(configuration.path.parent))
+def unscheduled(table: Timetable) -> tuple[str, ...]:
+    """A sentence on the jobs that nothing starts, if there are any."""
+    names = [job.name for job in table.jobs if job.enabled and not job.schedule]
+    said = f"Without a schedule, and so not started by this: {', '.join(names)}."
+    return (said,) if names else ()
+
+
+def _line(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+    folder = shlex.quote(str(table.path.parent))
     secrets = f"{{ [ ! -f {ENVIRONMENT} ] || . ./{ENVIRONMENT}; }}"
-    call = shlex.join([*program, "reconcile", configuration.path.name, "--job", job.name])
+    call = shlex.join([*program, "reconcile", table.path.name, "--job", job.name])
     command = f"cd {folder} && set -a && {secrets} && exec {call}"
     # In a crontab % is a line break.
     return f"{job.schedule} {command}\n".replace("%", r"\%")
 
 
-def units(configuration: Configuration, program: Sequence[str]) -> Iterator[Unit]:
+def units(table: Timetable, program: Sequence[str]) -> Iterator[Unit]:
     """A .service and a .timer for each of them."""
-    for job in scheduled(configuration):
+    for job in scheduled(table):
         name = f"petsync-{job.name}"
-        yield Unit(f"{name}.service", _service(configuration, job, program))
+        yield Unit(f"{name}.service", _service(table, job, program))
         yield Unit(f"{name}.timer", _timer(job))
 
 
-def _service(configuration: Configuration, job: Job, program: Sequence[str]) -> str:
-    folder = configuration.path.parent
-    words = [*program, "reconcile", str(configuration.path), "--job", job.name]
+def _service(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+    folder = table.path.parent
+    words = [*program, "reconcile", str(table.path), "--job", job.name]
     return f"""\
 [Unit]
 Description=petsync: reconcile {job.name}
@@ -80,7 +91,7 @@ PrivateTmp=yes
 """
 
 
-def _timer(job: Job) -> str:
+def _timer(job: Timed) -> str:
     calendar = "".join(f"OnCalendar={line}\n" for line in on_calendar(job.schedule))
     return f"""\
 [Unit]

@@ -6,14 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from petsync.diff.guard import Guard
 from petsync.diff.round import Mode
 from petsync.settings import Secret
 from petsync.table.columns import Column
 
-__all__ = ["EVENTS", "Configuration", "Event", "Job", "Log", "Metrics", "Notify", "Reports"]
+__all__ = [
+    "EVENTS",
+    "Configuration",
+    "Event",
+    "Job",
+    "Log",
+    "Metrics",
+    "Notify",
+    "Reports",
+    "Timed",
+    "Timetable",
+]
 
 Event = Literal["failure", "violation", "recovery", "waiting", "digest"]
 EVENTS: tuple[Event, ...] = ("failure", "violation", "recovery", "waiting", "digest")
@@ -120,3 +131,18 @@ class Configuration:
     metrics: Metrics = field(default_factory=Metrics)
     tracing: bool = False
     secrets: tuple[Secret, ...] = ()
+
+
+class Timed(NamedTuple):
+    """Of a job, when it runs: `schedule` is "" where that is not said."""
+
+    name: str
+    schedule: str
+    enabled: bool
+
+
+class Timetable(NamedTuple):
+    """Of a petsync.toml, which jobs run when."""
+
+    path: Path
+    jobs: tuple[Timed, ...]

@@ -20,6 +20,8 @@ __all__ = ["Found", "Reader", "header_of"]
 _LONGEST = 60
 _SHORT = 3
 """Values of so few characters are in any text by chance."""
+_NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ENV_FILE = "A file of variables is named by --env-file."
 _IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
 
 
@@ -37,13 +39,23 @@ def header_of(table: str, path: Path) -> str:
     return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
 
 
-class Reader:
-    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown."""
+class _UnsetError(SettingsError):
+    """A variable is not set."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+
+class Reader:
+    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown.
+
+    `is_partial`: an option whose variable is not set is left out, and no mistake; `lacks` then
+    says that there was one. A schedule is never left out.
+    """
+
+    def __init__(self, environ: Mapping[str, str], *, is_partial: bool = False) -> None:
         self.found: list[Found] = []
         self.secrets: list[Secret] = []
+        self.lacks = False
         self._environ = environ
+        self._is_partial = is_partial
         self._shown: dict[str, str] = {}
 
     def table(self, name: str, content: Mapping[str, Any], path: Path = ()) -> dict[str, Any]:
@@ -77,6 +89,12 @@ class Reader:
         for name, value in self._shown.items():
             text = text.replace(value, name) if len(value) > _SHORT else text
         return text
+
+    def _tell_error(self, option: Option, here: Path, error: SettingsError) -> None:
+        """Tell it, unless it is a variable that need not be there."""
+        is_unset = self._is_partial and isinstance(error, _UnsetError)
+        if not is_unset or option.name == "schedule":
+            self._tell(here, error.message, error.hint)
 
     def _tell(self, path: Path, message: str, suggestion: str) -> None:
         self.found.append(Found(path, message, suggestion))
@@ -121,7 +139,7 @@ class Reader:
             value = kind.read(self._filled(raw) if kind.is_filled else raw)
             return {option.name: self._masked(value) if kind.is_masked else value}
         except SettingsError as error:
-            self._tell(here, error.message, error.hint)
+            self._tell_error(option, here, error)
         except MisfitError as wrong:
             self._tell_wrong(option, here, raw, wrong, is_hidden=bool(kind.hides))
         return {}
@@ -144,7 +162,7 @@ class Reader:
                 else:
                     values[key] = entry.read(key, self._filled(value))
             except SettingsError as error:
-                self._tell((*here, key), error.message, error.hint)
+                self._tell_error(option, (*here, key), error)
             except MisfitError as wrong:
                 self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
         return values
@@ -154,7 +172,15 @@ class Reader:
             return [self._filled(item) for item in raw]
         if not isinstance(raw, str):
             return raw
-        text = filled(raw, self._environ)
+        is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
+        if is_unset and self._is_partial:
+            self.lacks = True
+        try:
+            text = filled(raw, self._environ)
+        except SettingsError as error:
+            if not is_unset:
+                raise
+            raise _UnsetError(error.message, hint=f"{error.hint} {_ENV_FILE}") from None
         for found in re.finditer(VARIABLE, raw):
             self._shown[found[0]] = self._environ[found[0][2:-1]]
         return text

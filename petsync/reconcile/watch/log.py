@@ -17,6 +17,8 @@ from petsync.reconcile.config.model import Configuration, Log
 from petsync.reconcile.redact import Redactor
 from petsync.reconcile.watch.records import JsonLines, TextLines
 from petsync.reconcile.watcher import Step
+from petsync.render.round_words import brief
+from petsync.render.words import count
 
 __all__ = ["Logged", "logged"]
 
@@ -63,7 +65,9 @@ class Logged(logging.Filter):
         self._round, self._step = told.round, None
         round_ = told.round
         level = _LEVELS.get(round_.exit_code, logging.WARNING)
-        said = ": ".join(filter(None, (round_.status, round_.problem)))
+        reason = round_.problem or brief(round_)
+        reason = reason or (count(round_.applied, "change") if round_.applied else "")
+        said = ": ".join(filter(None, (round_.status, reason)))
         log.log(level, "%s ended: %s", round_.name, said, extra=_numbers(round_))
         self._round = None
 

@@ -1,0 +1,5 @@
+"""`python -m petsync`: the command line where no console script is on the path."""
+
+from petsync.cli import main
+
+main()
