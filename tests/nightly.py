@@ -61,10 +61,16 @@ class Night:
         return Job(name=name, **given)
 
     def run(
-        self, *, dry_run: bool = False, watchers: Iterable[Watcher] = (), **options: Any
+        self,
+        *,
+        dry_run: bool = False,
+        moved: bool = False,
+        watchers: Iterable[Watcher] = (),
+        **options: Any,
     ) -> RoundReport:
         """One round of the job."""
-        (told,) = reconciled(self.config(self.job(**options)), dry_run=dry_run, watchers=watchers)
+        config = self.config(self.job(**options))
+        (told,) = reconciled(config, dry_run=dry_run, moved=moved, watchers=watchers)
         return told
 
     def write(self, pets: Iterable[ps.Pet] = PETS) -> None:

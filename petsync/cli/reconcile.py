@@ -28,6 +28,7 @@ petsync reconcile
 petsync reconcile /srv/petsync/petsync.toml --job catalogue
 petsync reconcile --dry-run
 petsync reconcile --every 15m
+petsync reconcile --job catalogue --moved
 """
 
 
@@ -37,6 +38,11 @@ petsync reconcile --every 15m
 )
 @click.option("--job", metavar="NAME", default="", help="This job alone, enabled or not.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; send and write nothing.")
+@click.option(
+    "--moved",
+    is_flag=True,
+    help="With --job: its store is the same one at a new address; go on from what was agreed on.",
+)
 @click.option(
     "--every",
     metavar="TIME",
@@ -52,6 +58,7 @@ def command(
     config: Path,
     job: str,
     dry_run: bool,
+    moved: bool,
     every: str | None,
     log: Literal["text", "json"] | None,
     env_file: Path | None,
@@ -70,8 +77,10 @@ def command(
     """
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
-    if every is not None and (job or dry_run):
+    if every is not None and (job or dry_run or moved):
         raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
+    if moved and not job:
+        raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     environ = Unshown({**environment(context, env_file), **context.variables()})
     if every is not None:
         return _going_on(config, every, environ, log)
@@ -82,7 +91,7 @@ def command(
     given = load(config, environ)
     if log is not None:
         given = replace(given, log=replace(given.log, format=log))
-    rounds = run(given, job=job, dry_run=dry_run)
+    rounds = run(given, job=job, dry_run=dry_run, moved=moved)
     _show(context, rounds)
     return rounds.exit_code
 

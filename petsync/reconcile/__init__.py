@@ -33,6 +33,7 @@ def run(
     *,
     job: str = "",
     dry_run: bool = False,
+    moved: bool = False,
     environ: Mapping[str, str] | None = None,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
@@ -40,13 +41,15 @@ def run(
     or not; a folder's job makes one for each of its sheets.
 
     `config` may be the path of a petsync.toml, which `environ` (the process's, if none is given)
-    completes. With `dry_run` nothing is sent and nothing written. Whatever goes wrong in a round is
-    in its report, and people are told as the configuration says. Raises ConfigurationError for a
-    configuration that cannot be used, SettingsError where there is no such job.
+    completes. With `dry_run` nothing is sent and nothing written. With `moved` a base of another
+    address is taken for this store's: it is the same one, somewhere else. Whatever goes wrong in a
+    round is in its report, and people are told as the configuration says. Raises
+    ConfigurationError for a configuration that cannot be used, SettingsError where there is no
+    such job.
     """
     from petsync.reconcile.passing import passed
 
-    return passed(config, job=job, dry_run=dry_run, environ=environ, watchers=watchers)
+    return passed(config, job=job, dry_run=dry_run, moved=moved, environ=environ, watchers=watchers)
 
 
 if not TYPE_CHECKING:

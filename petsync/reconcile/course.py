@@ -59,11 +59,14 @@ _FAULT = "This is a fault in petsync. Please report it; the log has its tracebac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """What all rounds of one reconciliation share."""
+    """What all rounds of one reconciliation share. `moved`: the job's store is the same one, at
+    another address.
+    """
 
     config: Configuration
     telling: Telling
     dry_run: bool = False
+    moved: bool = False
 
     @property
     def kept(self) -> Kept:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
+from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
 from petsync.diff.round import Open
 from petsync.diff.settled import with_inbound, with_report
@@ -11,6 +14,7 @@ from petsync.errors import SheetError
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, told_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.versions import Version, Versions, undone
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
 from petsync.table.base import Base
@@ -27,6 +31,7 @@ class Files:
     begun: Begun
     waiting: Waiting
     sheet: SheetWaiting
+    versions: Versions
 
     @classmethod
     def of(cls, course: Course) -> Files:
@@ -37,19 +42,22 @@ class Files:
             Begun(kept.begun(*name)),
             Waiting(kept.waiting(*name), course.job.name),
             SheetWaiting(kept.waiting(*name, side="sheet")),
+            Versions(kept.versions(*name)),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Footing:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
-    Nothing is deleted by a base of which it is not sure that it is the last one.
+    Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
+    versions that the sheet does not have any more: it is a backup that was put back.
     """
 
     base: Base | None
     carried: str = ""
     notes: tuple[Open, ...] = ()
     may_delete: bool = True
+    undone: tuple[Version, ...] = ()
 
 
 def resumed(course: Course, store: Store) -> Report | None:
@@ -74,37 +82,86 @@ def resumed(course: Course, store: Store) -> Report | None:
 
 def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> Footing:
     """The base that a round compares by: the kept one, with what a run brought about since; or the
-    sheet's own, if it carries one that was not there at the last round: then somebody exported it
-    afresh.
+    one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
+    one that was not there at the last round: then somebody exported it afresh.
+
+    Raises SheetError where the base is of another store, unless that is the same one, moved.
     """
     if course.job.mode == "check":
         return Footing(sheet.base)
-    files = Files.of(course)
-    memory = files.base.load(set_aside=not course.owner.dry_run)
-    carried, base, notes = digest_of(sheet.base), memory.base, [memory.problem]
-    is_new = sheet.base is not None and carried != memory.carried
-    if sheet.base is not None and is_new:
-        base = _own(sheet, sheet.base, store)
-    elif base is not None and base.store != store:
-        notes.append(f"The base is of {base.store}, and not used: this round is as the first one")
-        base = None
-    if sheet.base_refused and base is None:
-        notes.append(f"{sheet.base_refused}; this round is as the first one")
-    if run is not None and not is_new:
+    memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
+    carried = digest_of(sheet.base)
+    if sheet.base is not None and carried != memory.carried:
+        base, moved = _of_store(course, sheet.base, store, f"{sheet.source} was exported from")
+        return Footing(base, carried, _notes(memory.problem, moved))
+    if memory.base is None:
+        refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
+        first = None if run is None else with_report(None, run)
+        return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
+    base, moved = _of_store(course, memory.base, store, f"the base of job {course.job.name} is of")
+    taken = Files.of(course).sheet.released()
+    lost = undone(sheet, _versions(course, base, taken))
+    if lost:
+        then = replace(Base.from_lines(lost[0].base), store=store)
+        notes = (*_notes(memory.problem, moved), _put_back(lost))
+        return Footing(then, carried, notes, undone=lost)
+    if run is not None:
         base = with_report(base, run)
-    taken = files.sheet.released()
-    if taken is not None and base is not None and not is_new:
+    if taken is not None:
         base = with_inbound(base, taken)
-    opens = tuple(Open(kind="note", problem=text) for text in notes if text)
-    return Footing(base, carried, opens, may_delete=is_new or not memory.is_older)
+    return Footing(base, carried, _notes(memory.problem, moved), not memory.is_older)
 
 
-def _own(sheet: Sheet, base: Base, store: str) -> Base:
-    """The base that the sheet carries. Raises SheetError where it is of another store."""
-    if base.store == store:
-        return base
+def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, str]:
+    """The base, if it is of this store, or of the same one before it moved, and what is to be said
+    of that. Raises SheetError.
+    """
+    if _place(base.store) == _place(store):
+        return base, ""
+    if course.owner.moved:
+        return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
     raise SheetError(
-        f"{sheet.source} was exported from {base.store}, and the job's store is {store}",
-        hint="Nothing was changed: what differs between two stores is nobody's edit. Export it "
-        "from the job's store, or name the other one in the job.",
+        f"{what} {base.store}, and the job's store is {store}",
+        hint="Nothing was changed: what differs between two stores is nobody's edit. Name the "
+        "store that it is of in the job. If it is the same store at a new address: `petsync "
+        f"reconcile --job {course.job.name} --moved`. If it is another one: export the sheet from "
+        "it, or give the job another name.",
     )
+
+
+def _place(url: str) -> tuple[str, str, int | None, str]:
+    """What tells stores apart: not the letters' case, and no port that goes without saying."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")
+
+
+def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Version]:
+    """What was written into the sheet; what a person has released since comes last."""
+    versions = Files.of(course).versions
+    known = versions.all()
+    if taken is None or any(each.inbound == taken for each in known):
+        return known
+    released = Version(
+        round=f"of {taken.created}",
+        before=taken.digest,
+        base=tuple(base.to_lines()),
+        inbound=taken,
+    )
+    return (*known, released if course.owner.dry_run else versions.keep(released))
+
+
+def _put_back(lost: Sequence[Version]) -> Open:
+    problem = (
+        f"the sheet is as it was before round {lost[0].round}: a backup was put back? It is "
+        "compared by what was agreed on then"
+    )
+    hint = (
+        "The sheet takes what came since once more. If all of that is to go: change it in the "
+        "store, or write delete into the rows' action column."
+    )
+    return Open(kind="note", problem=problem, hint=hint)
+
+
+def _notes(*texts: str) -> tuple[Open, ...]:
+    return tuple(Open(kind="note", problem=text) for text in texts if text)

@@ -45,6 +45,10 @@ class Kept:
         """What both sides last agreed on."""
         return self.folder / "bases" / f"{file_name(job, part)}.base"
 
+    def versions(self, job: str, part: str = "") -> Path:
+        """The folder of what was last written into the sheet."""
+        return self.folder / "versions" / file_name(job, part)
+
     def begun(self, job: str, part: str = "") -> Path:
         """Which plan the job is about to apply, or was when it was killed."""
         return self.folder / "begun" / f"{file_name(job, part)}.json"

@@ -24,6 +24,7 @@ def passed(
     *,
     job: str,
     dry_run: bool,
+    moved: bool,
     environ: Mapping[str, str] | None,
     watchers: Iterable[Watcher],
 ) -> Rounds:
@@ -31,10 +32,10 @@ def passed(
     if not isinstance(config, Configuration):
         config = load(config, os.environ if environ is None else environ)
     if dry_run:
-        return reconciled(config, job=job, dry_run=True, watchers=watchers)
+        return reconciled(config, job=job, dry_run=True, moved=moved, watchers=watchers)
     with watching(config) as own:
         everybody = [*own, *watchers]
-        rounds = reconciled(config, job=job, watchers=everybody)
+        rounds = reconciled(config, job=job, moved=moved, watchers=everybody)
         if rounds:
             with Telling(everybody).step(rounds[-1].round, "notify"):
                 Notifier(config).told(rounds, datetime.now().astimezone())

@@ -30,14 +30,16 @@ def reconciled(
     *,
     job: str = "",
     dry_run: bool = False,
+    moved: bool = False,
     watchers: Iterable[Watcher] = (),
 ) -> Rounds:
     """The rounds of all enabled jobs, or of the one that is named, enabled or not.
 
-    What goes wrong in a round is in its report; a person's interrupt ends it and what would have
-    followed. Raises SettingsError where there is no such job.
+    With `moved` a base of another address is this store's. What goes wrong in a round is in its
+    report; a person's interrupt ends it and what would have followed. Raises SettingsError where
+    there is no such job.
     """
-    owner = Pass(config=config, telling=Telling(watchers), dry_run=dry_run)
+    owner = Pass(config=config, telling=Telling(watchers), dry_run=dry_run, moved=moved)
     told: list[RoundReport] = []
     for each in _chosen(config, job):
         for course in _rounds(owner, each):

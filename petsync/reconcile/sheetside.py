@@ -13,12 +13,13 @@ from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
 from petsync.diff.settled import with_inbound
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import SheetError
+from petsync.errors import PetsyncError, SheetError
 from petsync.reconcile.course import Course
+from petsync.reconcile.footing import Files, Footing
 from petsync.reconcile.look import Look, Looker
+from petsync.reconcile.versions import Version
 from petsync.sheets import Obstacle
 from petsync.table.base import Base
-from petsync.table.sheet import Sheet
 
 __all__ = ["Written", "assigned", "check", "is_to_be_made", "made", "writable", "write"]
 
@@ -53,10 +54,13 @@ class Written:
     carried: Base | None = None
 
 
-def write(course: Course, sheet: Sheet, inbound: Inbound, base: Base | None) -> Written:
-    """Write what the sheet takes; a sheet that carries a base gets the new one. Raises
-    SheetError.
+def write(
+    course: Course, looker: Looker, look: Look, inbound: Inbound, footing: Footing
+) -> Written:
+    """Write what the sheet of a look takes, and remember what was agreed on before; a sheet that
+    carries a base gets the new one. The base of the footing has what a run sent. Raises SheetError.
     """
+    sheet, base = look.sheet, footing.base
     edits = sheets.edits_of(inbound, sheet)
     stuck = tuple(sheets.obstacles(sheet, edits))
     done = writable(inbound, stuck)
@@ -65,9 +69,27 @@ def write(course: Course, sheet: Sheet, inbound: Inbound, base: Base | None) -> 
     if not rest:
         return Written(done, stuck)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
-    backup = sheets.write_synced(sheet, rest, base=carried)
+    versions = Files.of(course).versions
+    version = versions.keep(_version(course, look, done, footing))
+    try:
+        backup = sheets.write_synced(sheet, rest, base=carried)
+    except PetsyncError:
+        versions.forget([version.number])
+        raise
     course.note(backup=str(backup), applied=course.told.applied + done.counts.total)
+    versions.put(msgspec.structs.replace(version, after=looker.read().digest))
     return Written(done, stuck, carried)
+
+
+def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> Version:
+    """The sheet as it is, with all that it and the store agree on by now."""
+    return Version(
+        round=course.told.id,
+        before=look.sheet.digest,
+        base=tuple(look.sight.base(look.seen, footing.base).to_lines()),
+        inbound=inbound,
+        is_again=bool(footing.undone),
+    )
 
 
 def writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:

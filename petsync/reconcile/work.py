@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from petsync.diff.agreed import sight_of
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
 from petsync.diff.settled import with_inbound, with_report
@@ -112,7 +113,10 @@ class _Doing:
         if not inbound.verdict.ok:
             # The store moved meanwhile, and much: the next round holds it back.
             return
-        written = sheetside.write(self.course, sheet, inbound, self.base)
+        settled = {**beside.settled, **added}
+        beside = replace(beside, sight=sight_of(sheet, now.seen, settled))
+        standing = replace(footing, base=self.base)
+        written = sheetside.write(self.course, self.looker, beside, inbound, standing)
         self.stuck = written.stuck
         if self.base is not None:
             self.base = with_inbound(self.base, written.inbound)
@@ -129,6 +133,7 @@ class _Doing:
         self.files.base.keep(self.look.next_base(), self.footing.carried)
         self.files.begun.forget()
         self.files.sheet.forget()
+        self.files.versions.forget(each.number for each in self.footing.undone)
 
     def _stands(self, look: Look, **more: Any) -> None:
         opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()

@@ -1,0 +1,179 @@
+"""Versions: what petsync wrote into a sheet, so that a backup that is put back is known as one.
+
+A backup is the sheet as it was before something was written into it. To the base of after that, it
+looks as if a person had taken all of it back; to the base of its own time it is what it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from petsync.diff.agreed import named_ids
+from petsync.diff.fields import cell
+from petsync.diff.intake import Inbound
+from petsync.diff.merge import said_pet
+from petsync.diff.rows import said_rows
+from petsync.errors import PetsyncError
+from petsync.reconcile.kept import write
+from petsync.table.base import Base
+from petsync.table.columns import Column
+from petsync.table.parcel import ParcelError
+from petsync.table.sheet import Sheet
+
+__all__ = ["Version", "Versions", "undone"]
+
+_LOG = logging.getLogger(__name__)
+_KEPT = 10
+_LEAST = 2
+"""So many pets have to be as they were: one alone is what a person sets back."""
+
+Touch = tuple[int, Column | None]
+"""A pet's cell; None for its whole row."""
+Text = str | None
+"""What is there; of a row "" where it is, and None where it is not."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """A sheet before a round wrote into it, and what was written.
+
+    `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
+    both sides agreed on while the sheet was as before, in the lines of a base. `is_again`: the
+    sheet was a backup that had been put back.
+    """
+
+    number: int = 0
+    round: str
+    before: str
+    after: str = ""
+    base: tuple[str, ...]
+    inbound: Inbound
+    is_again: bool = False
+
+    @property
+    def pets(self) -> int:
+        """How many pets were written."""
+        return len({touch[0] for touch in _touches([self])[1]})
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The last ones of a sheet, a file each."""
+
+    folder: Path
+
+    def all(self) -> tuple[Version, ...]:
+        """They, oldest first. One that cannot be read is left out."""
+        found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
+        return tuple(each for each in found if each is not None)
+
+    def keep(self, version: Version) -> Version:
+        """Keep one more, on the disk when this returns; the oldest goes. Raises PetsyncError."""
+        numbers = [int(path.stem) for path in self.folder.glob("[0-9]*.json")]
+        numbered = msgspec.structs.replace(version, number=max(numbers, default=0) + 1)
+        self.put(numbered)
+        self.forget(sorted(numbers)[: 1 - _KEPT])
+        return numbered
+
+    def put(self, version: Version) -> None:
+        """Write one that has its number. Raises PetsyncError."""
+        write(self._path(version.number), msgspec.json.encode(version))
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These count no more."""
+        for number in numbers:
+            path = self._path(number)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise PetsyncError(f"{path} cannot be removed: {error.strerror}") from None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:08}.json"
+
+    def _read(self, path: Path) -> Version | None:
+        try:
+            version = msgspec.json.decode(path.read_bytes(), type=Version)
+            Base.from_lines(version.base)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
+            _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
+            return None
+        return version
+
+
+def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """Those of the versions that the sheet does not have any more, oldest first: all since the one
+    whose file it is again, or of which everything that was written is as before.
+    """
+    if not versions or sheet.digest == versions[-1].after:
+        return ()
+    for at in reversed(range(len(versions))):
+        if versions[at].before == sheet.digest:
+            return () if _is_meant(versions[-1], sheet) else tuple(versions[at:])
+    return next((tuple(some) for some in _since(versions) if _is_undone(sheet, some)), ())
+
+
+def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
+    return (versions[at:] for at in range(len(versions)))
+
+
+def _is_meant(last: Version, sheet: Sheet) -> bool:
+    """Whether one pet alone is set back for the second time: whoever does it twice means it."""
+    return last.is_again and last.before == sheet.digest and last.pets < _LEAST
+
+
+def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
+    first, last = _touches(versions)
+    moved = {touch: text for touch, text in first.items() if last[touch] != text}
+    if len({pet_id for pet_id, _ in moved}) < _LEAST:
+        return False
+    named = named_ids(sheet)
+    if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
+        return False
+    cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
+    if not {pet_id for pet_id, _ in cells} <= named:
+        return False
+    said = _said(sheet, cells)
+    return all(said.get(touch, text) == text for touch, text in cells.items())
+
+
+def _touches(versions: Sequence[Version]) -> tuple[dict[Touch, Text], dict[Touch, Text]]:
+    """What was there before the first of them, and after the last, wherever any has written."""
+    first: dict[Touch, Text] = {}
+    last: dict[Touch, Text] = {}
+    for version in versions:
+        for touch, before, after in _written(version.inbound):
+            # The cells of a row that came are not there where the row is not.
+            if touch in first or first.get((touch[0], None), "") is not None:
+                first.setdefault(touch, before)
+                last[touch] = after
+    return first, last
+
+
+def _written(inbound: Inbound) -> Iterable[tuple[Touch, Text, Text]]:
+    for edit in inbound.edits:
+        for column in edit.fields:
+            yield (edit.pet.id or 0, column), edit.before.get(column, ""), cell(edit.pet, column)
+    for pet in inbound.added:
+        yield (pet.id or 0, None), None, ""
+    for gone in inbound.removed:
+        yield (gone.pet_id, None), "", None
+
+
+def _said(sheet: Sheet, cells: Iterable[Touch]) -> dict[Touch, Text]:
+    """What the cells say; nothing of rows that an error blocks."""
+    wanted: dict[int, set[Column]] = {}
+    for pet_id, column in cells:
+        if column is not None:
+            wanted.setdefault(pet_id, set()).add(column)
+    if "id" not in sheet.frame:
+        return {}
+    rows = sheet.frame[sheet.frame["id"].isin(list(wanted))]
+    lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    said = ((line.pet_id or 0, said_pet(line.said)) for line in lines)
+    return {(pet_id, c): cell(pet, c) for pet_id, pet in said for c in wanted[pet_id]}
