@@ -108,6 +108,9 @@ MISTAKES = (
             "does not belong at the top", "PETSYNC_TOKEN", whole=True),
     Mistake("password in the address", JOB.replace("shop", f"me:{SECRET}@shop"), 1, "url",
             "a password does not belong", "Take user and password out", whole=True, schema=False),
+    Mistake("database whose password has an @",
+            other('mode = "push"\nquery = "SELECT 1"\ndatabase = "pg://u:${AT_SIGN}@host/db"'), 5,
+            "jobs.catalogue.database", "one @, in front of the host", "as %40", schema=False, whole=True),
     Mistake("password of a database",
             other(f'mode = "push"\nquery = "SELECT 1"\ndatabase = "pg://u:{SECRET}@host/db"'), 5,
             "jobs.catalogue.database", "a password does not belong", 'database = "${CATALOGUE_DB}"',
@@ -272,7 +275,7 @@ SYNTAX = (
 _ALL = re.sub(r"^#(?=[\w\[])", "", example(), flags=re.MULTILINE)
 _ALL = re.sub(r"^#.*\n|\n(?=\n)", "", _ALL, flags=re.MULTILINE)
 _ALL_SET = dict.fromkeys(re.findall(r"\$\{(\w+)\}", _ALL), SECRET)
-ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET}
+ENVIRON = {"EMPTY": "", "SHOP_KEY": SECRET, "AT_SIGN": f"p@{SECRET}"}
 
 
 def problems(folder: Path, text: str) -> tuple[Problem, ...]:

@@ -15,6 +15,7 @@ import pandas as pd
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.reconcile.config.model import Job
+from petsync.reconcile.redact import Redactor
 from petsync.settings import Secret
 from petsync.store import Store
 from petsync.table.sheet import Sheet
@@ -155,6 +156,8 @@ def _named(job: Job) -> str:
         url = make_url(job.database.reveal())
     except Exception:  # noqa: BLE001 - the address may be in the error, so it is not told
         return "query of a database"
+    if "@" in f"{url.host}{url.database}":  # it may be of a password that has an @ of its own
+        return "query of a database"
     host = f"{url.host}/" if url.host else "/" if url.database else ""
     return f"query of {url.get_backend_name()}://{host}{url.database or ''}"
 
@@ -188,8 +191,7 @@ def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
 def _unanswered(error: Exception, name: str, database: Secret) -> SheetError:
     told = str(getattr(error, "orig", None) or error).strip().splitlines()
     reason = told[0] if told else type(error).__name__
-    for secret in (database.reveal(), *_passwords(database)):
-        reason = reason.replace(secret, "***")
+    reason = Redactor((database, *map(Secret, _passwords(database))))(reason)
     return SheetError(
         f"the {name} failed: {reason[:300]}",
         hint="Try it in the database's own program, and look at the address and its rights. "

@@ -74,6 +74,20 @@ def _text(value: object) -> str:
     return value
 
 
+def _database(value: object) -> str:
+    """An address of which it is clear where its password ends: SQLAlchemy ends it at the first @,
+    and would take and show the rest of it for the host.
+    """
+    text = _text(value)
+    behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
+    if behind is not None and "@" in behind[1]:
+        raise MisfitError(
+            "an address with one @, in front of the host",
+            advice="Write an @ in the password as %40, in the variable that holds it.",
+        )
+    return text
+
+
 def _path(value: object) -> Path:
     text = _text(value)
     if "\n" in text or "\r" in text or "\t" in text:
@@ -300,4 +314,4 @@ IDS = _listed(
 LISTEN = Kind("HOST:PORT", {"type": "string", "pattern": r"^[^\s/]+:[0-9]{1,5}$"}, _listen)
 SECRET = Kind("${NAME}", {"type": "string", "pattern": f"^{VARIABLE}$"}, _text, "whole")
 SECRETS = _listed(SECRET, "a list of ${NAME}", 1)
-DATABASE = Kind("an SQLAlchemy address", _STRING, _text, "part")
+DATABASE = Kind("an SQLAlchemy address", _STRING, _database, "part")

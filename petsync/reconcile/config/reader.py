@@ -205,7 +205,11 @@ class Reader:
         else:
             message = f"is {_shown(value)}, and must be {wrong.must}"
         suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
-        if isinstance(value, str) and re.search(VARIABLE, value):
+        if (
+            isinstance(value, str)
+            and re.search(VARIABLE, value)
+            and not (is_hidden and wrong.advice)
+        ):
             suggestion = "Set the variable otherwise, or write the value here."
         elif wrong.instead and is_part:
             suggestion = f"Write {wrong.instead} there."
