@@ -168,6 +168,20 @@ def test_a_new_row_looks_like_the_last_one_and_is_in_reach(book):
     assert [str(each.sqref) for each in after.conditional_formatting] == ["C2:C3"]
 
 
+def test_a_filter_takes_in_what_a_person_wrote_below_it(book):
+    """Where rows are added behind, it reaches from its header over all of them; one that begins
+    elsewhere stays.
+    """
+    for reference, after in (("A1:E3", "A1:E6"), ("A2:E3", "A2:E3")):
+        own = openpyxl.load_workbook(book)
+        own["Pets"].auto_filter.ref = reference
+        own.save(book)
+        sheet = read_sheet(book)
+        write_synced(sheet, SheetEdits(added=[NEW]))
+        assert openpyxl.load_workbook(book)["Pets"].auto_filter.ref == after
+        write_synced(read_sheet(book), SheetEdits(removed=[6]))
+
+
 def test_a_table_reaches_over_new_rows(tmp_path):
     """Its own filter too; a new id is a number where the ids are numbers."""
     path = rich(tmp_path / "pets.xlsx", table=True)

@@ -82,7 +82,7 @@ def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...
     start = max(seen.row, seen.formula, sheet.header_row) + 1
     added = dict(enumerate(edits.added, start))
     desk = _Desk(sheet, edits, added, places, free, seen, Styles(parts.read(styles)))
-    reach = Reach(start - 1, start + len(added) - 1, tuple(free.values()))
+    reach = Reach(start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row)
     table = totalled(parts, part, reach) if added else ""
     if table:
         desk.obstacles.append(_below_totals(sheet, start, table))

@@ -20,12 +20,15 @@ _FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
 
 class Reach(NamedTuple):
     """Ranges that end in one of the rows from `last` to before `end` are to end in `end`; a filter
-    whose last column stands before the columns `free` (from 0) is to have these too.
+    whose last column stands before the columns `free` (from 0) is to have these too. A filter that
+    begins in the row `header` has the rows of the table, also where it ended before a person's
+    own last ones.
     """
 
     last: int
     end: int
     free: tuple[int, ...] = ()
+    header: int = 0
 
     def row(self, bottom: int) -> int:
         """The row in which a range ends that ended in the row `bottom`."""
@@ -43,7 +46,9 @@ class Reach(NamedTuple):
         top, left, bottom, right = area
         if self.free and right + 1 == min(self.free):
             right = max(self.free)
-        return f"{letter(left)}{top}:{letter(right)}{self.row(bottom)}"
+        is_short = top == self.header and bottom < self.last < self.end
+        end = self.end if is_short else self.row(bottom)
+        return f"{letter(left)}{top}:{letter(right)}{end}"
 
     def _one(self, reference: str) -> str:
         area = corners(reference)
@@ -104,8 +109,8 @@ def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
             continue
         named = each.text
         if each.get("name") == _FILTER and filtered:
-            column = re.sub("[^A-Z]", "", filtered.partition(":")[2])
-            named = _ended(named, reach, f"${column}")
+            _, _, bottom, right = corners(filtered) or (0, 0, 0, 0)
+            named = _END.sub(f"${letter(right)}${bottom}", named)
         elif each.get("name") == _PRINTED:
             named = _ended(named, reach)
         if named != each.text:
@@ -114,10 +119,10 @@ def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
         parts.put(book, splices.applied(parts.read(book)))
 
 
-def _ended(text: str, reach: Reach, column: str = "") -> str:
+def _ended(text: str, reach: Reach) -> str:
     def end(match: re.Match[str]) -> str:
         mark, row = ("$" if "$" in match["row"] else ""), int(match["row"].lstrip("$"))
-        return f"{column or match['column']}{mark}{reach.row(row)}"
+        return f"{match['column']}{mark}{reach.row(row)}"
 
     return _END.sub(end, text)
 
