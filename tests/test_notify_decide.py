@@ -133,6 +133,14 @@ def test_a_waiting_plan_is_told_once_and_then_reminded_of() -> None:
     assert nights.night(told("waiting", waiting="b.json")) == ["waiting"]
 
 
+def test_a_plan_that_waits_no_more_is_told() -> None:
+    """Released, or its reason gone: the first round that is well says so, once."""
+    nights = Nights()
+    assert nights.night(told("waiting", waiting="a.json")) == ["waiting"]
+    assert nights.night(told("in-sync")) == ["recovery"]
+    assert nights.night(told("in-sync")) == []
+
+
 def test_another_plan_in_the_same_file_is_news() -> None:
     """A job has one file for what waits; that it holds more now has to be told."""
     nights = Nights()
@@ -222,7 +230,9 @@ def test_nobody_is_left_in_the_dark(story: list[tuple[str, int]]) -> None:
         events = nights.night(told(status, *opens, waiting="p.json" if status == "waiting" else ""))
         heard |= dict.fromkeys(events, nights.now)
         assert ("recovery" in events) == (is_owed and CODES[status] == 0)
-        is_owed = (is_owed or bool({"failure", "violation"} & {*events})) and CODES[status] != 0
+        is_owed = (is_owed or bool({"failure", "violation", "waiting"} & {*events})) and CODES[
+            status
+        ] != 0
         if status in ("error", "failed-rows", "interrupted", "refused"):
             assert nights.now - heard["failure"] < nights.remind
     assert nights.memory.standings.get("catalogue", None) is None or (

@@ -54,7 +54,7 @@ def test_a_waiting_plan_is_released_by_the_notices_command(
             main([*shlex.split(command)[1:], "--yes"])
         assert run(config).exit_code == 0
     assert sorted(night.stored()) == [*range(5, 13)]
-    assert len(receiver.got) == 1
+    assert [each["type"] for each in receiver.got] == ["warning", "success"]
 
 
 def test_a_job_that_fails_and_recovers_is_told_of_twice(night: Night) -> None:

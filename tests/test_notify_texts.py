@@ -76,7 +76,7 @@ def test_a_hostile_name_is_no_markup(name: str, tmp_path: Path) -> None:
     (line,) = shown
     page = MarkdownIt("commonmark", {"linkify": False}).enable("strikethrough").render(line[2:])
     assert page.count("<") == 2, page
-    assert not {*"<>[]*`|"} & {*line}
+    assert not {*"<>*`|"} & {*line}
     assert "@everyone" not in line
     assert "://" not in line
 
@@ -88,8 +88,27 @@ def test_any_text_is_plain(text: str) -> None:
     """
     shown = plain(text)
     assert visible(shown) == shown
-    assert not {*"<>[]*`|"} & {*shown}
+    assert not {*"<>*`|"} & {*shown}
+    assert "](" not in shown
     assert plain(shown) == shown
+
+
+def test_what_petsync_says_can_be_copied(tmp_path: Path) -> None:
+    """An address of the configuration's services, and a table of petsync.toml, stand as they are;
+    another host that begins so does not.
+    """
+    said = "http://shop.example:8000/v2/pet: write [service] statuses (http://shop.example:80001/)"
+    body = Desk(tmp_path).tell(told("error", problem=said, store="http://shop.example:8000/v2"))[0][
+        1
+    ]
+    assert said.replace("http://shop.example:80001", "http: //shop.example:80001") in body
+
+
+def test_the_numbers_are_of_all_the_sheets(tmp_path: Path) -> None:
+    """Where the same is told of several files of a folder, their conflicts are added up."""
+    files = (told("conflicts", conflict(n), job="inbox", part=f"{n}.csv") for n in (1, 2))
+    ((_, body),) = Desk(tmp_path).tell(*files)
+    assert "conflicts: 2," in body
 
 
 def test_names_that_are_harmless_stay_as_they_are() -> None:

@@ -74,7 +74,7 @@ class Notices:
             self.waiting.pop(job, None)
 
     def _heard(self, job: str, events: set[str]) -> None:
-        if events & {"failure", "violation"}:
+        if events & {"failure", "violation", "waiting"}:
             self.owed.add(job)
         if "recovery" in events:
             self.owed.discard(job)

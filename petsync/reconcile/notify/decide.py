@@ -73,8 +73,9 @@ def _of(standing: Standing, told: RoundReport, now: float, remind: float) -> Ite
     # A failure's notice lists what is open too.
     said = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
     yield from said or violations
-    yield from _waiting(standing, told.round, told, now, remind)
-    if said or violations:
+    waits = [*_waiting(standing, told.round, told, now, remind)]
+    yield from waits
+    if said or violations or waits:
         standing.owed_since = standing.owed_since if standing.owed else now
         standing.owed = True
     elif told.round.is_well and standing.owed:

@@ -12,14 +12,15 @@ from petsync.diff.round import Counts, Open, Round
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.notify.decide import Notice, is_new, open_of
-from petsync.reconcile.notify.plain import plain
+from petsync.reconcile.notify.plain import origins, plain
 from petsync.reconcile.notify.templates import NAMES
 from petsync.render.words import count, duration
 from petsync.table.visible import visible
 
 __all__ = ["values_of"]
 
-_MOST, _NAME = 12, 60
+_MOST, _NAME, _PROBLEM = 12, 60, 300
+Safe = Callable[..., str]
 _EXACT = re.compile(r"[^<>\[\]`*|\n\r]*")
 
 
@@ -30,12 +31,14 @@ def values_of(
     round_ = notice.told.round
     job = next((each for each in config.jobs if each.name == round_.job), None)
 
-    def safe(text: str) -> str:
-        return plain(clean(text))
+    known = origins((round_.store, *(each.url for each in config.jobs)))
+
+    def safe(text: str, width: int = _PROBLEM) -> str:
+        return plain(clean(text), width, known=known)
 
     return {
         **dict.fromkeys(NAMES, ""),
-        **_numbers(round_),
+        **_numbers(notice),
         "event": notice.event,
         "job": safe(notice.name),
         "also": safe(_few(notice.also)),
@@ -51,7 +54,7 @@ def values_of(
         "seconds": duration(round_.seconds),
         "to_store": _planned(round_.to_store),
         "to_sheet": _planned(round_.to_sheet),
-        "open": "\n".join(_open(notice, clean)),
+        "open": "\n".join(_open(notice, safe)),
         "waiting": _exact(clean(round_.waiting)),
         "command": _exact(clean(_command(round_, job, config))),
         "report": _exact(clean(round_.report)),
@@ -59,9 +62,12 @@ def values_of(
     }
 
 
-def _numbers(round_: Round) -> Mapping[str, str]:
-    names = ("exit_code", "rows", "pets", "drift", "applied", "conflicts", "findings", "failed")
-    return {name: str(getattr(round_, name)) for name in (*names, "left", "notes")}
+def _numbers(notice: Notice) -> Mapping[str, str]:
+    """Those of all the sheets of which the same is told; they have one store, and one exit code."""
+    rounds = [told.round for told in (notice.told, *notice.others)]
+    names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "left", "notes")
+    totals = {name: str(sum(getattr(each, name) for each in rounds)) for name in names}
+    return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
 
 
 def _local(moment: datetime) -> str:
@@ -79,12 +85,12 @@ def _planned(counts: Counts) -> str:
     return f"{said} ({count(counts.total, 'pet')})" if said else ""
 
 
-def _open(notice: Notice, clean: Callable[[str], str]) -> Iterator[str]:
+def _open(notice: Notice, safe: Safe) -> Iterator[str]:
     """A line for each open difference, what is new in front."""
     every = [each for told in (notice.told, *notice.others) for each in _listed(notice, told)]
     every.sort(key=lambda each: not is_new(each, notice.new))
     for each in every[:_MOST]:
-        yield f"- {_place(each, clean)}: {plain(clean(each.problem))}"
+        yield f"- {_place(each, safe)}: {safe(each.problem)}"
     if len(every) > _MOST:
         yield f"- and {len(every) - _MOST} more, which the report lists"
 
@@ -97,10 +103,10 @@ def _listed(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
     return open_of(told) if notice.event == "violation" else ()
 
 
-def _place(each: Open, clean: Callable[[str], str]) -> str:
+def _place(each: Open, safe: Safe) -> str:
     pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
-    name = f" {plain(clean(each.name), _NAME)}" if each.name else ""
-    address = f" ({plain(clean(each.address), _NAME)})" if each.address else ""
+    name = f" {safe(each.name, _NAME)}" if each.name else ""
+    address = f" ({safe(each.address, _NAME)})" if each.address else ""
     is_said = each.problem.startswith(tuple(f"{name}:" for name in each.fields))
     fields = f", {', '.join(each.fields)}" if each.fields and not is_said else ""
     return f"{each.kind}, {pet}{name}{address}{fields}"
