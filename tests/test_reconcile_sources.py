@@ -50,6 +50,7 @@ def test_a_query_keeps_ids_exact_and_null_says_nothing(store: ps.Store, tmp_path
     sheet = source.read(store)
     assert sheet.source == source.name == f"query of sqlite:///{tmp_path}/pets.db"
     assert sheet.frame["id"].tolist()[0] == BIG
+    assert sheet.address(sheet.frame.index[0], "status") == "row 1, status"
     assert sheet.frame["id"].isna().tolist() == [False, True, False]
     assert sheet.frame["name"].tolist() == ["Rex", "NA", "Mia"]
     assert sheet.frame["status"].isna().tolist() == [False, True, False]

@@ -11,6 +11,7 @@ from nightly import PETS, Night, changed, kinds
 import petsync as ps
 from petsync.cli import main
 from petsync.diff.guard import Guard, Limit
+from petsync.render.text import rounds_text
 from petsync.sandbox import Sandbox
 
 FEW = Guard(max_update=Limit(2, is_share=False), max_delete=Limit(1, is_share=False))
@@ -134,3 +135,51 @@ def test_nobody_can_release_an_empty_sheet_or_a_sentinel(night: Night) -> None:
     assert len(night.stored()) == 12
     assert night.stored()[1].name == "Pet 1"
     assert not [name for name in night.kept_files() if "waiting" in name]
+
+
+def test_a_dry_run_says_that_it_would_wait(night: Night) -> None:
+    """With the limit that it breaks, each value before and after, and no file."""
+    night.write([ps.Pet(id=pet.id, name="A", status=pet.status) for pet in PETS])
+    told = night.run(dry_run=True)
+    assert (told.round.status, told.round.exit_code) == ("waiting", 4)
+    assert (told.round.waiting, told.round.left) == ("", 0)
+    assert "max_update 2" in told.round.problem
+    assert told.open[0].problem.startswith("name: 'Pet 1' -> 'A'")
+    assert not (night.state / "reconcile" / "waiting").exists()
+    shown = rounds_text([told])
+    assert "A round without --dry-run keeps the plan as a file" in shown
+    assert "(~12)" in shown
+    assert "nobody can release it" not in shown
+
+
+def test_the_file_says_first_which_limit_it_broke(
+    night: Night, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the configuration names it, where the guard's word would stand; all of it on request."""
+    _renamed(night)
+    file = night.run().round.waiting
+    url, state = night.box.url, str(night.state)
+    for limit, rest in (("1", "`petsync apply` of the same file with `--limit 0`"), ("0", "C")):
+        with pytest.raises(SystemExit):
+            main(["apply", file, "--limit", limit, "--url", url, "--state", state])
+        said = " ".join(capsys.readouterr().err.split())
+        assert "did not apply this plan by itself: 3 updates are more than max_update 2" in said
+        assert rest in said
+        assert ("--limit 0" in said) == (limit == "1")
+        assert "keeps every limit" not in said
+        assert "--max-" not in said
+
+
+def test_what_a_sheet_waits_for_says_so_too(
+    night: Night, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which limit it broke, and how to see all of it."""
+    night.box.reset(changed(changed(changed(PETS, 1, name="A"), 2, name="B"), 3, name="C"))
+    told = night.run()
+    assert told.round.waiting.endswith(".sheet.json")
+    arguments = ["--limit", "1", "--url", night.box.url, "--state", str(night.state)]
+    with pytest.raises(SystemExit):
+        main(["apply", told.round.waiting, *arguments])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "3 rows to be changed in the sheet are more than max_update 2 lets through" in said
+    assert "`petsync apply` with `--limit 0`" in said

@@ -129,7 +129,7 @@ def test_status_is_shape_and_sign_and_words() -> None:
     html = strip(columns_of(turns_of(rounds)), "x")
     drawn = html.partition('class="ps-strip"')[2]
     shapes = re.findall(r"<title>[^<]*</title><(\w+)[^>]*></\w+><text[^>]*>(.)</text>", drawn)
-    assert shapes == [("circle", "+"), ("path", "!"), ("rect", "x")]
+    assert shapes == [("circle", "="), ("path", "!"), ("rect", "x")]
     assert "1 Done, 1 Conflicts, 1 Failed" in html
 
 

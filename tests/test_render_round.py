@@ -15,6 +15,7 @@ from round_samples import OPENS, hostile_told, replace, round_of, told_of
 from test_render_html import Reader
 
 from petsync.diff.change import Delete
+from petsync.diff.guard import Guard, Limit
 from petsync.diff.round import Counts, Open, Round, SheetChange
 from petsync.diff.round_report import RoundReport
 from petsync.diff.rounds import Rounds
@@ -213,6 +214,52 @@ def test_the_json_is_documented() -> None:
     for title, fields in tables.items():
         part = page.partition(f"{title}\n")[2].partition("\n#")[0]
         assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(fields), title
+
+
+def test_a_plan_that_waits_has_one_way_out() -> None:
+    """Its page says which limit it broke at the top, and names no option of another command."""
+    plan = plan_with(Delete(row=None, source="", before=Pet(id=3, name="Tom"), why="missing"))
+    plan = plan.guarded(Guard(max_delete=Limit(0, is_share=False)))
+    assert plan.verdict.refusals
+    told = RoundReport(
+        round=round_of(status="waiting", exit_code=4, waiting="w.json", problem="over max_delete"),
+        plan=plan,
+    )
+    text = Reader(round_page(told)).text
+    assert text.index("Over max_delete") < text.index("What can be done")
+    assert "refuses" not in text
+    assert "--max-" not in text + round_json(told).decode()
+
+
+def test_what_is_refused_is_not_promised() -> None:
+    """Neither for the next night, nor for a round without --dry-run; of a check, nor anybody."""
+    drift = (Open(kind="drift", problem="would be deleted in the store", pet_id=1),)
+    refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
+    assert "until what refuses it is mended" in " ".join(refused.split())
+    checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)
+    checked = replace(checked, to_store=Counts(add=1))
+    text = rounds_text([RoundReport(round=checked, open=drift)])
+    assert "nothing changes them but another job" in " ".join(text.split())
+    assert "+1" not in text
+
+
+def test_a_query_has_no_file_to_check() -> None:
+    """No command reads it; where a dry run failed, the dry run is offered again."""
+    round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
+    assert not list(said.commands(round_))
+    assert said.way_out("finding", round_) == "Mend it where the query finds it."
+    (again,) = said.commands(round_of(status="error", dry_run=True))
+    assert again.line == "petsync reconcile --job catalogue --dry-run"
+
+
+def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
+    """How many cells said something else; each path in one piece."""
+    path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
+    told = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
+    lines = rounds_text([told]).splitlines()
+    assert f"  {path}" in lines
+    assert f"  {path}.html" in lines
+    assert "1 row changed (2 cells that said something else), 1 row new" in " ".join(lines)
 
 
 @pytest.mark.parametrize("status", said.ENDS)

@@ -135,8 +135,8 @@ def test_text_lines_steer_no_terminal(tmp_path: Path, monkeypatch: pytest.Monkey
     with watching(configured(tmp_path)) as (watcher,):
         watcher.began(told(job="inbox", part="dogs.csv").round)
         logging.getLogger("petsync.x").warning("a pet called %s", "A\x1b[31m\nB")
-        logging.getLogger("petsync.x").debug("not at this level")
-    _, line = stream.getvalue().splitlines()
+        logging.getLogger("petsync.x").info("not at this level, as people see how it ended")
+    (line,) = stream.getvalue().splitlines()
     stamp, rest = line.split(" ", 1)
     assert stamp.endswith("Z")
     assert rest == (

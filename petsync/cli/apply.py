@@ -60,6 +60,13 @@ petsync apply plan.json --yes --rate 20 --report report.html
     metavar="FILE",
     help="The report as an HTML page.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    metavar="N",
+    help="How many rows of each sort of the plan to show; 0 for all.  [20]",
+)
 @run_options
 @plan_options
 @click.pass_obj
@@ -70,6 +77,7 @@ def command(
     results: Path | None,
     write_back: bool,
     page: Path | None,
+    limit: int,
     asked: Asked,
     pacing: dict[str, Any],
 ) -> int:
@@ -92,7 +100,7 @@ def command(
     if is_plan and is_sheet_plan(source):
         if results or page or write_back:
             raise click.UsageError("This is for a sheet: it has no results, and no report.")
-        return write_sheet_plan(context, source, yes=yes)
+        return write_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context), context.connect() as store:
         text = "Reading the plan" if is_plan else "Comparing the sheet"
         with progress.looked_up(context.err, text) as step:
@@ -101,7 +109,7 @@ def command(
         _check_fit(plan, sheet, results, page)
         if write_back:
             _check_write_back(sheet)
-        if not is_agreed(context, plan, yes):
+        if not is_agreed(context, plan, yes, limit or None):
             return PENDING
         report, error = carry_out(context, store, plan, **pacing)
     return conclude(context, report, error, sheet, results, page, write_back=write_back)
@@ -159,11 +167,11 @@ def watched(
             return error.report, error
 
 
-def is_agreed(context: Context, plan: Plan, yes: bool) -> bool:
+def is_agreed(context: Context, plan: Plan, yes: bool, limit: int | None = 20) -> bool:
     """Whether the plan may be sent: nobody needs to agree to nothing. Raises GuardError."""
     from petsync.render.terminal import show_plan
 
-    show_plan(plan, context.err)
+    show_plan(plan, context.err, limit=limit)
     plan.require_ok()
     if yes or not plan.changes:
         return True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from petsync.cli.files import must_be_writable
+from petsync.diff.round import Open, SheetChange
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
@@ -16,9 +19,11 @@ if TYPE_CHECKING:
 
     from petsync.diff.history import Past
     from petsync.diff.round import Round
+    from petsync.diff.round_report import RoundReport
 
-__all__ = ["check_page", "of_rounds", "rounds_in", "save_history"]
+__all__ = ["as_it_is", "check_page", "of_rounds", "round_named", "rounds_in", "save_history"]
 
+_LISTED = 5
 _PAGES = (".html", ".htm")
 
 
@@ -41,9 +46,58 @@ def rounds_in(state: Path, job: str = "", store: str | None = None) -> list[Roun
     return mine
 
 
+def round_named(state: Path, name: str) -> RoundReport | None:
+    """The round of that id, or whose id alone begins so, with what its report says of differences;
+    None where there is none. Raises PlanError where there are several.
+    """
+    from petsync.diff.round_report import RoundReport
+    from petsync.reconcile.history import History
+
+    every = History(state).rounds()
+    found = [each for each in every if each.id == name]
+    found = found or [each for each in every if each.id.startswith(name)]
+    if len(found) > 1:
+        ids = ", ".join(each.id for each in found[: -_LISTED - 1 : -1])
+        raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
+    if not found:
+        return None
+    saved = _saved(Path(found[0].report).with_suffix(".json")) if found[0].report else _Saved()
+    return RoundReport(round=as_it_is(found[0]), open=saved.open, sheet=saved.sheet)
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    """What of a report's JSON is needed to tell of the round again."""
+
+    open: tuple[Open, ...] = ()
+    sheet: tuple[SheetChange, ...] = ()
+
+
+def _saved(path: Path) -> _Saved:
+    # Old reports are removed, and another petsync's may be otherwise: the round itself is known.
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(path.read_bytes(), type=_Saved)
+    return _Saved()
+
+
+def as_it_is(round_: Round) -> Round:
+    """The round, without a plan that waits no more and a report that is there no more."""
+    if round_.waiting and not Path(round_.waiting).exists():
+        told = "It waits no more: it was released, or its reason went."
+        round_ = msgspec.structs.replace(round_, waiting="", hint=told)
+    if round_.report and not Path(round_.report).exists():
+        round_ = msgspec.structs.replace(round_, report="")
+    return round_
+
+
 def of_rounds(runs: Sequence[Past], rounds: Sequence[Round]) -> list[Past]:
-    """Those of the runs that these rounds made or finished."""
+    """Those of the runs (the newest first) that these rounds made or finished, those by which
+    somebody applied a plan of the job's own sheets to its store, and what took any of them back.
+    """
     ids = {run for each in rounds for run in each.runs}
+    sides = {(each.store, each.source) for each in rounds}
+    for run in reversed(runs):
+        if run.undoes in ids or (not run.undoes and (run.store, run.source) in sides):
+            ids.add(run.run_id)
     return [run for run in runs if run.run_id in ids]
 
 
@@ -63,5 +117,6 @@ def save_history(
     from petsync.render.history_html import history_page
     from petsync.sheets import atomic
 
-    page = history_page(rounds, runs, now=datetime.now(UTC), limit=limit)
+    shown = [as_it_is(each) for each in rounds]
+    page = history_page(shown, runs, now=datetime.now(UTC), limit=limit)
     atomic.replace(path, page.encode())

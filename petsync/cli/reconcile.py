@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.known import jobs
 from petsync.cli.streams import loading
 from petsync.cli.variables import environment
 from petsync.cli.variables import option as env_file
@@ -20,13 +22,16 @@ from petsync.settings import Unshown
 
 if TYPE_CHECKING:
     from petsync.diff.rounds import Rounds
+    from petsync.reconcile.config.model import Configuration
 
 __all__ = ["command"]
 
+_SHOWN = 5
 _EXAMPLES = """
 petsync reconcile
 petsync reconcile /srv/petsync/petsync.toml --job catalogue
-petsync reconcile --dry-run
+petsync reconcile --dry-run --limit 0
+petsync reconcile --dry-run --report tonight.html
 petsync reconcile --every 15m
 petsync reconcile --job catalogue --moved
 """
@@ -36,7 +41,13 @@ petsync reconcile --job catalogue --moved
 @click.argument(
     "config", metavar="[CONFIG]", default="petsync.toml", type=click.Path(path_type=Path)
 )
-@click.option("--job", metavar="NAME", default="", help="This job alone, enabled or not.")
+@click.option(
+    "--job",
+    metavar="NAME",
+    default="",
+    help="This job alone, enabled or not.",
+    shell_complete=jobs,
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; send and write nothing.")
 @click.option(
     "--moved",
@@ -47,6 +58,20 @@ petsync reconcile --job catalogue --moved
     "--every",
     metavar="TIME",
     help="Go on until it is stopped: 15m, 1h; jobs run when they are due.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=None,
+    metavar="N",
+    help="How many differences of each kind to show; 0 for all.  [5]",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="All of it as an HTML page, also of a dry run.",
 )
 @click.option(
     "--log", type=click.Choice(["text", "json"]), help="How the log's lines are written.  [text]"
@@ -60,6 +85,8 @@ def command(
     dry_run: bool,
     moved: bool,
     every: str | None,
+    limit: int | None,
+    page: Path | None,
     log: Literal["text", "json"] | None,
     env_file: Path | None,
 ) -> int:
@@ -70,6 +97,9 @@ def command(
     again, report, tell people. Nobody is asked: a plan over its guard waits as a file, and
     `petsync apply` of that file releases it. docs/reconcile.md tells it all.
 
+    With --dry-run nothing is sent or written but --report: it shows what would be done, and ends
+    as the round would, with 2 where there is anything to do.
+
     Exits with 0, 1 for an error such as a store that does not answer, 2 if differences are left, 3
     for findings or rows that failed, 4 if a plan waits or is refused, 5 for conflicts, 6 if the job
     is at work already, 7 if it was stopped (the next round goes on), 64 for a mistake in the
@@ -77,10 +107,11 @@ def command(
     """
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
-    if every is not None and (job or dry_run or moved):
+    if every is not None and (job or dry_run or moved or page or limit is not None):
         raise click.UsageError("--every runs all jobs that are due, and for good: it goes alone.")
     if moved and not job:
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
+    check_outputs(None, None, page)
     environ = Unshown({**environment(context, env_file), **context.variables()})
     if every is not None:
         return _going_on(config, every, environ, log)
@@ -89,11 +120,31 @@ def command(
     from petsync.reconcile import load, run
 
     given = load(config, environ)
-    if log is not None:
-        given = replace(given, log=replace(given.log, format=log))
-    rounds = run(given, job=job, dry_run=dry_run, moved=moved)
-    _show(context, rounds)
+    rounds = run(_logging(given, log, context.verbose), job=job, dry_run=dry_run, moved=moved)
+    if page is not None:
+        _save(rounds, page)
+    _show(context, rounds, _SHOWN if limit is None else limit or None)
+    if page is not None:
+        context.say(f"Saved {page}.")
     return rounds.exit_code
+
+
+def _logging(
+    config: Configuration, form: Literal["text", "json"] | None, verbose: int
+) -> Configuration:
+    """The configuration with what the options say of the log."""
+    log = config.log if form is None else replace(config.log, format=form)
+    if log.level is None and verbose:
+        log = replace(log, level="info" if verbose == 1 else "debug")
+    return replace(config, log=log)
+
+
+def _save(rounds: Rounds, page: Path) -> None:
+    """Write all rounds as a page. Raises SheetError."""
+    from petsync.render.round_page import rounds_page
+    from petsync.sheets import atomic
+
+    atomic.replace(page, rounds_page(rounds).encode())
 
 
 def _going_on(
@@ -106,7 +157,7 @@ def _going_on(
     return every(config, interval(text), stop=threading.Event(), environ=environ, log_format=log)
 
 
-def _show(context: Context, rounds: Rounds) -> None:
+def _show(context: Context, rounds: Rounds, limit: int | None) -> None:
     if context.as_json:
         from petsync.render.round_json import rounds_json
 
@@ -114,6 +165,6 @@ def _show(context: Context, rounds: Rounds) -> None:
     elif rounds:
         from petsync.render.terminal import show_rounds
 
-        show_rounds(rounds, context.out)
+        show_rounds(rounds, context.out, limit=limit)
     else:
         context.say("No job is enabled; nothing was done.", "bold")

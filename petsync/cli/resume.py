@@ -12,6 +12,7 @@ from petsync.cli.apply import check_outputs, conclude, watched
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.interruption import interruptible_run
+from petsync.cli.known import runs
 from petsync.cli.pacing import run_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ petsync resume --rate 20
 
 
 @as_command("resume", examples=_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
     "--results",
     type=click.Path(path_type=Path, dir_okay=False),

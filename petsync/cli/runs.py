@@ -10,7 +10,8 @@ import click
 from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.history import check_page, of_rounds, rounds_in, save_history
+from petsync.cli.history import check_page, of_rounds, round_named, rounds_in, save_history
+from petsync.cli.known import jobs, runs
 from petsync.cli.outcome import save_report, save_results, save_uploaded
 from petsync.errors import PlanError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from petsync.diff.history import Entry, Past
     from petsync.diff.round import Round
+    from petsync.diff.round_report import RoundReport
     from petsync.diff.uploaded import Uploaded
     from petsync.store.past import History
 
@@ -34,7 +36,7 @@ petsync runs --html history.html
 
 
 @as_command("runs", examples=_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option(
     "--pet", type=int, metavar="ID", help="All that was done to this pet, before and after."
 )
@@ -45,7 +47,13 @@ petsync runs --html history.html
     metavar="N",
     help="How many runs, rounds, or rows of each sort, to list; 0 for all.  [20; in --html 100]",
 )
-@click.option("--job", default="", metavar="NAME", help="Only this job: its rounds and runs.")
+@click.option(
+    "--job",
+    default="",
+    metavar="NAME",
+    help="Only this job: its rounds and runs.",
+    shell_complete=jobs,
+)
 @click.option(
     "--html",
     "history_page",
@@ -82,9 +90,9 @@ def command(
     Where `petsync reconcile` was at work, its rounds are listed as well, and --html draws their
     trends: changes, failures, duration and drift, job by job.
 
-    RUN is a run's id, or the beginning of one. Everything comes from the journal in the state
-    folder: no service is asked, and nothing is sent. Without --url the runs on all stores are
-    listed.
+    RUN is a run's id, or a round's, or the beginning of one. Everything comes from the journal in
+    the state folder: no service is asked, and nothing is sent. Without --url the runs on all stores
+    are listed.
 
     Exits with 0.
     """
@@ -104,11 +112,12 @@ def command(
         _show_run(context, history, run_id, shown or None, results, page)
     else:
         store = _store(context)
-        rounds, runs = rounds_in(context.settings.state, job, store), history.runs(store)
-        runs = of_rounds(runs, rounds) if job else runs
+        rounds, found = rounds_in(context.settings.state, job, store), history.runs(store)
+        found = of_rounds(found, rounds) if job else found
         if history_page is not None:
-            save_history(rounds, runs, history_page, (_ON_PAGE if limit is None else limit) or None)
-        _show_runs(context, runs, rounds[::-1], shown or None)
+            most = (_ON_PAGE if limit is None else limit) or None
+            save_history(rounds, found, history_page, most)
+        _show_runs(context, found, rounds[::-1], shown or None)
         if history_page is not None:
             context.say(f"Saved {history_page}.")
     return 0
@@ -190,7 +199,14 @@ def _show_run(
     results: Path | None,
     page: Path | None,
 ) -> None:
-    past = history.find(run_id)
+    try:
+        past = history.find(run_id)
+    except PlanError:
+        told = round_named(context.settings.state, run_id)
+        if told is None:
+            raise
+        _show_round(context, told, limit, results or page)
+        return
     if past.kind == "upload":
         _show_upload(context, history, past, limit, results, page)
         return
@@ -210,6 +226,22 @@ def _show_run(
     for path in (results, page):
         if path is not None:
             context.say(f"Saved {path}.")
+
+
+def _show_round(
+    context: Context, told: RoundReport, limit: int | None, output: Path | None
+) -> None:
+    if output is not None:
+        its = f" Its report is {told.round.report}." if told.round.report else ""
+        raise click.UsageError(f"{told.round.id} is a round, and no run of the journal.{its}")
+    if context.as_json:
+        from petsync.render.round_json import round_json
+
+        context.show(round_json(told))
+        return
+    from petsync.render.terminal import show_round
+
+    show_round(told, context.out, limit=limit)
 
 
 def _show_upload(

@@ -31,7 +31,7 @@ def is_sheet_plan(path: Path) -> bool:
         return False
 
 
-def write_sheet_plan(context: Context, path: Path, *, yes: bool) -> int:
+def write_sheet_plan(context: Context, path: Path, *, yes: bool, limit: int | None = 20) -> int:
     """Show it, ask, and write the sheet; the exit code. What the store has changed since is left
     out, and the next round of the job looks at it again.
     """
@@ -43,7 +43,7 @@ def write_sheet_plan(context: Context, path: Path, *, yes: bool) -> int:
     with context.connect() as store:
         sheet = _sheet_of(inbound, store)
         standing = inbound.standing(_pets_of(inbound, store).get)
-    _show(context, standing)
+    _show(context, standing, limit)
     standing.require_ok()
     if standing and not (yes or _is_agreed(context, standing)):
         return PENDING
@@ -90,10 +90,10 @@ def _pets_of(inbound: Inbound, store: Store) -> dict[int, Pet | None]:
     return wanted
 
 
-def _show(context: Context, inbound: Inbound) -> None:
+def _show(context: Context, inbound: Inbound, limit: int | None) -> None:
     from petsync.render.terminal import show_intake
 
-    show_intake(inbound, context.err)
+    show_intake(inbound, context.err, limit=limit)
 
 
 def _is_agreed(context: Context, inbound: Inbound) -> bool:

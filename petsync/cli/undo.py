@@ -12,6 +12,7 @@ from petsync.cli.apply import carry_out, check_outputs, conclude, is_agreed
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.interruption import interruptible_run
+from petsync.cli.known import runs
 from petsync.cli.pacing import run_options
 from petsync.cli.plan import FORMATS, check_output, form_of, print_plan, save
 from petsync.cli.planning import PENDING, guard_of
@@ -32,7 +33,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
 
 
 @as_command("undo", examples=_EXAMPLES)
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=runs)
 @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
 @click.option(
     "--id",

@@ -15,6 +15,10 @@ from petsync.table.sheet import Sheet
 __all__ = ["Rows", "told_rows", "uncertain"]
 
 _GONE = "its pet is gone from the store, and the row stays, as deleting was not asked for"
+_LEFT = (
+    "Take the row out, or set delete_missing in the job's settings, which takes out such rows; in "
+    "a job that sends, the row with its id emptied is added as a new pet."
+)
 _NEVER = "the store has no such pet, and it is not sent, as the store leads"
 _UNSENT = "its action is `{}`, which is not sent, as the store leads"
 _UNTOLD = "the store did not say whether it has this pet"
@@ -69,4 +73,5 @@ def _note(frame: pd.DataFrame, at: int, sheet: Sheet, problem: str) -> Open:
         name="" if name is None or pd.isna(name) else str(name),
         row=row,
         address=sheet.address(row),
+        hint=_LEFT if problem == _GONE else "",
     )

@@ -194,7 +194,8 @@ def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
 
     def loaded(path: Path, environ: Mapping[str, str]) -> Configuration:
         config = load(path, environ)
-        return replace(config, log=replace(config.log, format=form)) if form else config
+        log = replace(config.log, level=config.log.level or "info")
+        return replace(config, log=replace(log, format=form) if form else log)
 
     return loaded
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from petsync.diff import arguments
 from petsync.diff.guard import Refusal
+from petsync.diff.released import broken
+from petsync.diff.round import Open
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
@@ -35,20 +37,23 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
         arguments.no_findings(look.sheet)
     to_store, to_sheet = _of_store(course.job, look), _of_sheet(look)
     refusals = (*to_store, *to_sheet)
-    may_write = not course.owner.dry_run and course.job.mode != "check"
-    if may_write:
+    is_dry = course.owner.dry_run
+    if not is_dry and course.job.mode != "check":
         _clear(course, keep_store=_waits(to_store), keep_sheet=_waits(to_sheet))
     if not refusals:
         return False
-    if not may_write or not _waits(refusals):
+    if not _waits(refusals) or course.job.mode == "check":
+        course.stands((*footing.notes, *_never(course, looker, look)))
         _refuse(course, refusals)
+    elif is_dry:
+        _would_wait(course, looker, look, footing, refusals)
     elif to_store:
         files = Files.of(course)
         files.waiting.hold(look.plan, looker.store)
         _wait(course, looker, look, footing, refusals, str(files.waiting.path))
     elif look.inbound is not None:
         files = Files.of(course)
-        files.sheet.hold(look.inbound)
+        files.sheet.hold(look.inbound, course.job.name)
         _wait(course, looker, look, footing, refusals, str(files.sheet.path))
     return True
 
@@ -78,10 +83,17 @@ def _clear(course: Course, *, keep_store: bool, keep_sheet: bool) -> None:
         Files.of(course).sheet.clear()
 
 
+def _never(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
+    return Opens(course.job, look, is_refused=True, is_first=looker.is_first).all()
+
+
 def _refuse(course: Course, refusals: Sequence[Refusal]) -> None:
-    cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals)
+    limits = {each.limit for each in refusals}
+    # An empty sheet is why everything would go: one way out is enough.
+    limits -= {"everything"} if "empty" in limits else set()
+    cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
     hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
-    course.ends("refused", _said(refusals), hint)
+    course.ends("refused", broken(refusals), hint)
 
 
 def _wait(
@@ -92,13 +104,25 @@ def _wait(
     refusals: Sequence[Refusal],
     file: str,
 ) -> None:
+    _hold(course, looker, look, footing)
+    course.note(waiting=file)
+    hint = (
+        f"`petsync apply {file}` shows what waits, asks, and so releases it; `--limit 0` shows all."
+    )
+    course.ends("waiting", broken(refusals), hint)
+
+
+def _would_wait(
+    course: Course,
+    looker: Looker,
+    look: Look,
+    footing: Footing,
+    refusals: Sequence[Refusal],
+) -> None:
+    _hold(course, looker, look, footing)
+    course.ends("waiting", broken(refusals), "Mend the sheet, if that is not what is meant.")
+
+
+def _hold(course: Course, looker: Looker, look: Look, footing: Footing) -> None:
     opens = Opens(course.job, look, pending="waiting", is_first=looker.is_first).all()
     course.stands((*footing.notes, *opens))
-    course.note(waiting=file)
-    hint = f"`petsync apply {file}` shows what waits, asks, and so releases it."
-    course.ends("waiting", _said(refusals), hint)
-
-
-def _said(refusals: Sequence[Refusal]) -> str:
-    """The limits by the names that they have in the configuration."""
-    return "; ".join(refusal.problem.replace("--max-", "max_") for refusal in refusals)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from petsync.diff.change import Change, Conflict
+from petsync.diff.fields import cell
 from petsync.diff.known import pets_of
 from petsync.diff.report import Report, Result
-from petsync.diff.round import Open
+from petsync.diff.round import Open, SheetChange
 from petsync.diff.settled import SETTLED
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.look import Look
@@ -20,12 +21,14 @@ __all__ = ["Opens"]
 Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
 Pending = Literal["drift", "waiting"]
 _LISTED = 20
+_LONGEST = 60
+"""So many characters of a value are told here; the plan has all of it."""
 _TAKES = {
     "add": "is in the store, and is to become a row",
-    "update": "the store has something newer, which the sheet is to take",
     "delete": "is gone from the store, and its row is to go",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
+_CHECKED = {"add": "is in no pet of the store", "delete": "is in the store, and in no row"}
 _IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
 """Conflicts about which pet a row means: they stand in any mode."""
 
@@ -34,8 +37,8 @@ _IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
 class Opens:
     """What stands between sheet and store in a look. Changes that are still to be made are
     `pending`, but for those that the `report` of a run says failed. `is_before`: the look is of
-    before that run, so what arrived does not stand any more. `stuck` are cells that cannot be
-    written, `unwritten` why nothing of the sheet could be.
+    before that run, so what arrived does not stand any more. `is_refused`: they will never be
+    made. `stuck` are cells that cannot be written, `unwritten` why nothing of the sheet could be.
     """
 
     job: Job
@@ -43,6 +46,7 @@ class Opens:
     pending: Pending = "drift"
     report: Report | None = None
     is_before: bool = False
+    is_refused: bool = False
     is_first: bool = True
     stuck: tuple[Obstacle, ...] = ()
     unwritten: str = ""
@@ -82,13 +86,13 @@ class Opens:
         for change in () if self.job.mode == "pull" else self.look.plan.changes:
             result = self.results.get((change.row, change.pet_id))
             if result is None:
-                yield _of_change(change, self.pending, _to_do(change))
+                yield _of_change(change, self.pending, self._to_do(change))
             elif result.outcome == "skipped" and result.cause not in SETTLED:
-                yield _of_change(change, self.pending, result.message or _to_do(change))
+                yield _of_change(change, self.pending, result.message or self._to_do(change))
             elif result.outcome in ("applied", "skipped"):
                 # It arrived; in a later look, somebody has changed it back meanwhile.
                 if not self.is_before:
-                    yield _of_change(change, self.pending, _to_do(change))
+                    yield _of_change(change, self.pending, self._to_do(change))
             elif result.outcome == "conflict":
                 yield _of_change(change, "drift", f"meanwhile: {result.message}")
             else:
@@ -102,7 +106,7 @@ class Opens:
         for change in self.look.inbound.changes:
             obstacle = stuck.get(change.row)
             kind: Kind = "failed" if self.unwritten else self.pending
-            problem, hint = self.unwritten or _TAKES[change.kind], ""
+            problem, hint = self.unwritten or self._takes(change), ""
             if obstacle is not None:
                 kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
             yield Open(
@@ -164,6 +168,38 @@ class Opens:
                 fields=fields,
             )
 
+    def _takes(self, change: SheetChange) -> str:
+        """What is to become of a row; in pull, whose value gives way there."""
+        if change.kind != "update":
+            return self._meant(_TAKES[change.kind])
+        if self.job.mode != "pull":
+            said = "; ".join(_moved(name, *texts) for name, texts in change.values.items())
+            return f"{said} (the store has it so)"
+        lost = (
+            f"{name}: {_short(old)} gives way to {_short(new)}"
+            if old
+            else f"{name}: the empty cell takes {_short(new)}"
+            for name, (old, new) in change.values.items()
+        )
+        return f"{'; '.join(lost)} (the store leads)"
+
+    def _to_do(self, change: Change) -> str:
+        """What the store is to take, before and after; of a check, how the sides differ."""
+        is_check = self.job.mode == "check"
+        if change.kind == "update" and change.before is not None and change.after is not None:
+            pets = (change.before, change.after)
+            texts = [(name, *(cell(pet, name) for pet in pets)) for name in change.fields]
+            say = _apart if is_check else _moved
+            return "; ".join(say(*each) for each in texts)
+        if is_check and change.kind in _CHECKED:
+            return _CHECKED[change.kind]
+        ids = change.kind == "add" and change.pet_id is None and self._is_merged
+        said = f"is to be {_VERBS[change.kind]} in the store"
+        return self._meant(f"{said}, and its row gets the id" if ids else said)
+
+    def _meant(self, said: str) -> str:
+        return said.replace("is to ", "would ") if self.is_refused else said
+
     @property
     def _is_merged(self) -> bool:
         return self.job.mode == "two-way"
@@ -204,7 +240,14 @@ def _of_change(change: Change, kind: Literal["drift", "waiting", "failed"], prob
     )
 
 
-def _to_do(change: Change) -> str:
-    if change.kind == "update":
-        return f"differs in {', '.join(change.fields)}"
-    return f"is to be {_VERBS[change.kind]} in the store"
+def _moved(column: str, before: str, after: str) -> str:
+    return f"{column}: {_short(before)} -> {_short(after)}"
+
+
+def _apart(column: str, store: str, sheet: str) -> str:
+    return f"{column}: the sheet says {_short(sheet)}, the store {_short(store)}"
+
+
+def _short(text: str) -> str:
+    text = text.replace("\n", " | ")
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")

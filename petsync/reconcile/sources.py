@@ -46,12 +46,18 @@ class Source:
         """
         if self.path is None:
             return self._asked(store, known_statuses)
-        return store.aio.read(
-            self.path,
-            tab=self.job.tab,
-            mapping=self.job.columns,
-            known_statuses=known_statuses,
-        )
+        try:
+            return store.aio.read(
+                self.path,
+                tab=self.job.tab,
+                mapping=self.job.columns,
+                known_statuses=known_statuses,
+            )
+        except SheetError as error:
+            if self.path.exists():
+                raise
+            cure = f"If there never was one, `petsync export {self.path}` makes it of the store's"
+            raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
 
     def _asked(self, store: Store, known_statuses: Collection[str]) -> Sheet:
         if self.job.database is None:
@@ -62,6 +68,7 @@ class Source:
             mapping=self.job.columns,
             statuses=store.api.aio.session.profile.statuses,
             known_statuses=known_statuses,
+            first=1,
         )
         return replace(sheet, source=self.name)
 

@@ -13,6 +13,8 @@ from petsync.apply.planfile import load_plan, save_plan
 from petsync.diff.guard import Guard, Limit, Refusal
 from petsync.diff.intake import Inbound
 from petsync.diff.plan import Plan
+from petsync.diff.released import broken, released_note
+from petsync.diff.round import Open
 from petsync.diff.snapshot import Coverage
 from petsync.errors import PetsyncError, PlanError
 from petsync.sheets import load_edits, save_edits
@@ -69,11 +71,7 @@ class Waiting:
     def _with_room(self, plan: Plan) -> Plan:
         refusals = plan.verdict.refusals
         counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
-        broken = "; ".join(refusal.problem for refusal in refusals)
-        note = (
-            f"Job {self.job} did not apply this plan by itself: {broken}. Whoever applies it "
-            "releases it: its limits were raised just as far as it needs."
-        )
+        note = released_note(self.job, broken(refusals))
         noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
         return noted.guarded(with_room(plan.guard, refusals, counts))
 
@@ -95,13 +93,15 @@ class SheetWaiting:
 
     path: Path
 
-    def hold(self, inbound: Inbound) -> None:
+    def hold(self, inbound: Inbound, job: str) -> None:
         """Keep it, with the limits that it needs. What would do the same stays as it is. Raises
         PetsyncError.
         """
         counts = msgspec.structs.asdict(inbound.counts)
         refusals = inbound.verdict.refusals
-        released = inbound.judged(with_room(inbound.guard, refusals, counts))
+        note = Open(kind="note", problem=released_note(job, broken(refusals)))
+        noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
+        released = noted.judged(with_room(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)

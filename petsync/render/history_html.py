@@ -18,6 +18,7 @@ from petsync.render.plan_cells import badge, line
 from petsync.render.round_cells import more, round_badge, typed
 from petsync.render.round_page import STYLES, records_table, section, two_columns
 from petsync.render.turns import Column, Turn, columns_of, in_time, turns_of
+from petsync.render.visible import visible
 
 __all__ = ["history_page"]
 
@@ -122,8 +123,13 @@ def _job(name: str, turns: Sequence[Turn], number: int, now: datetime | None) ->
 
 def _needy(round_: Round) -> str:
     """A round that somebody has to look at, and what to type."""
-    lines = [prose(line_) for line_ in said.reason(round_).splitlines()]
-    lines += [f"{text(markup.capital(purpose))}: {typed(each)}" for purpose, each in _ways(round_)]
+    why = said.reason(round_)
+    lines = [prose(line_) for line_ in why.splitlines()]
+    lines += [
+        f"{text(markup.capital(purpose))}: {typed(each)}"
+        for purpose, each in _ways(round_)
+        if each not in why
+    ]
     kind = "ps-refused" if said.ENDS[round_.status].level == "bad" else ""
     whose = f"{round_.part}: " if round_.part else ""
     return markup.alert(f"{whose}{said.headline(round_)}", lines, kind=kind)
@@ -177,14 +183,17 @@ def _begun(moment: str) -> str:
 
 def _about(round_: Round) -> Iterator[str]:
     sides = (("store", round_.to_store), ("sheet", round_.to_sheet))
-    plans = [f"{side} {said.counted(counts)}" for side, counts in sides if counts.total]
+    plans = [f"to {side} {said.planned(round_, counts)}" for side, counts in sides if counts.total]
     made = f"; {words.number(round_.applied)} arrived" if plans else ""
+    nothing = "" if round_.status in told.UNKNOWN else "nothing to change"
     open_ = said.brief(round_)
-    yield text(
-        f"{', '.join(plans) or 'nothing to change'}{made}{f'; open: {open_}' if open_ else ''}"
-    )
+    if line_ := f"{', '.join(plans) or nothing}{made}{f'; open: {open_}' if open_ else ''}":
+        yield text(line_)
     if not round_.is_well and (why := said.reason(round_)):
         yield prose(why)
+    yield f"Round {typed(visible(round_.id))}" + (
+        f", report {typed(visible(round_.report))}" if round_.report else ""
+    )
 
 
 def _listed_runs(runs: Sequence[Past], limit: int | None) -> str:
@@ -192,7 +201,9 @@ def _listed_runs(runs: Sequence[Past], limit: int | None) -> str:
     shown = runs[:limit]
     rows = (_run(each, undone.get(each.run_id)) for each in shown)
     table = records_table(_RUNS, rows, "Runs") if shown else ""
-    note = element("p", prose("`petsync runs RUN` tells what a run did."), class_="ps-kept")
+    note = element(
+        "p", prose("`petsync runs RUN` tells what a run did, or a round found."), class_="ps-kept"
+    )
     return section("runs", "Runs", note + table + more(len(runs) - len(shown)) if table else "")
 
 

@@ -8,12 +8,14 @@ from itertools import islice
 from rich.text import Text
 
 from petsync.diff.intake import Inbound
+from petsync.diff.released import release_of
 from petsync.diff.round import SheetChange
 from petsync.render import lines
 from petsync.render.visible import quoted, visible
 
 __all__ = ["intake_lines", "intake_text"]
 
+_ALL = "All of them: `petsync apply` with `--limit 0`; the report of the round has them, too."
 _SAID = {"add": "new row", "update": "", "delete": "row goes"}
 
 
@@ -24,10 +26,14 @@ def intake_lines(inbound: Inbound, *, width: int = 80, limit: int | None = 20) -
     yield from lines.paragraph(f"from {inbound.store}", width)
     said = f"{counts.update:,} rows change, {counts.add:,} come, {counts.delete:,} go."
     yield from lines.heading(said, width)
+    if release := release_of([note.problem for note in inbound.notes[:1]]):
+        yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
     for change in islice(rows, limit):
         yield from lines.item(change.kind, _line(change), width)
     left = 0 if limit is None else max(0, len(rows) - limit)
     yield from lines.more(left)
+    if left:
+        yield from lines.paragraph(_ALL, width, style="dim")
 
 
 def intake_text(inbound: Inbound, *, width: int = 80) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "paragraph",
     "spread",
     "styled",
+    "unbroken",
 ]
 
 BLANK = Text()
@@ -44,6 +45,7 @@ STYLE: Mapping[Mark, str] = {
 GONE, COME = "red", "green"
 """What was and will be no more, and what will be and was not."""
 _INDENT = "  "
+_PATH = 250
 _LONGEST = 1_200
 """So many cells of one paragraph are shown: a name can be a whole book."""
 
@@ -58,6 +60,20 @@ def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Ite
     """The visible text, wrapped, every line of it indented."""
     for line in wrap(shorten(text, _LONGEST), width - indent):
         yield Text(" " * indent + line, style)
+
+
+def unbroken(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
+    """The same, but a path stays in one piece, however long, so that it can be copied."""
+    line = ""
+    for word in shorten(text, _LONGEST).split(" "):
+        is_path = cell_len(word) <= _PATH and ("/" in word or "\\" in word)
+        for part in [word] if is_path else wrap(word, width - indent):
+            longer = f"{line} {part}" if line else part
+            if line and cell_len(longer) > width - indent:
+                yield Text(" " * indent + line, style)
+                longer = part
+            line = longer
+    yield Text(" " * indent + line, style)
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:

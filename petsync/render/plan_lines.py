@@ -8,6 +8,7 @@ from rich.text import Text
 
 from petsync.diff.change import Blocked
 from petsync.diff.plan import Plan
+from petsync.diff.released import release_of
 from petsync.render import lines, words
 from petsync.render.change_lines import change_lines
 from petsync.render.conflict_lines import conflict_lines
@@ -33,7 +34,8 @@ def plan_lines(plan: Plan, *, limit: int | None = 20, width: int = 80) -> Iterat
     """
     changes = changes_by_kind(plan, limit)
     conflicts = conflicts_by_winner(plan, limit)
-    blocked, notes = first(plan.blocked, limit), first(plan.notes, limit)
+    others = plan.notes[1:] if release_of(plan.notes) else plan.notes
+    blocked, notes = first(plan.blocked, limit), first(others, limit)
     counts = {kind: listing.total for kind, listing in changes.items()}
     summary = list(lines.paragraph(words.plan_summary(plan, counts), width, style="bold"))
     yield from summary
@@ -71,6 +73,8 @@ def _guard(plan: Plan, width: int) -> Iterator[Text]:
         for refusal in plan.verdict.refusals:
             yield from lines.item("blocked", visible(refusal.problem), width)
             yield from lines.paragraph(visible(words.way_out(refusal)), width, indent=4)
+    elif release := release_of(plan.notes):
+        yield from lines.paragraph(release, width, style=f"bold {lines.STYLE['warning']}")
     elif plan.changes:
         yield Text(words.KEPT, "green")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from petsync.diff.guard import Refusal
 from petsync.diff.plan import Plan
+from petsync.diff.released import release_of
 from petsync.render import markup, words
 from petsync.render.markup import element, prose, text
 
@@ -19,7 +20,9 @@ def alerts(plan: Plan) -> Iterator[str]:
         yield markup.alert(words.REFUSED, lines, kind="ps-refused")
     if plan.coverage.failed:
         yield markup.alert(words.UNANSWERED, map(_unanswered, words.unanswered(plan)))
-    if plan.verdict.ok and plan.changes:
+    if plan.verdict.ok and (release := release_of(plan.notes)):
+        yield markup.alert("Released by whoever applies it", [prose(release)])
+    elif plan.verdict.ok and plan.changes:
         yield element("p", text(words.KEPT), class_="ps-kept")
 
 

@@ -77,8 +77,8 @@ def _round(round_: Round) -> str:
         said.LEVELS[end.level],
         cell(end.title),
         markup.row_head(round_.name),
-        cell(said.counted(round_.to_store)),
-        cell(said.counted(round_.to_sheet)),
+        cell(said.planned(round_, round_.to_store)),
+        cell(said.planned(round_, round_.to_sheet)),
         cell(said.brief(round_)),
         cell(words.duration(round_.seconds), kind="ps-number"),
     )

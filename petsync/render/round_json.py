@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from petsync.diff.plan import Plan
+from petsync.diff.released import broken
 from petsync.diff.round import exit_code_of
 from petsync.diff.round_report import RoundReport
 from petsync.render import round_words as said
@@ -48,7 +49,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "created": plan.created,
         "rows": plan.rows,
         "pets": plan.pets,
-        "refusals": [str(refusal) for refusal in plan.verdict.refusals],
+        "refusals": [broken([refusal]) for refusal in plan.verdict.refusals],
         "notes": plan.notes,
         "changes": plan.changes,
     }

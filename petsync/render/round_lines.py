@@ -19,7 +19,11 @@ __all__ = ["list_lines", "round_lines", "rounds_lines"]
 
 _FEW = 20
 _JOB = 12
-_HEADS = ("status", "job", "store", "sheet", "took")
+_ID = 22
+"""Of an id, the moment: rounds are found by their beginning."""
+_HEADS = ("status", "job", "to store", "to sheet", "took")
+_UNMADE = "(in brackets: planned, and not made)"
+_ALL = "All of it: `--limit 0`, or as a page with `--report FILE.html`."
 _WELL = "Nothing needs a person."
 
 
@@ -34,6 +38,7 @@ def round_lines(told: RoundReport, width: int = 80, *, limit: int | None = 20) -
     yield from _commands(round_, width)
     yield lines.BLANK
     yield from _ended(round_, width)
+    yield from _kept([told], width)
 
 
 def rounds_lines(
@@ -55,15 +60,39 @@ def rounds_lines(
     if rounds and all(told.round.is_well for told in rounds):
         yield lines.BLANK
         yield Text(_WELL)
+    if any(told.round.dry_run and _is_long(told, limit) for told in rounds):
+        yield from lines.heading(_ALL, width, style="dim")
+    yield from _kept(rounds, width)
+
+
+def _is_long(told: RoundReport, limit: int | None) -> bool:
+    groups = said.by_kind(told.open).values()
+    return limit is not None and any(len(found) > limit for found in groups)
+
+
+def _kept(rounds: Sequence[RoundReport], width: int) -> Iterator[Text]:
+    """What was written into sheets, where they are as they were before, and the reports."""
+    for told in rounds:
+        if told.round.backup:
+            taken = f"The sheet of {visible(told.round.name)}: {said.written(told)}. Before it was:"
+            yield from lines.heading(taken, width, style="")
+            yield from lines.unbroken(visible(told.round.backup), width, indent=2)
+    if pages := [told.round.report for told in rounds if told.round.report]:
+        yield from lines.heading(f"Report{'' if len(pages) == 1 else 's'}:", width, style="")
+    for page in pages[:_FEW]:
+        yield from lines.unbroken(visible(page), width, indent=2)
+    yield from lines.more(len(pages[_FEW:]))
 
 
 def list_lines(rounds: Sequence[Round], width: int = 80, *, begun: bool = False) -> Iterator[Text]:
-    """A table of the rounds, a line each; with `begun`, with the moment at which each began."""
+    """A table of the rounds, a line each; with `begun`, with the moment at which each began, and
+    the beginning of its id.
+    """
     if not rounds:
         yield Text("No round was made.")
         return
     rows = [_cells(round_, begun=begun) for round_ in rounds]
-    heads = (*(["begun (UTC)"] if begun else []), *_HEADS)
+    heads = (*(["round (begun, UTC)"] if begun else []), *_HEADS)
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
     job = heads.index("job")
     spare = width - 2 * len(heads) - (sum(widths) - widths[job])
@@ -71,16 +100,18 @@ def list_lines(rounds: Sequence[Round], width: int = 80, *, begun: bool = False)
     yield _line(heads, widths, "dim")
     for round_, row in zip(rounds, rows, strict=True):
         yield _line(row, widths, _style(round_))
+    if any(cell.startswith("(") for row in rows for cell in row[-3:-1]):
+        yield Text(f"  {_UNMADE}", "dim")
 
 
 def _cells(round_: Round, *, begun: bool) -> tuple[str, ...]:
     end = said.ENDS[round_.status]
     return (
-        *([words.moment(round_.started)[:16]] if begun else []),
+        *([shorten(visible(round_.id[:_ID]), _ID)] if begun else []),
         f"{end.sign} {end.title}{' (dry run)' if round_.dry_run else ''}",
         visible(round_.name),
-        said.counted(round_.to_store),
-        said.counted(round_.to_sheet),
+        said.planned(round_, round_.to_store),
+        said.planned(round_, round_.to_sheet),
         words.duration(round_.seconds),
     )
 
@@ -100,7 +131,7 @@ def _ended(round_: Round, width: int, *, indent: int = 0) -> Iterator[Text]:
     yield from lines.paragraph(said.headline(round_), width, indent=indent, style=style)
     if why := said.reason(round_):
         for line in why.splitlines():
-            yield from lines.paragraph(line, width, indent=indent)
+            yield from lines.unbroken(line, width, indent=indent)
 
 
 def _opens(told: RoundReport, limit: int | None, width: int) -> Iterator[Text]:

@@ -19,7 +19,7 @@ from petsync.render.records import of_change, of_sheet_change
 from petsync.render.round_cells import more, open_said, reason, round_badge, typed
 from petsync.render.round_opens import gathered, sentence
 
-__all__ = ["STYLES", "records_table", "round_page", "section", "two_columns"]
+__all__ = ["STYLES", "records_table", "round_page", "rounds_page", "section", "two_columns"]
 
 STYLES = (markup.FRAGMENT_STYLE, "plan.css", "round.css")
 _MOST = 1_000
@@ -44,7 +44,17 @@ def round_page(told: RoundReport) -> str:
     return document("\n".join(filter(None, body)), title, styles=STYLES)
 
 
-def _parts(told: RoundReport) -> Iterator[str]:
+def rounds_page(rounds: Sequence[RoundReport]) -> str:
+    """Several rounds, one below the other, as such a document; of one, its own page."""
+    if len(rounds) == 1:
+        return round_page(rounds[0])
+    parts = (part for n, told in enumerate(rounds) for part in _parts(told, f"round-{n}-"))
+    inner = parts if rounds else (markup.summary("No round was made."),)
+    body = ('<main class="petsync ps-page">', *inner, "</main>")
+    return document("\n".join(filter(None, body)), "petsync rounds", styles=STYLES)
+
+
+def _parts(told: RoundReport, prefix: str = "") -> Iterator[str]:
     round_ = told.round
     yield "<header>"
     kicker = f"petsync round, {words.moment(round_.started)}"
@@ -55,13 +65,13 @@ def _parts(told: RoundReport) -> Iterator[str]:
     yield reason(round_)
     if told.plan is not None or round_.drift:
         yield element("ul", "".join(_tiles(round_)), class_="ps-tiles")
-    yield section("do", "What can be done", _commands(round_))
-    yield section("about", "About this round", two_columns(said.facts(told)))
+    yield section(f"{prefix}do", "What can be done", _commands(round_))
+    yield section(f"{prefix}about", "About this round", two_columns(said.facts(told)))
     for kind, found in said.by_kind(told.open).items():
         title = capital(said.open_title(kind, len(found)))
-        yield section(f"open-{kind}", title, _opens(kind, found, round_))
-    yield section("store", "What the store was to take", _for_store(told))
-    yield section("sheet", "What the sheet was to take", _for_sheet(told))
+        yield section(f"{prefix}open-{kind}", title, _opens(kind, found, round_))
+    yield section(f"{prefix}store", "What the store was to take", _for_store(told))
+    yield section(f"{prefix}sheet", "What the sheet was to take", _for_sheet(told))
 
 
 def section(name: str, title: str, inner: str) -> str:
@@ -149,7 +159,9 @@ def _for_store(told: RoundReport) -> str:
     held = clashing(plan)
     listing = first(plan.changes, _MOST)
     rows = (_change(c, held.get(c.row), became.get(n)) for n, c in enumerate(listing.shown))
-    inner = "".join(alerts(plan)) + element("p", prose(said.store_said(told)))
+    # What a guard refuses stands at the top, with the way out that this job has.
+    told_first = alerts(plan) if plan.verdict.ok else ()
+    inner = "".join(told_first) + element("p", prose(said.store_said(told)))
     if not plan.changes:
         return inner
     return inner + records_table(_HEADS, rows, "Changes for the store") + more(listing.more)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from petsync.diff.report import OUTCOMES
 from petsync.diff.round import Counts, Mode, Open, Round, Status
 from petsync.diff.round_report import RoundReport
 from petsync.render.markup import capital
@@ -17,7 +18,6 @@ from petsync.render.words import (
     duration,
     moment,
     number,
-    outcomes,
     sentences,
 )
 
@@ -40,14 +40,17 @@ __all__ = [
     "facts",
     "fields_of",
     "headline",
+    "is_of_query",
     "kept_title",
     "left_open",
     "open_title",
+    "planned",
     "reason",
     "sheet_said",
     "sides_said",
     "store_said",
     "way_out",
+    "written",
 ]
 
 Level = Literal["well", "look", "bad"]
@@ -66,7 +69,7 @@ class End(NamedTuple):
 
 ENDS: Mapping[Status, End] = {
     "in-sync": End("In sync", "well", "="),
-    "done": End("Done", "well", "+"),
+    "done": End("Done", "well", "="),
     "drift": End("Differences", "look", "~"),
     "findings": End("Errors in the sheet", "look", "!"),
     "conflicts": End("Conflicts", "look", "!"),
@@ -131,6 +134,9 @@ _AGAIN: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
 """What another try may mend."""
 _SETTLED = "The job is of the mode check: nothing changes them but another job, or a person."
 _REHEARSED = "A round without --dry-run does it."
+_HELD = "A round without --dry-run keeps the plan as a file, and waits until a person releases it."
+_REFUSED = "Nothing of it is done, in this round or the next, until what refuses it is mended."
+_QUERIED = "Mend it where the query finds it."
 
 
 class Command(NamedTuple):
@@ -158,6 +164,8 @@ def _ended(round_: Round) -> str:
     differences = count(round_.left, "difference")
     if round_.status == "drift" and round_.mode != "check" and not round_.dry_run:
         return f"{differences} came up while the round was at work"
+    if round_.dry_run and round_.status == "waiting":
+        return "the plan is over its limits, so a round would wait until somebody releases it"
     said = {
         "in-sync": f"sheet and store agree{_but(round_.notes)}",
         "drift": f"{differences} between sheet and store",
@@ -166,7 +174,7 @@ def _ended(round_: Round) -> str:
         "conflicts": f"{count(round_.conflicts, 'conflict')}, which a person has to decide",
         "failed-rows": f"{count(round_.failed, 'change')} did not arrive",
         "waiting": "the plan is over its limits, and nothing is done until somebody releases it",
-        "refused": "nothing was done, and no option lets it pass",
+        "refused": "nothing is done, and nobody can release it",
         "locked": "another round of this job was at work, so that this one did nothing",
         "interrupted": "it was cut off, and the next round finishes what it began",
         "error": "the round could not be done",
@@ -212,6 +220,14 @@ def counted(counts: Counts) -> str:
     """`+3 ~12 -1`, "0" for nothing: adds, updates, deletes."""
     parts = (("+", counts.add), ("~", counts.update), ("-", counts.delete))
     return " ".join(f"{sign}{number(n)}" for sign, n in parts if n) or "0"
+
+
+def planned(round_: Round, counts: Counts) -> str:
+    """The same of one side of a round, in brackets where nothing of it was made. A check is never
+    to change anything.
+    """
+    told = counted(Counts() if round_.mode == "check" else counts)
+    return told if told == "0" or round_.applied else f"({told})"
 
 
 def sides_said(round_: Round) -> Iterator[tuple[str, str]]:
@@ -281,9 +297,19 @@ def by_kind(opens: Sequence[Open]) -> dict[Kind, list[Open]]:
 
 def way_out(kind: Kind, round_: Round) -> str:
     """What can be done about a kind of difference that this round left."""
-    if kind == "drift" and round_.dry_run:
-        return _REHEARSED
-    return _SETTLED if kind == "drift" and round_.mode == "check" else _WAYS[kind]
+    own: tuple[tuple[Kind, bool, str], ...] = (
+        ("drift", round_.mode == "check", _SETTLED),
+        ("drift", round_.status == "refused", _REFUSED),
+        ("drift", round_.dry_run, _REHEARSED),
+        ("waiting", round_.dry_run, _HELD),
+        ("finding", is_of_query(round_), _QUERIED),
+    )
+    return next((said for of, holds, said in own if of == kind and holds), _WAYS[kind])
+
+
+def is_of_query(round_: Round) -> bool:
+    """Whether its rows are no file's."""
+    return round_.source == "query" or round_.source.startswith("query of ")
 
 
 def store_said(told: RoundReport) -> str:
@@ -292,17 +318,40 @@ def store_said(told: RoundReport) -> str:
     if plan is None or not plan.changes:
         return "The store was to take nothing."
     if report is not None:
-        return sentences(f"Sent by run {visible(report.run_id)}: {outcomes(report)}")
+        # Rows of which nothing was to be sent are told by themselves.
+        became = Counter(each.outcome for each in report.results if each.kind != "none")
+        told_ = (f"{number(became[o])} {o}" for o in OUTCOMES if became[o] or o == "applied")
+        return sentences(f"Sent by run {visible(report.run_id)}: {', '.join(told_)}")
     return "Nothing of it was sent" + (": the plan waits." if told.round.waiting else ".")
 
 
 def sheet_said(told: RoundReport) -> str:
     """What became of the sheet's changes as a whole."""
     if told.round.backup:
-        return f"Written; as it was before, the sheet is {visible(told.round.backup)}."
+        backup = visible(told.round.backup)
+        return f"Written: {written(told)}; as it was before, the sheet is {backup}."
     if told.round.dry_run or told.round.mode == "check":
         return "Nothing was written."
     return "The sheet that was there is in no backup: it was not written, or it is new."
+
+
+def written(told: RoundReport) -> str:
+    """What the sheet took: `3 rows change (4 cells that said something else), 1 row is new`."""
+    kinds = Counter(change.kind for change in told.sheet)
+    over = sum(
+        bool(old) for each in told.sheet if each.kind == "update" for old, _ in each.values.values()
+    )
+    results = () if told.report is None else told.report.results
+    ids = sum(each.assigned_id is not None and each.row is not None for each in results)
+    cells = f" ({count(over, 'cell')} that said something else)" if over else ""
+    parts = (
+        (kinds["update"], f"changed{cells}"),
+        (kinds["add"], "new"),
+        (kinds["delete"], "taken out"),
+        (ids, "with the id of a new pet"),
+    )
+    said = [f"{count(total, 'row')} {what}" for total, what in parts if total]
+    return ", ".join(said) or "ids of pets that rows lacked"
 
 
 def commands(round_: Round) -> Iterator[Command]:
@@ -311,13 +360,14 @@ def commands(round_: Round) -> Iterator[Command]:
         yield Command(
             "look at the plan, and release it", f"petsync apply {_quoted(round_.waiting)}"
         )
-    if round_.findings and round_.source:
+    if round_.findings and round_.source and not is_of_query(round_):
         yield Command("every error in the sheet", f"petsync check {_quoted(round_.source)}")
     for run in round_.runs:
         yield Command("what a run did", f"petsync runs {_quoted(run)}")
         yield Command("take it back", f"petsync undo {_quoted(run)}")
     if round_.status in _AGAIN:
-        yield Command("the job once more", f"petsync reconcile --job {_quoted(round_.job)}")
+        again = f"petsync reconcile --job {_quoted(round_.job)}"
+        yield Command("the job once more", f"{again} --dry-run" if round_.dry_run else again)
 
 
 def _quoted(text: str) -> str:

@@ -25,7 +25,7 @@ from petsync.render.intake_lines import intake_lines
 from petsync.render.plan_lines import plan_lines
 from petsync.render.rehearsal_lines import rehearsal_lines
 from petsync.render.report_lines import report_lines
-from petsync.render.round_lines import list_lines, rounds_lines
+from petsync.render.round_lines import list_lines, round_lines, rounds_lines
 from petsync.render.runs_lines import deeds_lines, pet_lines, runs_lines
 from petsync.render.sheet_lines import findings_lines, snapshot_lines
 from petsync.table.sheet import Sheet
@@ -40,6 +40,7 @@ __all__ = [
     "show_plan",
     "show_rehearsal",
     "show_report",
+    "show_round",
     "show_rounds",
     "show_runs",
     "show_snapshot",
@@ -69,6 +70,11 @@ def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int |
     of each kind that it left.
     """
     _show(rounds_lines(rounds, _width(console), limit=limit), console)
+
+
+def show_round(told: RoundReport, console: Console, *, limit: int | None = 20) -> None:
+    """Print the round with the first `limit` of each kind of difference that it left."""
+    _show(round_lines(told, _width(console), limit=limit), console)
 
 
 def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | None = 20) -> None:

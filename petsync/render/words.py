@@ -10,6 +10,7 @@ from typing import Literal
 from petsync.diff.change import Add, Change, Conflict, Delete
 from petsync.diff.guard import Refusal
 from petsync.diff.plan import Plan
+from petsync.diff.released import release_of
 from petsync.diff.report import OUTCOMES, Outcome, Report
 from petsync.diff.summary import Summary
 from petsync.model import Pet
@@ -93,6 +94,10 @@ UNANSWERED = "The store did not answer all that was asked: this plan is of what 
 WHERE_TO_SEE_ALL = (
     "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in Python "
     "plan.to_frame()."
+)
+_ALL_THAT_WAITED = (
+    "All of them: `petsync apply` of the same file with `--limit 0`; the report of the round has "
+    "them, too."
 )
 _UNSEEN = (
     "A pet of this status is in the plan only if a row names it, and none is deleted for being "
@@ -237,6 +242,8 @@ def origin(plan: Plan) -> tuple[str, str]:
 
 def where_to_see_all(plan: Plan) -> str:
     """How to see what was left out where a plan was shown."""
+    if release_of(plan.notes):
+        return _ALL_THAT_WAITED
     return WHERE_TO_SEE_ALL.replace(
         "petsync plan", "petsync undo" if plan.undoes else "petsync plan"
     )

@@ -31,12 +31,13 @@ def sheet_from_frame(
     mapping: Mapping[str, str] | None = None,
     statuses: Sequence[str] = STATUSES,
     known_statuses: Collection[str] = (),
+    first: int = 0,
 ) -> Sheet:
     """What a DataFrame says: a missing value nothing, an empty text or list "make it empty".
 
-    Rows are numbered from 0, by position. A list in `tags` holds `Tag` values or names; a text in
-    place of a list is read as a cell's is. The text "[clear]" is a text. Raises SheetError where
-    no column is one of petsync's.
+    Rows are numbered from `first`, by position. A list in `tags` holds `Tag` values or names; a
+    text in place of a list is read as a cell's is. The text "[clear]" is a text. Raises SheetError
+    where no column is one of petsync's.
     """
     header = [str(name) for name in frame.columns if name != EXTRA]
     mapper = Mapper.of(_NAME, mapping)
@@ -49,7 +50,7 @@ def sheet_from_frame(
         tab="",
         header=header,
         header_row=0,
-        rows=np.arange(len(frame), dtype=np.int64),
+        rows=np.arange(first, first + len(frame), dtype=np.int64),
         columns=columns,
         places=header,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import click
 import pytest
 from commands import Shell, shop
 from crash.running import Nursery
 
 import petsync as ps
+from petsync.cli.known import jobs, runs
 from petsync.sandbox import Sandbox
 
 
@@ -42,6 +44,77 @@ def test_machines_get_json(shell: Shell, config: Path) -> None:
     done = shell("reconcile", "--json", "--job", "catalogue")
     (told,) = done.json["rounds"]
     assert told["round"]["applied"] == 1
+
+
+def test_a_dry_run_shows_all_that_it_would_do(shell: Shell, config: Path) -> None:
+    """Each value before and after; as many as are asked for, and as a page."""
+    page = config.parent / "tonight.html"
+    done = shell("reconcile", "--dry-run", "--limit", "0", "--report", page)
+    assert "name: 'Rex' -> 'Rexi'" in done.out
+    assert f"Saved {page}." in done.err.replace("\n", " ").replace("  ", " ")
+    assert "Rexi" in page.read_text("utf-8")
+    assert shell("reconcile", "--report", "nowhere/x.html").code == 64
+    assert shell("reconcile", "--every", "1h", "--limit", "1").code == 64
+
+
+def test_the_log_is_for_who_asks(shell: Shell, config: Path) -> None:
+    """A round that went well writes no line of log beside its table, unless it is asked for."""
+    assert "begins" not in shell("reconcile").err
+    assert "catalogue begins" in shell("reconcile", "-v").err
+    assert "catalogue begins" in shell("reconcile", "--log", "json").err
+
+
+def test_in_pull_it_is_told_what_gives_way(shell: Shell, config: Path) -> None:
+    """Before, with the values; after, how many cells, and where the sheet is as it was."""
+    config.write_text(config.read_text("utf-8").replace('"push"', '"pull"'), "utf-8")
+    dry = " ".join(shell("reconcile", "--dry-run").out.split())
+    assert "name: 'Rexi' gives way to 'Rex'; " in dry
+    assert "(the store leads)" in dry
+    done = shell("reconcile")
+    assert "1 row changed (1 cell that said something else). Before it was:" in " ".join(
+        done.out.split()
+    )
+    (backup,) = config.parent.glob("catalogue.backup-*.csv")
+    assert f"  {backup.resolve()}" in done.out.splitlines()
+
+
+def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
+    """`petsync runs` lists it and tells all of it, with its report; a job's runs are also those of
+    what waited, and what took them back.
+    """
+    text = config.read_text("utf-8")
+    config.write_text(f"{text}[jobs.catalogue.guard]\nmax_update = 0\n", "utf-8")
+    told = shell("reconcile", "--json").json["rounds"][0]["round"]
+    assert told["status"] == "waiting"
+    assert told["id"][:22] in shell("runs").out
+    shown = shell("runs", told["id"][:24])
+    assert "name: 'Rex' -> 'Rexi'" in shown.out
+    assert told["report"] in shown.out
+    assert shell("runs", told["id"], "--json").json["round"]["id"] == told["id"]
+    assert shell("runs", told["id"], "--report", "x.html").code == 64
+    url = text.split('"')[1]
+    run = shell("apply", told["waiting"], "--yes", "--url", url, "--json").json["run_id"]
+    back = shell("undo", run, "--yes", "--url", url, "--json").json["run_id"]
+    runs = shell("runs", "--job", "catalogue", "--json").json["runs"]
+    assert [each["run_id"] for each in runs] == [back, run]
+    shell("reconcile", "--dry-run")
+    Path(told["waiting"]).unlink()
+    shell("runs", "--html", "h.html")
+    page = Path("h.html").read_text("utf-8")
+    assert "It waits no more" in page
+    assert "petsync apply" not in page
+    assert told["report"] in page
+
+
+def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
+    """From petsync.toml and the state folder; nothing where there is none of them."""
+    asking = click.Context(click.Command("x"))
+    assert jobs(asking, click.Option(["--job"]), "cat") == ["catalogue"]
+    assert runs(asking, click.Option(["--job"]), "") == []
+    told = shell("reconcile", "--json").json["rounds"][0]["round"]
+    assert set(runs(asking, click.Option(["--job"]), "2")) == {told["id"], *told["runs"]}
+    config.write_text("[", "utf-8")
+    assert jobs(asking, click.Option(["--job"]), "") == []
 
 
 @pytest.mark.parametrize(

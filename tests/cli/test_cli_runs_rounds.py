@@ -24,7 +24,11 @@ def test_rounds_are_listed_first(shell: Shell) -> None:
     lines = done.out.splitlines()
     assert done.code == 0
     assert max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines[1:4]] == ["2026-10-25", "2026-10-24", "2026-10-23"]
+    assert [line.split()[0] for line in lines[1:4]] == [
+        "20261025-020000-0002",
+        "20261024-020000-0001",
+        "20261023-020000-0000",
+    ]
     assert lines[-1] == "No run is known."
     assert "and 2 more" in shell("runs", "--limit", "1").out
 

@@ -96,7 +96,7 @@ def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
     kept = "all are kept" if keep is None else f"the last {keep} of each job"
     yield "reports", f"{configuration.report.folder}, {kept}"
     log = configuration.log
-    yield "log", f"{log.format}, {log.level}" + (f", to {log.file}" if log.file else "")
+    yield "log", f"{log.format}, {log.least}" + (f", to {log.file}" if log.file else "")
     metrics = configuration.metrics
     yield "metrics", " and ".join(filter(None, [str(metrics.textfile or ""), metrics.listen]))
     yield "tracing", "on" if configuration.tracing else ""
@@ -121,7 +121,7 @@ def as_data(configuration: Configuration) -> dict[str, Any]:
         },
         "log": {
             "format": configuration.log.format,
-            "level": configuration.log.level,
+            "level": configuration.log.least,
             "file": _path(configuration.log.file),
         },
         "metrics": {"textfile": _path(metrics.textfile), "listen": metrics.listen or None},

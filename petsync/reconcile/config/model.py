@@ -99,11 +99,19 @@ class Reports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """`[log]`: what is logged as what, and to which file (None is standard error)."""
+    """`[log]`: what is logged as what, and to which file (None is standard error). `level` is None
+    where nothing is said of it.
+    """
 
     format: Literal["text", "json"] = "text"
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Literal["debug", "info", "warning", "error"] | None = None
     file: Path | None = None
+
+    @property
+    def least(self) -> str:
+        """The level from which on; people, who see how rounds ended anyhow, get warnings only."""
+        is_for_people = self.format == "text" and self.file is None
+        return self.level or ("warning" if is_for_people else "info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,8 +160,9 @@ REST: tuple[Option, ...] = (
         table="log",
         name="level",
         kind=kinds.choice("debug", "info", "warning", "error"),
-        meaning="From which level on.",
-        default='"info"',
+        meaning="From which level on. Text lines on standard error are for people, who see how "
+        'rounds ended anyhow: there it is `"warning"`, but for `-v` and `--every`.',
+        default='"info" or "warning"',
         example='"warning"',
     ),
     Option(

@@ -167,5 +167,5 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
         else:
             yield handler
             handler = file
-    handler.setLevel(config.level.upper())
+    handler.setLevel(config.least.upper())
     yield handler
