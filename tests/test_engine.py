@@ -318,15 +318,23 @@ def test_an_interrupt_ends_at_a_changes_boundary(tmp_path: Path) -> None:
 
 def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) -> None:
     """A person who presses twice means now."""
-    target = MemoryTarget(PETS)
-    target.delay = 30
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    asked = asyncio.Event()
+
+    class Slow(MemoryTarget):
+        async def get(self, pet_id: int) -> Pet | None:
+            asked.set()
+            return await super().get(pet_id)
+
+    target = Slow(PETS)
+    target.delay = 30
 
     async def work() -> Report:
         task = asyncio.create_task(ran(plan, target, begun(tmp_path, plan), grace=30.0))
-        for _ in range(2):
-            await asyncio.sleep(0.05)
-            task.cancel()
+        await asked.wait()
+        task.cancel()
+        await asyncio.sleep(0.05)
+        task.cancel()
         return await asyncio.wait_for(task, 5)
 
     assert outcomes(asyncio.run(work())) == ["skipped"]
