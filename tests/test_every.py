@@ -20,7 +20,9 @@ from receiver import Receiver, configured, told
 from petsync.diff.round_report import RoundReport
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
 from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
-from petsync.reconcile.every import every, interval
+from petsync.reconcile.due import Due
+from petsync.reconcile.every import Every, every, interval
+from petsync.reconcile.fresh import Fresh
 from petsync.reconcile.history import History
 from petsync.reconcile.watch.endpoint import Endpoint
 from petsync.sandbox import Sandbox
@@ -188,8 +190,12 @@ def test_ctrl_c_while_it_waits_ends_with_0(tmp_path: Path) -> None:
     assert every(configured(tmp_path, PLAIN), 1000.0, stop=stop, run=Runs(stop, most=9)) == 0
 
 
-def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(tmp_path: Path) -> None:
-    """The one before stays in use until the file is mended, which is told too."""
+def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The one before stays in use until the file is mended, which is told too; so is that another
+    address for the metrics takes a restart.
+    """
     contents = iter(["[broken", "[broken again", "mended"])
     path = tmp_path / "petsync.toml"
     path.write_text("first")
@@ -197,7 +203,8 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(tmp_path: Pa
     def load(file: Path, _: Mapping[str, str]) -> Configuration:
         if "broken" in (text := file.read_text()):
             raise ConfigurationError(f"petsync.toml:1: {text.split()[0]}", hint="Mend it.")
-        return replace(config, jobs=(replace(PLAIN, name=text),))
+        metrics = Metrics(listen="127.0.0.1:9465" if text == "mended" else "")
+        return replace(config, jobs=(replace(PLAIN, name=text),), metrics=metrics)
 
     def between(_: float) -> None:
         path.write_text(next(contents, "mended"))
@@ -216,6 +223,21 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(tmp_path: Pa
     ]
     assert "exit code 64" in receiver.got[0]["message"]
     assert runs.configs[-1].log.format == "json"
+    assert "[metrics] listen is used after a restart" in caplog.text
+
+
+def test_what_ends_is_not_healthy(tmp_path: Path) -> None:
+    """From the moment that it is asked to end, and also where it ended unasked."""
+    config = configured(tmp_path, PLAIN)
+    asked, ended = threading.Event(), threading.Event()
+    loops = [
+        Every(Fresh(config, {}, lambda *_: config), Due(tmp_path), 1.0, stop, Runs(stop, 1))
+        for stop in (asked, ended)
+    ]
+    assert [each.health()["ok"] for each in loops] == [True, True]
+    asked.set()
+    loops[1].is_ended = True
+    assert [each.health()["ok"] for each in loops] == [False, False]
 
 
 def test_the_first_configuration_has_to_be_right(tmp_path: Path) -> None:

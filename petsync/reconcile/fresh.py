@@ -34,8 +34,10 @@ class Fresh:
     load: Load
     is_valid: bool = True
     _seen: bytes = field(init=False)
+    _listens: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self._listens = self.config.metrics.listen
         self._seen = _content(self.config.path)
 
     def again(self) -> None:
@@ -55,6 +57,8 @@ class Fresh:
     def _takes(self, changed: Configuration) -> None:
         with logged(changed):
             log.info("%s was read again", changed.path)
+            if changed.metrics.listen != self._listens:
+                log.warning("[metrics] listen is used after a restart; until then it is as it was")
         if not self.is_valid:
             _told(changed, _round(changed.path.name))
         self.is_valid, self.config = True, changed

@@ -18,6 +18,7 @@ _HEAD = """\
 # and says what it means. ${NAME} is the environment variable NAME: secrets are
 # written so, and never in full. Paths start at this file's folder.
 # docs/config.md explains every option.
+
 """
 _WIDTH = 80
 
@@ -40,7 +41,7 @@ _JOBS = (
         meaning="A job: a spreadsheet and the store, merged. Try it with "
         "`petsync reconcile --job catalogue --dry-run`, which changes nothing.",
         options=(
-            *("mode", "sheet", "tab", "enabled", "schedule", "statuses", "tags"),
+            *("mode", "sheet", "schedule", "tab", "enabled", "statuses", "tags"),
             *("delete_missing", "match_on", "on_conflict", "strict", "token"),
             *("concurrency", "rate", "verify", "max_failures"),
         ),
@@ -67,6 +68,8 @@ _JOBS = (
     ),
 )
 _ON = ("mode", "sheet")
+_NOTHING = ("", "[]", "none", "nowhere")
+"""Defaults that go without saying."""
 
 
 def example() -> str:
@@ -80,19 +83,19 @@ def example() -> str:
     for table in TABLES.values():
         if table.name not in ("", "jobs", "guard"):
             header = table.header.replace("EVENT", "failure")
-            parts += [f"{_comment(table.meaning)}#[{header}]\n"]
+            parts.append(f"\n{_comment(table.meaning)}#[{header}]\n")
             parts += _options(options_of(table.name).values(), set())
-    return "\n".join(parts)
+    return "".join(parts)
 
 
 def _job(job: _Job, told: set[str]) -> Iterator[str]:
     mark = "" if job.is_on else "#"
-    yield f"{_comment(job.meaning)}{mark}[jobs.{job.name}]\n"
+    yield f"\n{_comment(job.meaning)}{mark}[jobs.{job.name}]\n"
     options = options_of("jobs")
     chosen = [options[name] for name in job.options]
     yield from _options(chosen, told, on=_ON if job.is_on else (), values=job.values)
     if job.guard:
-        yield f"{_comment(TABLES['guard'].meaning)}#[jobs.{job.name}.guard]\n"
+        yield f"\n{_comment(TABLES['guard'].meaning)}#[jobs.{job.name}.guard]\n"
         yield from _options(options_of("guard").values(), told)
 
 
@@ -105,11 +108,11 @@ def _options(
 ) -> Iterator[str]:
     """The options, each explained where its name is not among those that were `told`."""
     for option in options:
-        usual = f" Usually {option.default}." if option.default else ""
+        usual = "" if option.default in _NOTHING else f" Without it: {option.default}."
         comment = "" if option.name in told else _comment(option.meaning + usual)
         mark = "" if option.name in on else "#"
         value = (values or {}).get(option.name, option.example)
-        yield f"{comment}{mark}{option.name} = {value}\n"
+        yield f"{comment}{mark}{option.name} = {value}\n" + ("" if mark else "\n")
         told.add(option.name)
 
 
