@@ -47,12 +47,29 @@ def _pair(first: Draft, second: Draft) -> Iterator[Found]:
             "after it",
             "Give one of the jobs another name.",
         )
+    for owner, other in ((first, second), (second, first)):
+        if _has_file_of(owner, other):
+            yield second.told(
+                "",
+                f'what is kept for job "{other.name}" would have the name of a file of job '
+                f'"{owner.name}"',
+                "Give one of the jobs another name.",
+            )
     if "check" in modes or "" in modes:
         return
     if _share_sheet(first, second):
         yield from _same_sheet(first, second)
     elif _same_store(first, second) and _overlap(first, second):
         yield from _same_pets(first, second)
+
+
+def _has_file_of(owner: Draft, other: Draft) -> bool:
+    """Whether the other's name is that of the owner's plan for a sheet, or of a file of its
+    folder.
+    """
+    name, rest = owner.name.casefold(), other.name.casefold()
+    is_part = owner.source == "folder" and rest.startswith(f"{name}--")
+    return is_part or rest == f"{name}.sheet"
 
 
 def _same_sheet(first: Draft, second: Draft) -> Iterator[Found]:
