@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ from petsync.diff.round import Open, SheetChange
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from petsync.diff.history import Past
     from petsync.diff.round import Round
     from petsync.diff.round_report import RoundReport
 
-__all__ = ["as_it_is", "check_page", "of_rounds", "round_named", "rounds_in", "save_history"]
+__all__ = ["as_it_is", "check_page", "named_run", "round_named", "rounds_in", "save_history"]
 
 _LISTED = 5
 _PAGES = (".html", ".htm")
@@ -51,11 +51,8 @@ def round_named(state: Path, name: str) -> RoundReport | None:
     None where there is none. Raises PlanError where there are several.
     """
     from petsync.diff.round_report import RoundReport
-    from petsync.reconcile.history import History
 
-    every = History(state).rounds()
-    found = [each for each in every if each.id == name]
-    found = found or [each for each in every if each.id.startswith(name)]
+    found = _rounds_named(state, name)
     if len(found) > 1:
         ids = ", ".join(each.id for each in found[: -_LISTED - 1 : -1])
         raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
@@ -63,6 +60,30 @@ def round_named(state: Path, name: str) -> RoundReport | None:
         return None
     saved = _saved(Path(found[0].report).with_suffix(".json")) if found[0].report else _Saved()
     return RoundReport(round=as_it_is(found[0]), open=saved.open, sheet=saved.sheet)
+
+
+def _rounds_named(state: Path, name: str) -> list[Round]:
+    from petsync.reconcile.history import History
+
+    every = History(state).rounds()
+    return [each for each in every if each.id == name] or [
+        each for each in every if name and each.id.startswith(name)
+    ]
+
+
+@contextmanager
+def named_run(state: Path, name: str) -> Iterator[None]:
+    """Where no run has that name and a round has, the PlanError says which runs are the round's."""
+    try:
+        yield
+    except PlanError:
+        found = _rounds_named(state, name)
+        if len(found) != 1:
+            raise
+        (told,) = found
+        runs = ", ".join(told.runs)
+        hint = f"What it sent is in {runs}." if runs else "It sent nothing to the store."
+        raise PlanError(f"{told.id} is a round, and no run of the journal", hint=hint) from None
 
 
 class _Saved(msgspec.Struct, frozen=True):
@@ -87,18 +108,6 @@ def as_it_is(round_: Round) -> Round:
     if round_.report and not Path(round_.report).exists():
         round_ = msgspec.structs.replace(round_, report="")
     return round_
-
-
-def of_rounds(runs: Sequence[Past], rounds: Sequence[Round]) -> list[Past]:
-    """Those of the runs (the newest first) that these rounds made or finished, those by which
-    somebody applied a plan of the job's own sheets to its store, and what took any of them back.
-    """
-    ids = {run for each in rounds for run in each.runs}
-    sides = {(each.store, each.source) for each in rounds}
-    for run in reversed(runs):
-        if run.undoes in ids or (not run.undoes and (run.store, run.source) in sides):
-            ids.add(run.run_id)
-    return [run for run in runs if run.run_id in ids]
 
 
 def check_page(path: Path | None) -> None:

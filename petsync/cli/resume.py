@@ -11,6 +11,7 @@ import click
 from petsync.cli.apply import check_outputs, conclude, watched
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.history import named_run
 from petsync.cli.interruption import interruptible_run
 from petsync.cli.known import runs
 from petsync.cli.pacing import run_options
@@ -62,7 +63,8 @@ def command(
     """
     check_outputs(None, results, page)
     with interruptible_run(context), context.connect() as store:
-        past, plan, sheet = _plan_of(store, run_id)
+        with named_run(context.settings.state, run_id):
+            past, plan, sheet = _plan_of(store, run_id)
         total = len(plan.changes)
         context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
         report, error = watched(

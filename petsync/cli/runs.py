@@ -10,9 +10,10 @@ import click
 from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.history import check_page, of_rounds, round_named, rounds_in, save_history
+from petsync.cli.history import check_page, round_named, rounds_in, save_history
 from petsync.cli.known import jobs, runs
 from petsync.cli.outcome import save_report, save_results, save_uploaded
+from petsync.diff.standing import runs_of
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def command(
     else:
         store = _store(context)
         rounds, found = rounds_in(context.settings.state, job, store), history.runs(store)
-        found = of_rounds(found, rounds) if job else found
+        found = runs_of(found, rounds) if job else found
         if history_page is not None:
             most = (_ON_PAGE if limit is None else limit) or None
             save_history(rounds, found, history_page, most)

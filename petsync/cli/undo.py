@@ -11,6 +11,7 @@ from petsync.cli import progress
 from petsync.cli.apply import carry_out, check_outputs, conclude, is_agreed
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.history import named_run
 from petsync.cli.interruption import interruptible_run
 from petsync.cli.known import runs
 from petsync.cli.pacing import run_options
@@ -125,7 +126,11 @@ def command(
     check_outputs(None, None, page)
     guard = guard_of(max_delete, max_update, max_add, allow_empty=allow_empty)
     with interruptible_run(context), context.connect() as store:
-        with progress.looked_up(context.err, "Looking at the pets of the run") as step:
+        state = context.settings.state
+        with (
+            named_run(state, run_id),
+            progress.looked_up(context.err, "Looking at the pets of the run") as step,
+        ):
             plan = store.undo(run_id, guard=guard, on_progress=step)
         if ids or kinds or query is not None:
             plan = plan.select(ids=ids or None, actions=kinds or None, query=query)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from petsync.diff.history import Entry, Past
+from petsync.diff.round import Round
 
-__all__ = ["has_left", "taken_back", "undone_by"]
+__all__ = ["has_left", "runs_of", "taken_back", "undone_by"]
 
 
 def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
@@ -34,6 +35,20 @@ def taken_back(
             # Whatever takes this run back is newer, and was met before.
             found[run.undoes] |= _pets(entries(run.run_id)) - found[run.run_id]
     return found
+
+
+def runs_of(runs: Sequence[Past], rounds: Iterable[Round]) -> list[Past]:
+    """Those of the runs (the newest first) that these rounds made or finished, those by which
+    somebody applied their sheet, or a plan of it that waited, to their store, and what took any of
+    these back.
+    """
+    rounds = list(rounds)
+    ids = {run for each in rounds for run in each.runs}
+    sides = {(each.store, each.source) for each in rounds}
+    for run in reversed(runs):
+        if run.undoes in ids or (not run.undoes and (run.store, run.source) in sides):
+            ids.add(run.run_id)
+    return [run for run in runs if run.run_id in ids]
 
 
 def has_left(run: Past) -> bool:

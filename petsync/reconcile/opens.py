@@ -28,7 +28,10 @@ _TAKES = {
     "delete": "is gone from the store, and its row is to go",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
-_CHECKED = {"add": "is in no pet of the store", "delete": "is in the store, and in no row"}
+_CHECKED = {
+    "add": "is in the sheet, and the store does not have it",
+    "delete": "is in the store, and in no row",
+}
 _IDENTITY = frozenset({"matches-several", "claimed-twice", "not-looked-up"})
 """Conflicts about which pet a row means: they stand in any mode."""
 

@@ -66,7 +66,7 @@ def history_page(
         '<main class="petsync ps-page">',
         _PATTERNS,
         *_head(jobs, title, rounds, now),
-        *(_job(name, turns, n, now) for n, (name, turns) in enumerate(jobs.items())),
+        *(_job(name, turns, n, now, runs) for n, (name, turns) in enumerate(jobs.items())),
         _listed_rounds(rounds, limit),
         _listed_runs(runs, limit),
         "</main>",
@@ -102,14 +102,16 @@ def _standing(name: str, turns: Sequence[Turn]) -> str:
     return element("li", inner)
 
 
-def _job(name: str, turns: Sequence[Turn], number: int, now: datetime | None) -> str:
+def _job(
+    name: str, turns: Sequence[Turn], number: int, now: datetime | None, runs: Sequence[Past]
+) -> str:
     anchor = f"job-{number}"
     columns = columns_of(turns[-_TURNS:], now)
     gap = columns[-1] if not columns[-1].turns else None
     head = element("h2", f"{bdi(name)} {round_badge(turns[-1].worst)}", id=anchor)
     parts = [
         head,
-        two_columns(told.job_facts(turns, gap)),
+        two_columns(told.job_facts(turns, gap, runs)),
         *map(_needy, told.needy(turns[-1])[:_PARTS]),
         more(max(len(told.needy(turns[-1])) - _PARTS, 0)),
         strip(columns, f"{anchor}-ends"),

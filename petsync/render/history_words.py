@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from petsync.diff.history import Past
 from petsync.diff.round import Round, Status
+from petsync.diff.standing import runs_of
 from petsync.render import round_words as said
 from petsync.render.markup import capital
 from petsync.render.turns import Column, Turn
@@ -130,8 +132,10 @@ def needy(turn: Turn) -> list[Round]:
     return [each for each in turn.rounds if not each.is_well]
 
 
-def job_facts(turns: Sequence[Turn], gap: Column | None) -> Iterator[tuple[str, str]]:
-    """The job in a few lines: last round, last success, streak."""
+def job_facts(
+    turns: Sequence[Turn], gap: Column | None, runs: Sequence[Past] = ()
+) -> Iterator[tuple[str, str]]:
+    """The job in a few lines: last round, last success, streak, and what people did besides."""
     last = turns[-1]
     files = f", {count(len(last.rounds), 'file')}" if last.rounds[0].part else ""
     yield "last round", f"{moment(last.at)}, took {duration(last.seconds)}{files}"
@@ -140,8 +144,22 @@ def job_facts(turns: Sequence[Turn], gap: Column | None) -> Iterator[tuple[str, 
     yield "streak", _streak(turns)
     if open_ := said.brief_of(said.left_open(each) for each in last.rounds):
         yield "left open", open_
+    if by_people := _by_people(turns, runs):
+        yield "by people", by_people
     if gap is not None:
         yield "since then", f"no round ran: about {count(gap.missed, 'round')} missing"
+
+
+def _by_people(turns: Sequence[Turn], runs: Sequence[Past]) -> str:
+    """Runs that no round made: a plan was released, or a run taken back. No plot has them."""
+    rounds = [each for turn in turns for each in turn.rounds]
+    made = {run for each in rounds for run in each.runs}
+    found = [run for run in runs_of(runs, rounds) if run.run_id not in made]
+    if not found:
+        return ""
+    arrived = count(sum(run.counts.get("applied", 0) for run in found), "change")
+    last = f"the last {moment(found[0].started)}, {found[0].run_id}"
+    return f"{count(len(found), 'run')} besides, {arrived} for the store; {last}"
 
 
 def _streak(turns: Sequence[Turn]) -> str:

@@ -92,6 +92,10 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert told["report"] in shown.out
     assert shell("runs", told["id"], "--json").json["round"]["id"] == told["id"]
     assert shell("runs", told["id"], "--report", "x.html").code == 64
+    undone = shell("undo", told["id"], "--url", text.split('"')[1])
+    assert undone.code == 1
+    assert "is a round, and no run of the journal" in undone.err
+    assert "It sent nothing to the store." in undone.err
     url = text.split('"')[1]
     run = shell("apply", told["waiting"], "--yes", "--url", url, "--json").json["run_id"]
     back = shell("undo", run, "--yes", "--url", url, "--json").json["run_id"]
@@ -104,6 +108,7 @@ def test_a_round_is_found_by_its_id(shell: Shell, config: Path) -> None:
     assert "It waits no more" in page
     assert "petsync apply" not in page
     assert told["report"] in page
+    assert "2 runs besides, 2 changes for the store; the last" in page
 
 
 def test_jobs_rounds_and_runs_are_completed(shell: Shell, config: Path) -> None:
