@@ -93,11 +93,31 @@ def test_a_dry_run_writes_nothing_at_all(night: Night) -> None:
     assert not (night.folder / "reports").exists()
 
 
-def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
-    """Whatever the store makes of it, and also outside of the job's scope."""
-    new = ps.Pet(name="Neu", status="available")
-    night.write([*PETS, new])
+def test_a_row_without_an_id_gets_the_one_of_its_pet(night: Night) -> None:
+    """Told beforehand; who edits the row afterwards edits that pet, and a backup is there."""
+    night.write([*PETS, ps.Pet(name="Neu", status="available")])
+    dry = night.run(dry_run=True)
+    assert dry.round.to_sheet.update == 1
+    assert dry.open[0].problem == "1 row without an id is to get that of the pet"
+    told = night.run()
+    assert (told.round.status, told.round.to_sheet.update, told.round.applied) == ("done", 1, 2)
+    assert Path(told.round.backup).is_file()
+    (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    assert night.said()[pet.id or 0] == pet
+    night.write(changed([*night.said().values()], pet.id or 0, name="Neuer"))
     assert night.run().round.status == "done"
+    assert night.stored() == night.said()
+    assert len(night.stored()) == 13
+
+
+def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
+    """Where the sheet has no column for it: whatever the store makes of it, and also outside of
+    the job's scope.
+    """
+    new = ps.Pet(name="Neu", status="available")
+    frame = ps.frame_from_pets([*PETS, new]).drop(columns="id")
+    frame.to_csv(night.sheet, columns=["name", "status"], index=False)
+    assert night.run().round.to_sheet.update == 0
     (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     night.box.put(ps.Pet(id=pet.id, name="Neu", status="sold", tags=(ps.Tag(1, "calm"),)))
     told = night.run()
@@ -105,6 +125,21 @@ def test_a_row_without_an_id_stays_one_pet(night: Night) -> None:
     assert len(night.stored()) == 13
     scoped = night.run(name="scoped", statuses=("pending", "sold"))
     assert (scoped.round.status, len(night.stored())) == ("in-sync", 13)
+
+
+def test_an_id_that_cannot_be_written_is_remembered(night: Night) -> None:
+    """A sheet that is open in a program: the pet is added, with a note, and gets its id later."""
+    night.write([*PETS, ps.Pet(name="Neu", status="available")])
+    lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
+    lock.write_text(",ada,", "utf-8")
+    for _ in range(2):
+        told = night.run()
+        assert told.round.exit_code == 0
+        assert "could not be given the ids" in told.open[0].problem
+        assert len(night.stored()) == 13
+    lock.unlink()
+    assert night.run().round.status == "done"
+    assert night.said() == night.stored()
 
 
 def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:

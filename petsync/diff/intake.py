@@ -96,6 +96,12 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         return Counts(add=len(self.added), update=len(self.edits), delete=len(self.removed))
 
     @property
+    def touched(self) -> Counts:
+        """The same, rows that get no more than an id among those that change."""
+        ids = {each.row for each in self.identified} - {each.row for each in self.edits}
+        return msgspec.structs.replace(self.counts, update=len(self.edits) + len(ids))
+
+    @property
     def pet_ids(self) -> tuple[int, ...]:
         """The pets that it is about."""
         pets = (*(edit.pet.id for edit in self.edits), *(pet.id for pet in self.added))
@@ -109,7 +115,9 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> tuple[SheetChange, ...]:
-        """The same, a pet each, as a report tells it: rows that change, come, and go."""
+        """The same, a pet each, as a report tells it: rows that change or get their id, come, and
+        go.
+        """
         return tuple(self._changes())
 
     def judged(self, guard: Guard | None = None) -> Inbound:
@@ -178,6 +186,16 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
                 address=edit.source,
                 values={c: (edit.before.get(c, ""), cell(edit.pet, c)) for c in edit.fields},
             )
+        edited = {edit.row for edit in self.edits}
+        for known in self.identified:
+            if known.lacks_id and known.row not in edited:
+                yield SheetChange(
+                    kind="update",
+                    pet_id=known.pet_id,
+                    row=known.row,
+                    address=known.source,
+                    values={"id": ("", str(known.pet_id))},
+                )
         for pet in self.added:
             values = {c: ("", cell(pet, c)) for c in stated(pet) if c in self.places}
             yield SheetChange(kind="add", pet_id=pet.id, name=pet.name or "", values=values)

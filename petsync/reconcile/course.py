@@ -167,7 +167,7 @@ class Course:
             self.note(to_store=counts)
         if inbound is not None:
             self.sheet = inbound.changes
-            self.note(to_sheet=inbound.counts)
+            self.note(to_sheet=inbound.touched)
 
     def ran(self, report: Report) -> None:
         """What became of it there."""

@@ -125,7 +125,7 @@ def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, 
         hint="Nothing was changed: what differs between two stores is nobody's edit. Name the "
         "store that it is of in the job. If it is the same store at a new address: `petsync "
         f"reconcile --job {course.job.name} --moved`. If it is another one: export the sheet from "
-        "it, or give the job another name.",
+        "it.",
     )
 
 

@@ -31,8 +31,9 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
     """
     first = Opens(course.job, look, is_first=looker.is_first).all()
     course.planned(None if course.job.mode == "pull" else look.plan, look.inbound)
+    ids = _numbered(course, looker, look)
     course.note(drift=sum(each.kind != "note" for each in first))
-    course.stands((*footing.notes, *first))
+    course.stands((*footing.notes, *ids, *first))
     if course.job.strict and look.sheet.errors:
         arguments.no_findings(look.sheet)
     to_store, to_sheet = _of_store(course.job, look), _of_sheet(look)
@@ -56,6 +57,18 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
         files.sheet.hold(look.inbound, course.job.name)
         _wait(course, looker, look, footing, refusals, str(files.sheet.path))
     return True
+
+
+def _numbered(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
+    """Say beforehand how many rows are to get an id, beside those that are told one by one."""
+    told, planned = course.told.to_sheet.update, looker.to_sheet(look)
+    course.note(to_sheet=planned)
+    count = planned.update - told
+    if not count:
+        return ()
+    rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
+    problem = f"{rows} to get that of the pet"
+    return (Open(kind="note", problem=problem, hint="It is written into the sheet."),)
 
 
 def _of_store(job: Job, look: Look) -> tuple[Refusal, ...]:

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from petsync.diff.advance import identified
 from petsync.diff.agreed import Sight, named_ids, sight_of
 from petsync.diff.fields import normal
+from petsync.diff.guard import Verdict
 from petsync.diff.inbound import inbound
 from petsync.diff.intake import Inbound
 from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
+from petsync.diff.round import Counts
 from petsync.diff.settled import remembered
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import ServiceError
@@ -146,6 +149,29 @@ class Looker:
             tags=job.tags,
             guard=job.guard,
         )
+
+    def numbered(self, look: Look, settled: Mapping[int, int]) -> Inbound:
+        """The ids that rows of a sheet that leads are to get, beside a look at it."""
+        whole = self.inbound(look, look.plan, settled, may_delete=False)
+        ids = tuple(each for each in whole.identified if each.lacks_id)
+        return msgspec.structs.replace(
+            whole, edits=(), added=(), removed=(), notes=(), identified=ids, verdict=Verdict()
+        )
+
+    def to_sheet(self, look: Look) -> Counts:
+        """What the sheet is to take: rows without an id are to get that of their pet, which may
+        have to be added first.
+        """
+        counts = Counts() if look.inbound is None else look.inbound.touched
+        if look.inbound is None and not self.takes_ids(look.sheet):
+            return counts
+        adds = [each for each in look.plan.adds if each.pet_id is None and self.job.mode != "pull"]
+        known = look.settled if look.inbound is None else {}
+        return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
+
+    def takes_ids(self, sheet: Sheet) -> bool:
+        """Whether a sheet that leads is a file with a column for ids."""
+        return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
         """The sheet, read again where unusual statuses are used, or were when both agreed."""

@@ -110,6 +110,8 @@ class Opens:
             obstacle = stuck.get(change.row)
             kind: Kind = "failed" if self.unwritten else self.pending
             problem, hint = self.unwritten or self._takes(change), ""
+            if "id" in change.values and change.kind == "update" and not self.unwritten:
+                problem = "its row has no id, and is to get that of its pet"
             if obstacle is not None:
                 kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
             yield Open(

@@ -76,7 +76,7 @@ def write(
     except PetsyncError:
         versions.forget([version.number])
         raise
-    course.note(backup=str(backup), applied=course.told.applied + done.counts.total)
+    course.note(backup=str(backup), applied=course.told.applied + done.touched.total)
     versions.put(msgspec.structs.replace(version, after=looker.read().digest))
     return Written(done, stuck, carried)
 

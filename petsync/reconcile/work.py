@@ -10,7 +10,7 @@ from petsync.diff.agreed import sight_of
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
 from petsync.diff.settled import with_inbound, with_report
-from petsync.errors import InterruptedRunError, PetsyncError
+from petsync.errors import InterruptedRunError, PetsyncError, SheetError
 from petsync.reconcile import sheetside
 from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
@@ -21,6 +21,11 @@ from petsync.reconcile.opens import Opens
 from petsync.sheets import Obstacle
 
 __all__ = ["work"]
+
+_UNNUMBERED = (
+    "The next round tries again. A row that is edited until then is a new pet: close the file, or "
+    "write the ids into it."
+)
 
 
 def work(course: Course, looker: Looker) -> None:
@@ -55,6 +60,7 @@ class _Doing:
         self.files = Files.of(course)
         self.base = footing.base
         self.stuck: tuple[Obstacle, ...] = ()
+        self.notes: tuple[Open, ...] = ()
 
     def all(self) -> None:
         """Send, write, look again, and keep what both sides agree on now."""
@@ -68,6 +74,8 @@ class _Doing:
             with course.step("write"):
                 self._told(self._write)
             changed = True
+        if self.looker.takes_ids(self.look.sheet):
+            changed = self._number() or changed
         if changed:
             with course.step("verify"):
                 self._look_again()
@@ -124,6 +132,30 @@ class _Doing:
             self.footing = replace(footing, carried=carried)
             self.files.base.keep(self.base, carried)
 
+    def _number(self) -> bool:
+        """Give rows without an id that of their pet, whatever comes between; whether any got it."""
+        added = sheetside.assigned(self.course.report)
+        if not (added or self.look.settled):
+            return False
+        look = self.look
+        if self.course.report is not None:
+            look = self.looker.look(look.sheet, self.looker.snapshot(), self.base)
+        known = {**look.settled, **self.look.settled, **added}
+        ids = self.looker.numbered(look, known)
+        if not ids:
+            return False
+        standing = replace(self.footing, base=self.base)
+        try:
+            with self.course.step("write"):
+                stuck = sheetside.write(self.course, self.looker, look, ids, standing).stuck
+            why = "; ".join(each.problem for each in stuck[:1])
+        except SheetError as error:
+            stuck, why = (), error.message
+        if why:
+            problem = f"rows could not be given the ids of their pets: {why}"
+            self.notes = (Open(kind="note", problem=problem, hint=_UNNUMBERED),)
+        return True
+
     def _look_again(self) -> None:
         sheet, snapshot = self.looker.read(), self.looker.snapshot()
         may_delete = self.footing.may_delete
@@ -137,7 +169,7 @@ class _Doing:
 
     def _stands(self, look: Look, **more: Any) -> None:
         opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
-        self.course.stands((*self.footing.notes, *opens))
+        self.course.stands((*self.footing.notes, *self.notes, *opens))
 
 
 def _make(course: Course, looker: Looker) -> None:
