@@ -76,7 +76,21 @@ def check(context: Context, file: Path, env_file: Path | None) -> int:
         context.show_json({"ok": True, **as_data(configuration)})
     else:
         _print(context, configuration)
+    _warn(context, configuration)
     return 0
+
+
+def _warn(context: Context, configuration: Configuration) -> None:
+    """Say which notices could go nowhere. Only apprise knows its addresses, so the jobs would run;
+    it takes long to load, and is asked here alone.
+    """
+    from petsync.reconcile.notify.send import lack_of
+
+    for number, address in enumerate(configuration.notify.urls, start=1):
+        if lack := lack_of(address):
+            context.say(
+                f"warning: notify.urls, address {number}: {lack}, and nobody is told", "yellow"
+            )
 
 
 def _print(context: Context, configuration: Configuration) -> None:

@@ -61,7 +61,7 @@ class Context:
         what a service or a sheet put into them cannot steer the terminal.
         """
         from petsync.cli.console import folded
-        from petsync.render.visible import visible
+        from petsync.table.visible import visible
 
         err, shown = self.err, visible(text, keep="\n")
         err.print(folded(shown, err.width) if fold else shown, style=style, soft_wrap=True)

@@ -17,7 +17,7 @@ option = click.option(
     "--env-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Variables that are not set, from lines NAME=value; as petsync.env.",
+    help="Variables from lines NAME=value, as in petsync.env; those that are set come first.",
 )
 """The option of a command."""
 

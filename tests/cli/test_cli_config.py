@@ -298,3 +298,15 @@ def test_the_package_is_a_program() -> None:
         [sys.executable, "-m", "petsync", "--version"], capture_output=True, check=True
     )
     assert done.stdout.startswith(b"petsync ")
+
+
+def test_a_notice_that_could_go_nowhere_is_warned_of(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the number of its address, which is not shown; the file is right all the same."""
+    monkeypatch.setenv("GOOD", "json://hook.example/s3cret")
+    monkeypatch.setenv("BAD", "nosuch://hook.example/s3cret")
+    written(JOB + '[notify]\nurls = ["${GOOD}", "${BAD}"]\n')
+    done = shell("config", "check")
+    assert (done.code, "s3cret" in done.err) == (0, False)
+    assert done.err.startswith("warning: notify.urls, address 2: ")
