@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from petsync.diff import arguments
+from petsync.diff.alike import Exchanged, exchanged
 from petsync.diff.guard import Refusal
 from petsync.diff.released import broken
 from petsync.diff.round import Open
@@ -24,6 +25,12 @@ _CURES = {
     "sentinel": "Find out what became of the sentinels: nothing overrides them.",
 }
 
+_MIXED = (
+    "Nothing was changed, on either side. Put the ids back beside their rows, and sort whole rows "
+    "only. If pets are meant to exchange what they are: `petsync plan SHEET`, and `petsync apply`."
+)
+_NAMED = 5
+
 
 def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> bool:
     """Whether the round ends before anything is changed, once all that stands was told. Raises
@@ -36,11 +43,17 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
     course.stands((*footing.notes, *ids, *first))
     if course.job.strict and look.sheet.errors:
         arguments.no_findings(look.sheet)
+    mixed = _mixed_up(course.job, look)
     to_store, to_sheet = _of_store(course.job, look), _of_sheet(look)
     refusals = (*to_store, *to_sheet)
     is_dry = course.owner.dry_run
     if not is_dry and course.job.mode != "check":
-        _clear(course, keep_store=_waits(to_store), keep_sheet=_waits(to_sheet))
+        keep_store, keep_sheet = (_waits(each) and not mixed for each in (to_store, to_sheet))
+        _clear(course, keep_store=keep_store, keep_sheet=keep_sheet)
+    if mixed:
+        course.stands((*footing.notes, *_never(course, looker, look)))
+        _refuse_mixed(course, look, mixed)
+        return True
     if not refusals:
         return False
     if not _waits(refusals) or course.job.mode == "check":
@@ -82,6 +95,27 @@ def _of_store(job: Job, look: Look) -> tuple[Refusal, ...]:
 
 def _of_sheet(look: Look) -> tuple[Refusal, ...]:
     return () if look.inbound is None else look.inbound.verdict.refusals
+
+
+def _mixed_up(job: Job, look: Look) -> tuple[Exchanged, ...]:
+    """Rows whose ids went astray, if the store is to take what they say."""
+    if job.mode not in ("push", "two-way"):
+        return ()
+    return exchanged(look.sheet, look.base, look.sight.differing)
+
+
+def _refuse_mixed(course: Course, look: Look, mixed: Sequence[Exchanged]) -> None:
+    first = [
+        f"{look.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
+        f"{each.pet_id}, which was {each.was!r}"
+        for each in mixed[:_NAMED]
+    ]
+    more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
+    problem = (
+        f"{len(mixed):,} rows say what other pets were, as if the ids had been sorted or moved "
+        f"without their rows: {'; '.join(first)}{more}"
+    )
+    course.ends("refused", problem, _MIXED)
 
 
 def _waits(refusals: Sequence[Refusal]) -> bool:
