@@ -11,6 +11,7 @@ from nightly import PETS, Night, changed
 
 import petsync as ps
 from petsync.diff.round_report import RoundReport
+from petsync.reconcile.rounds import reconciled
 from petsync.sandbox import Sandbox
 
 NEW = ps.Pet(id=50, name="Neu", status="available")
@@ -186,3 +187,32 @@ def test_a_base_of_another_store_is_never_a_first_round(night: Kept) -> None:
     assert night.said() == night.stored()
     assert (night.stored()[1].name, night.stored()[5].name) == ("Rex", "Store 5")
     assert night.run(url=elsewhere.upper().replace("HTTP", "http")).open == ()
+
+
+def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
+    """Nor is a file, or a job, of another name: each is compared by what was agreed on before."""
+    folder = night.folder / "inbox"
+    folder.mkdir()
+
+    def write(name: str, pets: list[ps.Pet]) -> None:
+        ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
+
+    def rounds() -> set[str]:
+        job = night.job("inbox", folder=folder, files="*.csv", sheet=None)
+        return {told.round.status for told in reconciled(night.config(job))}
+
+    write("a.csv", PETS[:6])
+    write("b.csv", PETS[6:])
+    assert rounds() == {"in-sync"}
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    write("a.csv", [*PETS[:4], PETS[5]])
+    write("b.csv", [*PETS[6:], PETS[4]])
+    assert "done" in rounds()
+    assert night.stored()[5].name == "Store 5"
+    night.box.put(changed(PETS, 6, name="Store 6")[5])
+    (folder / "a.csv").rename(folder / "c.csv")
+    assert "done" in rounds()
+    assert night.stored()[6].name == "Store 6"
+    night.box.put(changed(PETS, 1, name="Store 1")[0])
+    assert night.run(name="renamed").round.to_store.total == 0
+    assert night.stored()[1].name == night.said()[1].name == "Store 1"

@@ -20,7 +20,7 @@ from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
-__all__ = ["Files", "Footing", "footing_of", "resumed"]
+__all__ = ["Files", "Footing", "footing_of", "resumed", "same_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, 
     """The base, if it is of this store, or of the same one before it moved, and what is to be said
     of that. Raises SheetError.
     """
-    if _place(base.store) == _place(store):
+    if same_place(base.store, store):
         return base, ""
     if course.owner.moved:
         return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
@@ -127,6 +127,11 @@ def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, 
         f"reconcile --job {course.job.name} --moved`. If it is another one: export the sheet from "
         "it.",
     )
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two addresses are one, however they are spelled."""
+    return _place(one) == _place(other)
 
 
 def _place(url: str) -> tuple[str, str, int | None, str]:

@@ -18,6 +18,7 @@ from petsync.reconcile.footing import Files, Footing, footing_of, resumed
 from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker
 from petsync.reconcile.opens import Opens
+from petsync.reconcile.siblings import with_siblings
 from petsync.sheets import Obstacle
 
 __all__ = ["work"]
@@ -44,6 +45,10 @@ def work(course: Course, looker: Looker) -> None:
     with course.step("plan"):
         footing = footing_of(course, sheet, looker.store.url, run)
         look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
+        known = with_siblings(course, look, footing, looker.store.url)
+        if known is not footing:
+            footing = known
+            look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
     with course.step("guard"):
         if is_held(course, looker, look, footing) or course.owner.dry_run:
             return

@@ -1,0 +1,80 @@
+"""Siblings: what was agreed on with another sheet, of rows that have come from there.
+
+A row that is moved to another file, a file that has another name, a job that has another name: to
+the base of its own, each is as new, and would count in every cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from petsync.diff.agreed import sight_of
+from petsync.diff.round import Open
+from petsync.errors import PetsyncError
+from petsync.reconcile.base import BaseFile
+from petsync.reconcile.course import Course
+from petsync.reconcile.footing import Footing, same_place
+from petsync.reconcile.look import Look
+from petsync.table.base import Base
+
+__all__ = ["with_siblings"]
+
+
+def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> Footing:
+    """The footing with the pets that its base lacks, that a row of the look tells otherwise than
+    the store, and on which this store and another sheet have agreed.
+    """
+    if course.job.mode != "two-way":
+        return footing
+    base = footing.base
+    own = frozenset() if base is None else frozenset(base.frame["id"])
+    sight = look.sight
+    pairs = zip(sight.rows, sight.ids, strict=True)
+    wanted = {pet_id for row, pet_id in pairs if sight.differing.get(row)} - own
+    parts = _known(look, [*_others(course, store)], wanted) if wanted else []
+    if not parts:
+        return footing
+    count = sum(map(len, parts))
+    first = base or Base(frame=parts[0].iloc[:0], store=store, taken_at=course.told.started)
+    frame = pd.concat([*([first.frame] if len(first) else []), *parts], ignore_index=True)
+    merged = replace(first, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+    rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
+    note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
+    return replace(footing, base=merged, notes=(*footing.notes, note))
+
+
+def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[pd.DataFrame]:
+    """What they have of the pets that are wanted: of each what its row still says, if any has
+    that, else the newest.
+    """
+    parts: list[pd.DataFrame] = []
+    for is_any in (False, True):
+        for other in others:
+            found = other.frame[other.frame["id"].isin(wanted)].reset_index(drop=True)
+            if not is_any:
+                sight = sight_of(look.sheet, replace(look.seen, frame=found), look.settled)
+                pairs = zip(sight.rows, sight.ids, strict=True)
+                edited = {pet_id for row, pet_id in pairs if sight.differing.get(row)}
+                found = found[~found["id"].isin(edited)]
+            wanted = wanted - set(found["id"])
+            parts += [found] if len(found) else []
+    return parts
+
+
+def _others(course: Course, store: str) -> Iterator[Base]:
+    """The bases of the other sheets of the store, the newest first, and those before them."""
+    own = course.owner.kept.base(course.job.name, course.told.part)
+    found = []
+    for path in own.parent.glob("*.base*"):
+        if path.name.startswith(f"{own.name}") or ".damaged-" in path.name:
+            continue
+        try:
+            base = BaseFile(path).load(set_aside=False).base
+        except PetsyncError:
+            continue
+        if base is not None and same_place(base.store, store):
+            found.append(base)
+    yield from sorted(found, key=lambda base: base.taken_at, reverse=True)
