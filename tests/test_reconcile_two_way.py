@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,3 +162,45 @@ def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
     told = night.run(**options)
     assert (told.round.status, told.round.to_sheet.update) == ("done", 1)
     assert night.run(**options).open == ()
+
+
+@pytest.mark.parametrize("lost", ["renamed", "state"])
+def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night, lost: str) -> None:
+    """A job that was renamed, or lost its state folder, takes neither side for the newer one."""
+    night.box.put(changed(PETS, 1, name="Edited in the store")[0])
+    night.write(changed(PETS, 2, name="Edited in the sheet"))
+    options = {"name": "another"} if lost == "renamed" else {}
+    if lost == "state":
+        shutil.rmtree(night.state)
+    for _ in range(2):
+        told = night.run(**options)
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1), ("conflict", 2)])
+        assert (told.round.applied, told.round.to_store.total, told.round.to_sheet.total) == (
+            0,
+        ) * 3
+        assert "which is newer, nobody knows" in told.open[0].problem
+    assert night.stored()[1].name == "Edited in the store"
+    assert night.said()[2].name == "Edited in the sheet"
+    assert night.run(on_conflict="store", **options).round.status == "done"
+    assert night.run(**options).round.status == "in-sync"
+    assert night.said() == night.stored()
+    assert night.said()[2].name == "Pet 2"
+
+
+def test_tags_that_nobody_knows_the_past_of_are_joined(night: Night) -> None:
+    """What either side alone has may have been added there, or taken out on the other: it stays."""
+    shutil.rmtree(night.state)
+    night.write(changed(PETS, 1, tags=(ps.Tag(2, "shy"),)))
+    assert night.run().round.status == "done"
+    assert {tag.name for tag in night.stored()[1].tags} == {"calm", "shy"}
+    assert {tag.name for tag in night.said()[1].tags} == {"calm", "shy"}
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(night: Night) -> None:
+    """Somebody writes the row of a pet that came into the store meanwhile, from another list."""
+    night.box.put(ps.Pet(id=77, name="New here", status="available"))
+    night.write([*PETS, ps.Pet(id=77, name="Old name", status="available")])
+    told = night.run()
+    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 77)])
+    assert (night.stored()[77].name, night.said()[77].name) == ("New here", "Old name")

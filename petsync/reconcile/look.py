@@ -21,6 +21,7 @@ from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.round import Counts
 from petsync.diff.settled import remembered
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.unknown import with_unknown
 from petsync.errors import ServiceError
 from petsync.model import Pet
 from petsync.reconcile.config.model import Job
@@ -103,24 +104,24 @@ class Looker:
         meant = {} if base is None else remembered(sheet, base, snapshot.frame)
         rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
         near = self._with_namesakes(rows, snapshot)
-        given = self._plan_base(rows, snapshot, near, base)
-        compared = self.store.compared(replace(rows, base=given, base_refused=""), near)
-        plan = compared.plan(
+        compared = self.store.compared(replace(rows, base=None, base_refused=""), near)
+        there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
+        given = self._whole(self._plan_base(rows, snapshot, near, base), rows, there, {})
+        plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
             self._options(base, may_delete),
             self.job.guard,
             profile=self.store.api.aio.session.profile,
             created=_now(),
         )
         settled = {**meant, **plan.recognised}
-        seen = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         look = Look(
             sheet=sheet,
             snapshot=snapshot,
-            seen=seen,
+            seen=there,
             base=base,
             plan=plan,
             settled=settled,
-            sight=sight_of(sheet, seen, settled),
+            sight=sight_of(sheet, there, settled),
         )
         if self.job.mode in ("push", "check"):
             return look
@@ -133,14 +134,15 @@ class Looker:
         a run of that plan added without an id.
         """
         job = self.job
+        settled = {**look.settled, **added}
         return inbound(
             look.sheet,
             look.seen,
-            look.base,
+            self._whole(look.base, look.sheet, look.seen, settled),
             lead="store" if job.mode == "pull" else "merge",
             created=_now(),
             plan=plan,
-            settled={**look.settled, **added},
+            settled=settled,
             on_conflict=job.on_conflict,
             delete_missing=job.delete_missing and may_delete and look.base is not None,
             # Nobody can tell which of several sheets a new pet belongs into.
@@ -196,6 +198,16 @@ class Looker:
             frame = frame[names_among(frame["name"], names)]
         return _with(snapshot, pets_from_frame(frame))
 
+    def _whole(
+        self, base: Base | None, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int]
+    ) -> Base | None:
+        """The base; where both sides merge, with the pets too of which nobody knows the past. The
+        guard looks after sentinels.
+        """
+        if self.job.mode != "two-way":
+            return base
+        return with_unknown(base, sheet, seen, settled, self.job.guard.sentinels)
+
     def _plan_base(
         self, sheet: Sheet, snapshot: Snapshot, near: Snapshot, base: Base | None
     ) -> Base | None:
@@ -219,7 +231,7 @@ class Looker:
         return PlanOptions(
             delete_missing=deletes,
             match_on=job.match_on,
-            two_way=base is None or job.mode == "pull",
+            two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
             on_conflict="sheet" if job.on_conflict == "sheet" else "store",
         )
 

@@ -67,12 +67,14 @@ class Opens:
         return (*said, *self._rest(said))
 
     def _conflicts(self) -> Iterator[Open]:
+        base = self.look.base
+        agreed = frozenset() if base is None else frozenset(base.frame["id"].tolist())
         for conflict in self.look.plan.open_conflicts:
             if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
                 continue
             if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
                 continue
-            yield _of_conflict(conflict)
+            yield _of_conflict(conflict, is_known=conflict.pet_id in agreed)
 
     def _blocked(self) -> Iterator[Open]:
         for blocked in self.look.plan.blocked:
@@ -210,10 +212,10 @@ class Opens:
         return self.job.mode == "two-way"
 
 
-def _of_conflict(conflict: Conflict) -> Open:
+def _of_conflict(conflict: Conflict, *, is_known: bool) -> Open:
     return Open(
         kind="conflict",
-        problem=_clashes(conflict) or f"{conflict.subject} {conflict.problem}",
+        problem=_clashes(conflict, is_known=is_known) or f"{conflict.subject} {conflict.problem}",
         pet_id=conflict.pet_id,
         name=conflict.name,
         row=conflict.row,
@@ -224,10 +226,10 @@ def _of_conflict(conflict: Conflict) -> Open:
     )
 
 
-def _clashes(conflict: Conflict) -> str:
+def _clashes(conflict: Conflict, *, is_known: bool) -> str:
     return "; ".join(
-        f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; both said "
-        f"{clash.base!r} before"
+        f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; "
+        + (f"both said {clash.base!r} before" if is_known else "which is newer, nobody knows")
         for clash in conflict.clashes
     )
 
