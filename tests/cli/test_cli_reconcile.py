@@ -39,6 +39,19 @@ def test_a_round_is_run_and_told(shell: Shell, config: Path, box: Sandbox) -> No
     assert box.pets()[0].name == "Rexi"
 
 
+def test_variables_come_from_a_file(shell: Shell, config: Path, box: Sandbox) -> None:
+    """Those of the configuration, and the PETSYNC_ ones; an option comes before both."""
+    text = config.read_text("utf-8").replace(f'url = "{box.url}"\n', "")
+    config.write_text(text.replace("catalogue.csv", "${SHEET}.csv"), "utf-8")
+    variables = config.with_name("petsync.env")
+    variables.write_text(f"SHEET=catalogue\nPETSYNC_URL={box.url}\n", "utf-8")
+    variables.chmod(0o600)
+    done = shell("reconcile", "--dry-run", "--env-file", variables)
+    assert (done.code, done.err) == (2, "")
+    elsewhere = ("--url", "http://127.0.0.1:9/v2")
+    assert shell("reconcile", "--dry-run", "--env-file", variables, *elsewhere).code == 1
+
+
 def test_machines_get_json(shell: Shell, config: Path) -> None:
     """One document, with every round."""
     done = shell("reconcile", "--json", "--job", "catalogue")
