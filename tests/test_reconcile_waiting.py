@@ -183,3 +183,19 @@ def test_what_a_sheet_waits_for_says_so_too(
     said = " ".join(capsys.readouterr().err.split())
     assert "3 rows to be changed in the sheet are more than max_update 2 lets through" in said
     assert "`petsync apply` with `--limit 0`" in said
+
+
+@pytest.mark.parametrize(("mode", "said"), [("push", "sends all of it again"), ("two-way", "too")])
+def test_the_undo_of_a_round_says_what_the_next_one_does(
+    night: Night, mode: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that pushes sends the same again; one that merges takes the undo into the sheet."""
+    night.write(changed(PETS, 1, name="A"))
+    assert night.run(mode=mode).round.status == "done"
+    with pytest.raises(SystemExit) as ended:
+        main(["undo", "--yes", "--url", night.box.url, "--state", str(night.state)])
+    assert ended.value.code == 0
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert night.run(mode=mode).round.status == "done"
+    expected = "A" if mode == "push" else "Pet 1"
+    assert night.stored()[1].name == night.said()[1].name == expected

@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_LEADS = (
+    "Job {job} made this run, and its sheet leads: the next round sends all of it again. Mend the "
+    "sheet first, or write enabled = false into the job's table."
+)
+_FOLLOWS = (
+    "Job {job} made this run. Its next round takes what is undone into the sheet too, but for what "
+    "a person edits there until then. To keep it from that: enabled = false in the job's table."
+)
+_NEXT = {"push": _LEADS, "two-way": _FOLLOWS, "pull": _FOLLOWS, "check": _FOLLOWS}
+"""What a round of the job that made a run makes of its undo."""
 _EXAMPLES = """
 petsync undo
 petsync undo 20261121-0930 --max-delete 400
@@ -145,10 +155,15 @@ def command(
 
 def _tell(context: Context, store: Store, plan: Plan) -> None:
     """Say which run is taken back, in the words of the list of runs."""
+    from petsync.reconcile.history import History
     from petsync.render.runs_words import run_line
 
     past = store.aio.history.find(plan.undoes)
     context.say(f"Undo of run {past.run_id}, {run_line(past)}.")
+    rounds = History(store.aio.settings.state).rounds()
+    told = next((each for each in reversed(rounds) if past.run_id in each.runs), None)
+    if told is not None:
+        context.say(_NEXT[told.mode].format(job=told.job), "bold")
 
 
 def _leave(

@@ -169,6 +169,8 @@ class Auditor:
                 self._store_side(job, number, was, is_, before)
         if JOBS[job] == "two-way":
             self._both(job, before, after, opens, is_final=is_final)
+        elif JOBS[job] == "push":
+            self._numbered(job, before, after)
         elif JOBS[job] != "pull":
             assert before.files[job] == after.files[job], f"{job}: its sheet was written"
 
@@ -189,6 +191,15 @@ class Auditor:
         if was is None and is_ is not None and mine:
             like = [each for each in rows if each.id in (None, number) and _says(each, is_)]
             assert like, f"{job}: {number} {is_} was added, and no row asks for it"
+
+    def _numbered(self, job: str, before: Look, after: Look) -> None:
+        """A sheet that leads gets nothing but ids, of pets that are there, where rows lack them."""
+        old, new = before.rows.get(job, []), after.rows.get(job, [])
+        assert len(old) == len(new), f"{job}: its rows are others"
+        for was, is_ in zip(old, new, strict=True):
+            own = {"id": is_.texts.get("id", "")} if was.id is None and is_.id is not None else {}
+            assert {**was.texts, **own} == is_.texts, f"{job}: {was} was written: {is_}"
+            assert not own or is_.id in after.pets, f"{job}: {is_} has the id of no pet"
 
     def _both(
         self, job: str, before: Look, after: Look, opens: list[dict[str, Any]], *, is_final: bool
