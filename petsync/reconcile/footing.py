@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
@@ -14,6 +13,7 @@ from petsync.errors import SheetError
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, told_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.place import place_of
 from petsync.reconcile.versions import Version, Versions, undone
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
@@ -131,14 +131,7 @@ def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, 
 
 def same_place(one: str, other: str) -> bool:
     """Whether two addresses are one, however they are spelled."""
-    return _place(one) == _place(other)
-
-
-def _place(url: str) -> tuple[str, str, int | None, str]:
-    """What tells stores apart: not the letters' case, and no port that goes without saying."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")
+    return place_of(one) == place_of(other)
 
 
 def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Version]:

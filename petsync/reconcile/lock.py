@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from petsync.errors import LockedError, PetsyncError
 from petsync.reconcile.kept import Kept
+from petsync.reconcile.machine import turn_of
 
 __all__ = ["locked", "turn"]
 
@@ -34,15 +35,17 @@ def locked(kept: Kept, job: str) -> Iterator[None]:
 
 @contextmanager
 def turn(kept: Kept, store: str, *, patience: float = _PATIENCE) -> Iterator[None]:
-    """Hold the store's turn among jobs that send to it: schedules like to start all at once. Raises
-    as `locked`, after this many seconds.
+    """Hold the store's turn among jobs that send to it: schedules like to start all at once. Those
+    of this user on this machine wait for each other even if they keep their state apart. Raises as
+    `locked`, after this many seconds.
     """
-    with _held(kept.turn(store), patience) as is_ours:
-        if not is_ours:
-            raise LockedError(
-                f"another job has been at work on {store} for {patience / 60:g} minutes",
-                hint="`petsync runs` shows what is at work. The next round tries again.",
-            )
+    with ExitStack() as held:
+        for path in filter(None, (kept.turn(store), turn_of(store))):
+            if not held.enter_context(_held(path, patience)):
+                raise LockedError(
+                    f"another job has been at work on {store} for {patience / 60:g} minutes",
+                    hint="`petsync runs` shows what is at work. The next round tries again.",
+                )
         yield
 
 
@@ -62,7 +65,7 @@ def _held(path: Path, seconds: float) -> Iterator[bool]:
     except OSError as error:
         raise PetsyncError(
             f"{path} cannot be locked: {error.strerror}",
-            hint="Check free space and permission there; the state folder has to be writable.",
+            hint="Check free space and permission there.",
         ) from None
     try:
         yield True

@@ -1,0 +1,81 @@
+"""Two jobs that send to one store, from state folders of their own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from petsync.errors import LockedError
+from petsync.reconcile.kept import Kept
+from petsync.reconcile.lock import turn
+from petsync.reconcile.machine import turn_of
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary folder for each test."""
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+
+
+def test_two_state_folders_take_turns_on_one_machine(tmp_path: Path) -> None:
+    """However the address is written; another store is no matter of theirs."""
+    one, other = Kept(tmp_path / "one"), Kept(tmp_path / "other")
+    with turn(one, "https://shop.example/v2"):
+        with pytest.raises(LockedError, match="another job has been at work"):
+            turn(other, "HTTPS://Shop.example:443/v2/", patience=0.0).__enter__()
+        with turn(other, "https://shop.example/v3", patience=0.0):
+            pass
+    with turn(other, "https://shop.example/v2", patience=0.0):
+        pass
+
+
+def test_the_second_one_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
+    """It waits, and is not refused at once."""
+    done: list[str] = []
+
+    def second() -> None:
+        with turn(Kept(tmp_path / "other"), "https://shop.example", patience=60.0):
+            done.append("second")
+
+    waiting = Thread(target=second)
+    with turn(Kept(tmp_path / "one"), "https://shop.example"):
+        waiting.start()
+        done.append("first")
+    waiting.join(60.0)
+    assert done == ["first", "second"]
+
+
+def test_the_lock_is_in_a_folder_of_this_user_alone(tmp_path: Path) -> None:
+    """Made for its owner."""
+    path = turn_of("https://shop.example")
+    assert path is not None
+    assert path.parent.parent == tmp_path / "temp"
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("trick", ["link", "open", "file", "none"])
+def test_a_folder_that_others_may_have_made_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trick: str
+) -> None:
+    """A link, one that everybody can write, no folder at all: the state folder's lock is left."""
+    path = turn_of("https://shop.example")
+    assert path is not None
+    folder = path.parent
+    folder.rmdir()
+    if trick == "link":
+        (tmp_path / "elsewhere").mkdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+    elif trick == "open":
+        folder.mkdir()
+        folder.chmod(0o777)
+    elif trick == "file":
+        folder.touch()
+    else:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with turn(Kept(tmp_path / "one"), "https://shop.example", patience=0.0):
+        assert not [*tmp_path.glob("elsewhere/*")]
+    assert "take turns only where they share a state folder" in caplog.text
