@@ -13,7 +13,6 @@ from petsync.cli.context import Context
 from petsync.cli.history import check_page, round_named, rounds_in, save_history
 from petsync.cli.known import jobs, runs
 from petsync.cli.outcome import save_report, save_results, save_uploaded
-from petsync.diff.standing import runs_of
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
@@ -114,7 +113,11 @@ def command(
     else:
         store = _store(context)
         rounds, found = rounds_in(context.settings.state, job, store), history.runs(store)
-        found = runs_of(found, rounds) if job else found
+        if job:
+            # Not at the top: what lists the commands should not wait for pandas.
+            from petsync.diff.standing import runs_of
+
+            found = runs_of(found, rounds)
         if history_page is not None:
             most = (_ON_PAGE if limit is None else limit) or None
             save_history(rounds, found, history_page, most)
