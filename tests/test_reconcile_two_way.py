@@ -164,16 +164,13 @@ def test_an_export_brings_its_own_base_once(night: Night, ending: str) -> None:
     assert night.run(**options).open == ()
 
 
-@pytest.mark.parametrize("lost", ["renamed", "state"])
-def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night, lost: str) -> None:
-    """A job that was renamed, or lost its state folder, takes neither side for the newer one."""
+def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night) -> None:
+    """A job that lost its state folder takes neither side for the newer one."""
     night.box.put(changed(PETS, 1, name="Edited in the store")[0])
     night.write(changed(PETS, 2, name="Edited in the sheet"))
-    options = {"name": "another"} if lost == "renamed" else {}
-    if lost == "state":
-        shutil.rmtree(night.state)
+    shutil.rmtree(night.state)
     for _ in range(2):
-        told = night.run(**options)
+        told = night.run()
         assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1), ("conflict", 2)])
         assert (told.round.applied, told.round.to_store.total, told.round.to_sheet.total) == (
             0,
@@ -181,10 +178,20 @@ def test_what_nobody_knows_the_past_of_is_a_conflict(night: Night, lost: str) ->
         assert "which is newer, nobody knows" in told.open[0].problem
     assert night.stored()[1].name == "Edited in the store"
     assert night.said()[2].name == "Edited in the sheet"
-    assert night.run(on_conflict="store", **options).round.status == "done"
-    assert night.run(**options).round.status == "in-sync"
+    assert night.run(on_conflict="store").round.status == "done"
+    assert night.run().round.status == "in-sync"
     assert night.said() == night.stored()
     assert night.said()[2].name == "Pet 2"
+
+
+def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(night: Night) -> None:
+    """Its base is that of the old name, as of any other sheet of the store."""
+    night.box.put(changed(PETS, 1, name="Edited in the store")[0])
+    night.write(changed(PETS, 2, name="Edited in the sheet"))
+    assert night.run(name="another").round.status == "done"
+    assert night.said() == night.stored()
+    names = night.stored()[1].name, night.stored()[2].name
+    assert names == ("Edited in the store", "Edited in the sheet")
 
 
 def test_tags_that_nobody_knows_the_past_of_are_joined(night: Night) -> None:
