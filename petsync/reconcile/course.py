@@ -21,6 +21,7 @@ from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open, Round, SheetChange, Status, exit_code_of
 from petsync.diff.round_report import RoundReport
 from petsync.errors import (
+    ApiError,
     FindingsError,
     GuardError,
     InterruptedRunError,
@@ -54,6 +55,9 @@ CODES: dict[Status, int] = {
     "error": 1,
 }
 """The exit code of each status."""
+_SERVICE = (
+    "The next round tries again. If it stays so, `petsync doctor` says what the service answers."
+)
 _FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
 
 
@@ -144,7 +148,8 @@ class Course:
             self._stopped(error)
             return
         if isinstance(error, PetsyncError):
-            self.ends(_status_of(error), error.message, error.hint)
+            cure = _SERVICE if isinstance(error, ApiError) else ""
+            self.ends(_status_of(error), error.message, error.hint or cure)
             if isinstance(error, SettingsError):
                 self.note(exit_code=SettingsError.exit_code)
             return
