@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.round import Counts
 from petsync.diff.settled import remembered
-from petsync.diff.snapshot import Snapshot
+from petsync.diff.snapshot import Snapshot, Unanswered
 from petsync.diff.unknown import with_unknown
 from petsync.errors import ServiceError
 from petsync.model import Pet
@@ -39,6 +39,7 @@ class Look:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
     outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
     is, None where nothing is ever written to it. `settled` are the pets of rows without an id.
+    `silence`: why the store answered for none of the pets that were looked up, "" where it did.
     """
 
     sheet: Sheet
@@ -49,6 +50,18 @@ class Look:
     settled: Mapping[int, int]
     sight: Sight
     inbound: Inbound | None = None
+    silence: str = ""
+
+    def must_have_answers(self) -> None:
+        """Raise ServiceError where the store answered for no pet that was looked up: that is an
+        outage, and nothing that a person could decide.
+        """
+        if self.silence:
+            raise ServiceError(
+                f"the store answered for none of the pets that were looked up: {self.silence}",
+                hint="Nothing was changed: what is not answered for would look as if it were gone. "
+                "The next round tries again.",
+            )
 
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
@@ -122,6 +135,7 @@ class Looker:
             plan=plan,
             settled=settled,
             sight=sight_of(sheet, there, settled),
+            silence=_silence(compared.found.values()),
         )
         if self.job.mode in ("push", "check"):
             return look
@@ -234,6 +248,14 @@ class Looker:
             two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
             on_conflict="sheet" if job.on_conflict == "sheet" else "store",
         )
+
+
+def _silence(found: Collection[Pet | Unanswered | None]) -> str:
+    """Why there is no answer at all, "" where there is one or nothing was asked."""
+    unanswered = [each for each in found if isinstance(each, Unanswered)]
+    if not unanswered or len(unanswered) < len(found):
+        return ""
+    return f"{unanswered[0].asked}: {unanswered[0].problem}"
 
 
 def _now() -> str:

@@ -14,6 +14,7 @@ from petsync.errors import InterruptedRunError, PetsyncError, SheetError
 from petsync.reconcile import sheetside
 from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.doubles import came, copies
 from petsync.reconcile.footing import Files, Footing, footing_of, resumed
 from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker
@@ -49,6 +50,9 @@ def work(course: Course, looker: Looker) -> None:
         if known is not footing:
             footing = known
             look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
+        look.must_have_answers()
+        if course.job.mode in ("push", "two-way"):
+            footing = replace(footing, notes=(*footing.notes, *copies(look.plan)))
     with course.step("guard"):
         if is_held(course, looker, look, footing) or course.owner.dry_run:
             return
@@ -164,7 +168,10 @@ class _Doing:
     def _look_again(self) -> None:
         sheet, snapshot = self.looker.read(), self.looker.snapshot()
         may_delete = self.footing.may_delete
+        before, job = self.look.snapshot, self.course.job
         self.look = self.looker.look(sheet, snapshot, self.base, may_delete=may_delete)
+        if job.mode == "push":
+            self.notes = (*self.notes, *came(self.course.report, before, snapshot))
 
     def _keep(self) -> None:
         self.files.base.keep(self.look.next_base(), self.footing.carried)
