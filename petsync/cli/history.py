@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from petsync.cli.files import must_be_writable
-from petsync.diff.round import Open, SheetChange
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def round_named(state: Path, name: str) -> RoundReport | None:
     """The round of that id, or whose id alone begins so, with what its report says of differences;
     None where there is none. Raises PlanError where there are several.
     """
-    from petsync.diff.round_report import RoundReport
+    from petsync.reconcile.reports import saved
 
     found = _rounds_named(state, name)
     if len(found) > 1:
@@ -58,8 +56,7 @@ def round_named(state: Path, name: str) -> RoundReport | None:
         raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
     if not found:
         return None
-    saved = _saved(Path(found[0].report).with_suffix(".json")) if found[0].report else _Saved()
-    return RoundReport(round=as_it_is(found[0]), open=saved.open, sheet=saved.sheet)
+    return saved(as_it_is(found[0]))
 
 
 def _rounds_named(state: Path, name: str) -> list[Round]:
@@ -86,27 +83,15 @@ def named_run(state: Path, name: str) -> Iterator[None]:
         raise PlanError(f"{told.id} is a round, and no run of the journal", hint=hint) from None
 
 
-class _Saved(msgspec.Struct, frozen=True):
-    """What of a report's JSON is needed to tell of the round again."""
-
-    open: tuple[Open, ...] = ()
-    sheet: tuple[SheetChange, ...] = ()
-
-
-def _saved(path: Path) -> _Saved:
-    # Old reports are removed, and another petsync's may be otherwise: the round itself is known.
-    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return msgspec.json.decode(path.read_bytes(), type=_Saved)
-    return _Saved()
-
-
 def as_it_is(round_: Round) -> Round:
     """The round, without a plan that waits no more and a report that is there no more."""
+    from msgspec.structs import replace
+
     if round_.waiting and not Path(round_.waiting).exists():
         told = "It waits no more: it was released, or its reason went."
-        round_ = msgspec.structs.replace(round_, waiting="", hint=told)
+        round_ = replace(round_, waiting="", hint=told)
     if round_.report and not Path(round_.report).exists():
-        round_ = msgspec.structs.replace(round_, report="")
+        round_ = replace(round_, report="")
     return round_
 
 

@@ -6,13 +6,16 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
+from petsync.diff.round import Open, Round, SheetChange
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Reports
 from petsync.reconcile.kept import file_name, write
 from petsync.render.round_html import round_page
 from petsync.render.round_json import round_json
 
-__all__ = ["path_of", "save"]
+__all__ = ["path_of", "save", "saved"]
 
 _LOG = logging.getLogger(__name__)
 _ENDINGS = (".html", ".json")
@@ -33,6 +36,23 @@ def save(reports: Reports, told: RoundReport) -> None:
     write(page, round_page(told).encode(), private=False)
     if reports.keep is not None:
         _prune(page.parent, reports.keep)
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    open: tuple[Open, ...] = ()
+    sheet: tuple[SheetChange, ...] = ()
+
+
+def saved(round_: Round) -> RoundReport:
+    """The round with what its report says of differences and of the sheet. Old reports are removed,
+    and another petsync's may be otherwise: then it is the round alone.
+    """
+    found = _Saved()
+    if round_.report:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            body = Path(round_.report).with_suffix(".json").read_bytes()
+            found = msgspec.json.decode(body, type=_Saved)
+    return RoundReport(round=round_, open=found.open, sheet=found.sheet)
 
 
 def _prune(folder: Path, keep: int) -> None:
