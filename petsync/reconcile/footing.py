@@ -14,7 +14,7 @@ from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, told_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.place import place_of
-from petsync.reconcile.versions import Version, Versions, undone
+from petsync.reconcile.versions import Version, Versions, arrived, undone
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
 from petsync.table.base import Base
@@ -100,7 +100,8 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
         return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _of_store(course, memory.base, store, f"the base of job {course.job.name} is of")
     taken = Files.of(course).sheet.released()
-    lost = undone(sheet, _versions(course, base, taken))
+    versions = _versions(course, base, taken)
+    lost = undone(sheet, versions)
     if lost:
         then = replace(Base.from_lines(lost[0].base), store=store)
         notes = (*_notes(memory.problem, moved), _put_back(lost))
@@ -109,6 +110,8 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
         base = with_report(base, run)
     if taken is not None:
         base = with_inbound(base, taken)
+    elif versions and not versions[-1].is_agreed and arrived(sheet, versions[-1]):
+        base = with_inbound(base, versions[-1].inbound)
     return Footing(base, carried, _notes(memory.problem, moved), not memory.is_older)
 
 

@@ -26,12 +26,14 @@ from petsync.table.columns import Column
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
 
-__all__ = ["Version", "Versions", "undone"]
+__all__ = ["Version", "Versions", "arrived", "undone"]
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 10
 _LEAST = 2
 """So many pets have to be as they were: one alone is what a person sets back."""
+
+_NOWHERE = "\0"
 
 Touch = tuple[int, Column | None]
 """A pet's cell; None for its whole row."""
@@ -44,7 +46,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
     both sides agreed on while the sheet was as before, in the lines of a base. `is_again`: the
-    sheet was a backup that had been put back.
+    sheet was a backup that had been put back. `is_agreed`: the kept base has what was written.
     """
 
     number: int = 0
@@ -54,6 +56,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     base: tuple[str, ...]
     inbound: Inbound
     is_again: bool = False
+    is_agreed: bool = False
 
     @property
     def pets(self) -> int:
@@ -79,6 +82,12 @@ class Versions:
         self.put(numbered)
         self.forget(sorted(numbers)[: 1 - _KEPT])
         return numbered
+
+    def agree(self) -> None:
+        """The kept base has by now what was written last. Raises PetsyncError."""
+        for version in self.all()[-1:]:
+            if not version.is_agreed:
+                self.put(msgspec.structs.replace(version, is_agreed=True))
 
     def put(self, version: Version) -> None:
         """Write one that has its number. Raises PetsyncError."""
@@ -106,12 +115,28 @@ class Versions:
         return version
 
 
+def arrived(sheet: Sheet, version: Version) -> bool:
+    """Whether the sheet has what was to be written: its round may have been killed before. It is
+    written as a whole, so that most of it tells, whatever a person has edited since.
+    """
+    if sheet.digest in (version.before, version.after):
+        return sheet.digest == version.after
+    texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
+    said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
+    there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
+    found = {**there, **said}
+    has = [found.get(touch, _NOWHERE) == text for touch, text in texts.items()]
+    return sum(has) * 2 > len(has)
+
+
 def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
     """Those of the versions that the sheet does not have any more, oldest first: all since the one
     whose file it is again, or of which everything that was written is as before.
     """
     if not versions or sheet.digest == versions[-1].after:
         return ()
+    if sheet.digest == versions[-1].before and not versions[-1].is_agreed:
+        return ()  # its round died before it wrote
     for at in reversed(range(len(versions))):
         if versions[at].before == sheet.digest:
             return () if _is_meant(versions[-1], sheet) else tuple(versions[at:])

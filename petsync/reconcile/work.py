@@ -140,6 +140,7 @@ class _Doing:
             carried = digest_of(written.carried) if written.carried else footing.carried
             self.footing = replace(footing, carried=carried)
             self.files.base.keep(self.base, carried)
+            self.files.versions.agree()
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
@@ -175,6 +176,7 @@ class _Doing:
 
     def _keep(self) -> None:
         self.files.base.keep(self.look.next_base(), self.footing.carried)
+        self.files.versions.agree()
         self.files.begun.forget()
         self.files.sheet.forget()
         self.files.versions.forget(each.number for each in self.footing.undone)
