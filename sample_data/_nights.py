@@ -31,10 +31,12 @@ CONFIGURATION = """\
 url = "${PETSYNC_URL}"
 state = "state"
 
-# The cold-water tanks are looked after in a workbook: what changed on one side goes to the other.
+# The cold-water tanks are looked after in a workbook: what changed on one side goes to the other,
+# and where both changed the same, the keepers know better.
 [jobs.tanks]
 mode = "two-way"
 sheet = "tanks.xlsx"
+on_conflict = "sheet"
 tags = ["cold water"]
 schedule = "0 4 * * *"
 
