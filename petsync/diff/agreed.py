@@ -43,19 +43,22 @@ class Sight:
         """The columns of the units in which a row differs."""
         return tuple(c for unit in self.differing.get(row, ()) for c in COLUMNS_OF[unit])
 
-    def base(self, snapshot: Snapshot, old: Base | None) -> Base:
+    def base(
+        self, snapshot: Snapshot, old: Base | None, elsewhere: frozenset[int] = frozenset()
+    ) -> Base:
         """What both sides agree on now, or did once.
 
         Of a pet that is on both sides, units that agree, or of which the sheet says nothing, are
         as the store has them; those that differ stay as they were in `old`, and a pet that differs
-        and was not there is left out. A pet of `old` that is on one side alone stays as it was.
+        and was not there is left out. A pet of `old` that is on one side alone, or in another
+        sheet (`elsewhere`), stays as it was.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         agreeing = [place for row, place in pairs if not self.differing.get(row)]
         mixed = {place: self.differing[row] for row, place in pairs if self.differing.get(row)}
         parts = [snapshot.frame.iloc[sorted(set(agreeing))], *_mixed(snapshot, mixed, old)]
         if old is not None:
-            parts.append(self._one_sided(snapshot, old))
+            parts.append(self._one_sided(snapshot, old, elsewhere))
         kept = [part for part in parts if len(part)] or parts[:1]
         frame = kept[0] if len(kept) == 1 else pd.concat(kept, ignore_index=True)
         return Base(
@@ -64,11 +67,11 @@ class Sight:
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
         )
 
-    def _one_sided(self, snapshot: Snapshot, old: Base) -> pd.DataFrame:
+    def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
         settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
-        in_store = set(snapshot.frame["id"].tolist())
+        there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
         ids = old.frame["id"].tolist()
-        keep = [i not in settled and (i in in_store or i in self.named) for i in ids]
+        keep = [i not in settled and i in there for i in ids]
         return old.frame[np.array(keep, dtype=bool)]
 
 

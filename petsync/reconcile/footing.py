@@ -50,7 +50,8 @@ class Files:
 class Footing:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
-    versions that the sheet does not have any more: it is a backup that was put back.
+    versions that the sheet does not have any more: it is a backup that was put back. `own` are the
+    pets of the sheet's own base; those that are `claimed` are in no row, and not missing either.
     """
 
     base: Base | None
@@ -58,6 +59,8 @@ class Footing:
     notes: tuple[Open, ...] = ()
     may_delete: bool = True
     undone: tuple[Version, ...] = ()
+    own: frozenset[int] = frozenset()
+    claimed: frozenset[int] = frozenset()
 
 
 def resumed(course: Course, store: Store) -> Report | None:

@@ -14,6 +14,7 @@ from petsync.sheets import atomic
 __all__ = ["Kept", "file_name", "write"]
 
 _LONGEST = 120
+_SAFE = " -_."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class Kept:
         """The folder of what was last written into the sheet."""
         return self.folder / "versions" / file_name(job, part)
 
+    def is_part(self, path: Path, job: str) -> bool:
+        """Whether what is kept there is of a sheet of the job's folder."""
+        return path.name.startswith(quote(f"{job}--", safe=_SAFE))
+
     def begun(self, job: str, part: str = "") -> Path:
         """Which plan the job is about to apply, or was when it was killed."""
         return self.folder / "begun" / f"{file_name(job, part)}.json"
@@ -61,7 +66,7 @@ class Kept:
 
 def file_name(job: str, part: str = "") -> str:
     """A name that any file system takes, and that no other job or part has."""
-    name = quote(f"{job}--{part}" if part else job, safe=" -_.")
+    name = quote(f"{job}--{part}" if part else job, safe=_SAFE)
     if len(name) <= _LONGEST:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -38,7 +38,8 @@ __all__ = ["Look", "Looker"]
 class Look:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
     outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
-    is, None where nothing is ever written to it. `settled` are the pets of rows without an id.
+    is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
+    stays, for the sheet that has their rows now. `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
     """
 
@@ -50,6 +51,7 @@ class Look:
     settled: Mapping[int, int]
     sight: Sight
     inbound: Inbound | None = None
+    elsewhere: frozenset[int] = frozenset()
     silence: str = ""
 
     def must_have_answers(self) -> None:
@@ -65,7 +67,7 @@ class Look:
 
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
-        return self.sight.base(self.seen, self.base)
+        return self.sight.base(self.seen, self.base, self.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,26 @@ class Looker:
         return snapshot
 
     def look(
-        self, sheet: Sheet, snapshot: Snapshot, base: Base | None, *, may_delete: bool = True
+        self,
+        sheet: Sheet,
+        snapshot: Snapshot,
+        base: Base | None,
+        *,
+        may_delete: bool = True,
+        claimed: frozenset[int] = frozenset(),
     ) -> Look:
-        """Both beside each other; ids that only the sheet knows are looked up."""
+        """Both beside each other; ids that only the sheet knows are looked up. Pets that another
+        sheet has `claimed` are not missing.
+        """
         sheet = self._with_known_statuses(sheet, snapshot, base)
-        meant = {} if base is None else remembered(sheet, base, snapshot.frame)
+        own = None if base is None else base.without(self.elsewhere)
+        meant = {} if own is None else remembered(sheet, own, snapshot.frame)
         rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
         near = self._with_namesakes(rows, snapshot)
         compared = self.store.compared(replace(rows, base=None, base_refused=""), near)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
-        given = self._whole(self._plan_base(rows, snapshot, near, base), rows, there, {})
+        missing = None if own is None else own.without(claimed - named_ids(rows))
+        given = self._whole(self._plan_base(rows, snapshot, near, missing), rows, there, {})
         plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
             self._options(base, may_delete),
             self.job.guard,
@@ -135,6 +147,7 @@ class Looker:
             plan=plan,
             settled=settled,
             sight=sight_of(sheet, there, settled),
+            elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
             silence=_silence(compared.found.values()),
         )
         if self.job.mode in ("push", "check"):

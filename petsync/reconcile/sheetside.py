@@ -86,7 +86,7 @@ def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> 
     return Version(
         round=course.told.id,
         before=look.sheet.digest,
-        base=tuple(look.sight.base(look.seen, footing.base).to_lines()),
+        base=tuple(look.sight.base(look.seen, footing.base, look.elsewhere).to_lines()),
         inbound=inbound,
         is_again=bool(footing.undone),
     )

@@ -15,6 +15,7 @@ from petsync.reconcile import sheetside
 from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.doubles import came, copies
+from petsync.reconcile.elsewhere import give_up, with_claims
 from petsync.reconcile.footing import Files, Footing, footing_of, resumed
 from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker
@@ -45,11 +46,15 @@ def work(course: Course, looker: Looker) -> None:
     course.note(pets=len(snapshot))
     with course.step("plan"):
         footing = footing_of(course, sheet, looker.store.url, run)
-        look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
+        footing = with_claims(course, sheet, snapshot, footing, looker)
+        may_delete, claimed = footing.may_delete, footing.claimed
+        look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
         known = with_siblings(course, look, footing, looker.store.url)
         if known is not footing:
             footing = known
-            look = looker.look(sheet, snapshot, footing.base, may_delete=footing.may_delete)
+            look = looker.look(
+                sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed
+            )
         look.must_have_answers()
         if course.job.mode in ("push", "two-way"):
             footing = replace(footing, notes=(*footing.notes, *copies(look.plan)))
@@ -168,15 +173,19 @@ class _Doing:
 
     def _look_again(self) -> None:
         sheet, snapshot = self.looker.read(), self.looker.snapshot()
-        may_delete = self.footing.may_delete
+        may_delete, claimed = self.footing.may_delete, self.footing.claimed
         before, job = self.look.snapshot, self.course.job
-        self.look = self.looker.look(sheet, snapshot, self.base, may_delete=may_delete)
+        self.look = self.looker.look(
+            sheet, snapshot, self.base, may_delete=may_delete, claimed=claimed
+        )
         if job.mode == "push":
             self.notes = (*self.notes, *came(self.course.report, before, snapshot))
 
     def _keep(self) -> None:
-        self.files.base.keep(self.look.next_base(), self.footing.carried)
+        base = self.look.next_base()
+        self.files.base.keep(base, self.footing.carried)
         self.files.versions.agree()
+        give_up(self.course, base.ids - self.footing.own)
         self.files.begun.forget()
         self.files.sheet.forget()
         self.files.versions.forget(each.number for each in self.footing.undone)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -37,6 +37,16 @@ class Base:
     def __len__(self) -> int:
         return len(self.frame)
 
+    @property
+    def ids(self) -> frozenset[int]:
+        """Its pets."""
+        return frozenset(self.frame["id"].tolist())
+
+    def without(self, ids: Collection[int]) -> Base:
+        """The base without these pets."""
+        keep = ~self.frame["id"].isin(ids)
+        return self if keep.all() else replace(self, frame=_sorted(self.frame[keep]))
+
     def to_lines(self) -> list[str]:
         """The base as lines of plain ASCII, none longer than a cell can hold."""
         header = _Header(
@@ -67,6 +77,10 @@ class Base:
             statuses=header.statuses,
             tags=header.tags,
         )
+
+
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sort_values("id", kind="stable").reset_index(drop=True)
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,181 @@
+"""Rows that move: within a folder, and from one job's sheet to another's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from nightly import PETS, Night, changed
+
+import petsync as ps
+from petsync.diff.rounds import Rounds
+from petsync.reconcile.rounds import reconciled
+from petsync.sandbox import Sandbox
+
+NEWER = changed(PETS, 5, name="Mia", photo_urls=("https://shop.example/new.jpg",))[4]
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+class Moving(Night):
+    """A folder with two sheets: a.csv has pets 1-6, b.csv 7-12. Or two jobs, each with one of the
+    sheets and the pets of a status.
+    """
+
+    def put(self, name: str, pets: Iterable[ps.Pet]) -> None:
+        """Write a sheet."""
+        (self.folder / "in").mkdir(exist_ok=True)
+        ps.write_sheet(ps.frame_from_pets(pets), self.folder / "in" / name, base=False)
+
+    def rounds(self) -> Rounds:
+        """A night of the folder."""
+        job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.csv")
+        return reconciled(self.config(job))
+
+    def both(self) -> Rounds:
+        """A night of the two jobs."""
+        jobs = [
+            self.job(name, sheet=self.folder / "in" / f"{name}.csv", statuses=(status,))
+            for name, status in (("a", "available"), ("b", "sold"))
+        ]
+        return reconciled(self.config(*jobs))
+
+    def row(self, name: str, pet_id: int) -> ps.Pet | None:
+        """What a sheet says of a pet, None where no row names it."""
+        pets = ps.pets_from_frame(ps.read_sheet(self.folder / "in" / name).frame)
+        return next((pet for pet in pets if pet.id == pet_id), None)
+
+
+def _moving(box: Sandbox, folder: Path) -> Moving:
+    """Two sheets that agree with the store, and were reconciled once."""
+    box.break_with(None)
+    box.reset(PETS)
+    night = Moving(box, folder, {"mode": "two-way", "delete_missing": True})
+    night.put("a.csv", PETS[:6])
+    night.put("b.csv", PETS[6:])
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    return night
+
+
+def _inbox(night: Moving, source: str, target: str) -> None:
+    """Move the row of pet 5 (of a.csv) or 8 (of b.csv)."""
+    moved = PETS[4] if source == "a.csv" else PETS[7]
+    of = {"a.csv": PETS[:6], "b.csv": PETS[6:]}
+    night.put(source, [pet for pet in of[source] if pet.id != moved.id])
+    night.put(target, [*of[target], moved])
+
+
+@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+def test_a_row_that_moves_in_a_folder_takes_its_base_along(
+    box: Sandbox, tmp_path: Path, source: str, target: str
+) -> None:
+    """What the store changed meanwhile comes into the row at its new place, whichever file is
+    first, and nothing is deleted; the old sheet's base has given it up.
+    """
+    night = _moving(box, tmp_path)
+    pet_id = 5 if source == "a.csv" else 8
+    newer = changed(PETS, pet_id, name="Mia", status="sold")[pet_id - 1]
+    night.box.put(newer)
+    _inbox(night, source, target)
+    assert night.rounds().exit_code == 0
+    assert night.stored()[pet_id] == newer == night.row(target, pet_id)
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    assert len(night.stored()) == len(PETS)
+    # Taken out of its new sheet, it goes: the old one's base says nothing of it any more.
+    night.put(target, PETS[6:] if target == "b.csv" else PETS[:6])
+    assert night.rounds().exit_code == 0
+    assert night.stored().keys() == {pet.id for pet in PETS} - {pet_id}
+
+
+def test_a_row_waits_for_its_new_sheet(box: Sandbox, tmp_path: Path) -> None:
+    """Where the round of the new sheet fails, the old one's base keeps what was agreed on."""
+    night = _moving(box, tmp_path)
+    night.box.put(NEWER)
+    _inbox(night, "a.csv", "b.csv")
+    lock = tmp_path / "in" / ".~lock.b.csv#"
+    lock.write_text("somebody", "utf-8")
+    assert [told.round.status for told in night.rounds()] == ["in-sync", "error"]
+    lock.unlink()
+    assert night.rounds().exit_code == 0
+    assert night.stored()[5] == NEWER == night.row("b.csv", 5)
+
+
+def test_a_sheet_of_another_name_keeps_its_base(box: Sandbox, tmp_path: Path) -> None:
+    """A file of a folder that is renamed is no first round for its pets."""
+    night = _moving(box, tmp_path)
+    night.box.put(NEWER)
+    (tmp_path / "in" / "a.csv").rename(tmp_path / "in" / "z 2026.csv")
+    assert night.rounds().exit_code == 0
+    assert night.stored()[5] == NEWER == night.row("z 2026.csv", 5)
+
+
+def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path: Path) -> None:
+    """A row that lost its id on the way is still the pet's: it is neither deleted nor doubled."""
+    night = _moving(box, tmp_path)
+    night.put("a.csv", [*PETS[:6], ps.Pet(name="Pet 8", status=PETS[7].status)])
+    night.put("b.csv", [pet for pet in PETS[6:] if pet.id != 8])
+    night.rounds()
+    assert night.stored()[8] == PETS[7]
+
+
+@pytest.fixture
+def jobs(box: Sandbox, tmp_path: Path) -> Moving:
+    """A job for what is available, and one for what was sold, that were reconciled once."""
+    box.break_with(None)
+    box.reset(PETS)
+    night = Moving(box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    for name, status in (("a.csv", "available"), ("b.csv", "sold")):
+        night.put(name, [pet for pet in PETS if pet.status == status])
+    assert [told.round.status for told in night.both()] == ["in-sync", "in-sync"]
+    return night
+
+
+def _sold(night: Moving) -> None:
+    """Move the row of pet 3 from a.csv to b.csv, as it was sold."""
+    sold = changed(PETS, 3, status="sold")
+    night.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
+    night.put("b.csv", [pet for pet in sold if pet.status == "sold"])
+
+
+def test_a_row_that_moves_to_another_job_is_not_deleted(jobs: Moving) -> None:
+    """The pet stays as it is, with what the store changed meanwhile, and follows its new row."""
+    photos = ("https://shop.example/new.jpg",)
+    jobs.box.put(changed(PETS, 3, photo_urls=photos)[2])
+    _sold(jobs)
+    rounds = jobs.both()
+    assert rounds.exit_code == 0
+    assert any("another sheet has a row of it: pet 3" in each.problem for each in rounds[0].open)
+    pet = jobs.stored()[3]
+    assert pet == jobs.row("b.csv", 3) == changed(PETS, 3, status="sold", photo_urls=photos)[2]
+    again = jobs.both()
+    assert [told.round.status for told in again] == ["in-sync", "in-sync"]
+    assert [told.round.notes for told in again] == [0, 0]
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_nothing_is_missing_while_another_sheet_cannot_be_read(jobs: Moving, mode: str) -> None:
+    """A row may have moved there: nothing is deleted until that is known, and it is told."""
+    jobs.options = {**jobs.options, "mode": mode}
+    jobs.put("a.csv", [pet for pet in PETS if pet.status == "available" and pet.id != 3])
+    sheet = jobs.folder / "in" / "b.csv"
+    away = sheet.rename(sheet.with_suffix(".away"))
+    first, second = jobs.both()
+    assert (first.round.to_store.delete, second.round.status) == (0, "error")
+    assert any("no pet is deleted as missing" in each.problem for each in first.open)
+    away.rename(sheet)
+    assert jobs.both()[0].round.to_store.delete == 1
+    assert 3 not in jobs.stored()
+
+
+def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> None:
+    """What the store changed while a job was renamed is not put back by its sheet."""
+    jobs.box.put(NEWER)
+    path = jobs.folder / "in" / "b.csv"
+    (told,) = reconciled(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
+    assert told.round.status == "done"
+    assert jobs.stored()[5] == NEWER == jobs.row("b.csv", 5)
