@@ -149,7 +149,7 @@ def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Ver
     released = Version(
         round=f"of {taken.created}",
         before=taken.digest,
-        after="released",
+        is_agreed=True,
         base=tuple(base.to_lines()),
         inbound=taken,
     )

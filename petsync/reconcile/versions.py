@@ -134,7 +134,7 @@ def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
     whose file it is again, or of which everything that was written is as before.
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
-    versions = [each for each in versions if each.after]
+    versions = [each for each in versions if each.after or each.is_agreed]
     if not versions or sheet.digest == versions[-1].after:
         return ()
     if sheet.digest == versions[-1].before and not versions[-1].is_agreed:
