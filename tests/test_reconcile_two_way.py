@@ -11,6 +11,7 @@ import pytest
 from nightly import DOGS, PETS, Night, changed, kinds
 
 import petsync as ps
+from petsync import sheets
 from petsync.reconcile.base import BaseFile
 from petsync.sandbox import Sandbox
 
@@ -194,11 +195,12 @@ def test_a_job_of_another_name_goes_on_from_what_was_agreed_on(night: Night) -> 
     assert names == ("Edited in the store", "Edited in the sheet")
 
 
+@pytest.mark.parametrize("is_again", [False, True])
 def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
-    night: Night, monkeypatch: pytest.MonkeyPatch
+    night: Night, monkeypatch: pytest.MonkeyPatch, is_again: bool
 ) -> None:
     """Killed in between, and edited in the store since: the sheet takes that, and edits of a person
-    in it are theirs.
+    in it are theirs; also where the next round is killed as well, before it writes.
     """
     night.box.put(changed(PETS, 1, name="First", status="sold")[0])
     night.box.put(ps.Pet(id=50, name="New", status="sold", category=DOGS))
@@ -210,6 +212,10 @@ def test_what_the_sheet_took_is_agreed_on_before_the_base_is_kept(
     night.box.put(ps.Pet(id=50, name="New", status="sold"))
     said = night.said()
     night.write(changed(said.values(), 1, status="pending"))
+    if is_again:
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+            assert night.run().round.status == "interrupted"
     told = night.run()
     assert (told.round.status, told.open) == ("done", ())
     assert night.said() == night.stored()

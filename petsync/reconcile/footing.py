@@ -109,12 +109,15 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
         then = replace(Base.from_lines(lost[0].base), store=store)
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
+    cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
+    if cut_off is not None:
+        base = replace(Base.from_lines(cut_off.base), store=store)
     if run is not None:
         base = with_report(base, run)
     if taken is not None:
         base = with_inbound(base, taken)
-    elif versions and not versions[-1].is_agreed and arrived(sheet, versions[-1]):
-        base = with_inbound(base, versions[-1].inbound)
+    elif cut_off is not None and arrived(sheet, cut_off):
+        base = with_inbound(base, cut_off.inbound)
     return Footing(base, carried, _notes(memory.problem, moved), not memory.is_older)
 
 
