@@ -24,8 +24,9 @@ ARRIVED = {
 CONFIGURATION = """\
 # Three jobs on the sample store. In a copy of this folder, with the store served beside it:
 #
-#     petsync serve --port 8123 --no-auth --seed ../store.json
-#     PETSYNC_URL=http://127.0.0.1:8123/v2 petsync reconcile petsync.toml
+#     export PETSYNC_URL=http://127.0.0.1:8123/v2
+#     petsync serve --port 8123 --no-auth --seed ../store.json &
+#     petsync reconcile petsync.toml
 #
 # A service that wants to know who is there gets the token of PETSYNC_TOKEN.
 url = "${PETSYNC_URL}"
