@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -19,6 +20,9 @@ from petsync.reconcile.redact import Redactor
 from petsync.settings import Secret
 from petsync.store import Store
 from petsync.table.sheet import Sheet
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 __all__ = ["Source", "check_apart", "sources_of"]
 
@@ -157,16 +161,23 @@ def _named(job: Job) -> str:
     """`query of postgresql://host/catalogue`: nothing of a password, wherever it may stand."""
     if job.database is None:
         return "query"
-    try:
-        from sqlalchemy.engine import make_url
-
-        url = make_url(job.database.reveal())
-    except Exception:  # noqa: BLE001 - the address may be in the error, so it is not told
+    url = _url(job.database)
+    if url is None:
         return "query of a database"
     if "@" in f"{url.host}{url.database}":  # it may be of a password that has an @ of its own
         return "query of a database"
     host = f"{url.host}/" if url.host else "/" if url.database else ""
     return f"query of {url.get_backend_name()}://{host}{url.database or ''}"
+
+
+def _url(database: Secret) -> URL | None:
+    """The address taken apart; None where it cannot be. The error may have it, and is not told."""
+    try:
+        from sqlalchemy.engine import make_url
+
+        return make_url(database.reveal())
+    except Exception:  # noqa: BLE001 - whatever it is, there is no address to speak of
+        return None
 
 
 def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
@@ -208,11 +219,8 @@ def _unanswered(error: Exception, name: str, database: Secret) -> SheetError:
 
 def _passwords(database: Secret) -> list[str]:
     """What of the address may be secret: the password, and every value behind the `?`."""
-    try:
-        from sqlalchemy.engine import make_url
-
-        url = make_url(database.reveal())
-    except Exception:  # noqa: BLE001 - then there is nothing to take out of it
+    url = _url(database)
+    if url is None:
         return []
     inside = [str(url.password)] if url.password else []
     inside += [text for value in url.query.values() for text in _texts(value)]
