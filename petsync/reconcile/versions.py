@@ -85,8 +85,9 @@ class Versions:
 
     def agree(self) -> None:
         """The kept base has by now what was written last. Raises PetsyncError."""
-        for version in self.all()[-1:]:
-            if not version.is_agreed:
+        for path in sorted(self.folder.glob("*.json"))[-1:]:
+            version = self._read(path)
+            if version is not None and not version.is_agreed:
                 self.put(msgspec.structs.replace(version, is_agreed=True))
 
     def put(self, version: Version) -> None:
