@@ -132,6 +132,34 @@ def _imported(path: Path) -> set[str]:
     return found
 
 
+_ACTORS = (
+    "A folder from a stranger",
+    "Other users of the machine",
+    "A hostile service",
+    "A hostile proxy, or anybody on the network",
+    "A hostile workbook, plan or image",
+)
+
+
+@pytest.mark.parametrize("actor", _ACTORS)
+def test_every_security_promise_names_its_tests(actor: str) -> None:
+    """Each promise of security.md against an actor names tests, and each of them exists."""
+    section = _page("security.md").partition(f"### {actor}\n")[2].partition("\n##")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, f"no test is named: {row}"
+        for file, name in named:
+            assert name in _tests_in(ROOT / file), f"{file} has no {name}"
+
+
+def _tests_in(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text("utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
 def test_findings_page_is_up_to_date() -> None:
     """findings.md is what docs/make.py writes from the rules."""
     make = runpy.run_path(str(DOCS / "make.py"))
