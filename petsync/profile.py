@@ -26,6 +26,12 @@ class ServiceProfile:
     """What updatePet does with an id that the store does not have."""
     add_existing: Literal["conflict", "replaces"] = "conflict"
     """What addPet does with an id that the store has. The client never relies on it."""
+    assigns_unique_ids: bool = True
+    """Whether addPet gives each pet without an id an id of its own, also to parallel requests."""
+    capacity: int | None = None
+    """How many pets the service keeps before an add drops the oldest one; None: no limit known.
+    In petsync.toml 0 stands for None.
+    """
     array_style: Literal["csv", "multi"] = "csv"
     """How `status` and `tags` travel in the query: `status=a,b` or `status=a&status=b`."""
     one_value_a_query: bool = False
@@ -60,6 +66,8 @@ LIVE = ServiceProfile(
     name="live",
     update_unknown="creates",
     add_existing="replaces",
+    assigns_unique_ids=False,
+    capacity=1000,
     array_style="multi",
     one_value_a_query=True,
     unknown_status="empty",
@@ -108,6 +116,9 @@ def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
     elif key == "api_key_header":
         fits = isinstance(value, str) and _HEADER.fullmatch(value) is not None
         wanted = "of type str, and a header's name"
+    elif key == "capacity":
+        fits, wanted = type(value) is int and value >= 0, "a whole number, 0 for no limit"
+        value = value or None
     if not fits:
         raise SettingsError(f"[service] {key} is {value!r}, and must be {wanted}")
     return value

@@ -77,6 +77,9 @@ def _literal(cell: str, *, same: object = None) -> object:
 
 
 def _plain(value: object) -> object:
+    """As petsync.toml spells it: TOML has no null, so 0 stands for no limit."""
+    if value is None:
+        return 0
     return list(value) if isinstance(value, tuple) else value
 
 

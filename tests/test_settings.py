@@ -119,6 +119,8 @@ def test_single_fields_of_a_profile_can_be_set() -> None:
     assert (profile.array_style, profile.statuses) == ("csv", ("new", "old"))
     assert profile.required == LIVE.required
     assert profile_from("standard") == STANDARD
+    assert profile_from("standard", {"capacity": 50}).capacity == 50
+    assert profile_from("live", {"capacity": 0}).capacity is None
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,9 @@ def test_single_fields_of_a_profile_can_be_set() -> None:
         ("standard", {"api_key_header": "a b"}, "a header's name"),
         ("standard", {"api_key_header": ""}, "a header's name"),
         ("standard", {"statuses": []}, "not empty"),
+        ("standard", {"capacity": -1}, "a whole number, 0 for no limit"),
+        ("standard", {"capacity": True}, "a whole number, 0 for no limit"),
+        ("standard", {"assigns_unique_ids": 1}, "of type bool"),
     ],
 )
 def test_a_field_that_cannot_be_is_named(

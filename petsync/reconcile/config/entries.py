@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from petsync.errors import SettingsError
@@ -52,7 +52,7 @@ def _service(key: str, value: object) -> object:
     try:
         profile_from(STANDARD.name, {key: value})
     except SettingsError as error:
-        options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is not tuple else ()
+        options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is Literal else ()
         near = nearest(str(value), [str(option) for option in options])
         must = error.message.partition("and must be ")[2]
         raise MisfitError(must, f'"{near}"' if near else "") from None
@@ -65,6 +65,8 @@ _HINTS = {name: hint for name, hint in get_type_hints(ServiceProfile).items() if
 def _service_schema(hint: Any) -> Mapping[str, Any]:
     if get_origin(hint) is tuple:
         return {"type": "array", "items": {"type": "string"}}
+    if hint == int | None:
+        return {"type": "integer", "minimum": 0}
     if get_args(hint):
         return {"enum": list(get_args(hint))}
     return {"type": {bool: "boolean", str: "string"}[hint]}
