@@ -1,5 +1,5 @@
-"""`python -m petsync.cli`: the command line where no console script is on the path."""
+"""`python -m petsync.cli`: the same as `python -m petsync`."""
 
-from petsync.cli import main
+from runpy import run_module
 
-main()
+run_module("petsync", run_name="__main__")

@@ -202,7 +202,7 @@ def _program() -> list[str]:
     """How this petsync is called from elsewhere."""
     own = Path(sys.executable).with_name("petsync")
     found = str(own) if own.exists() else shutil.which("petsync")
-    return [found] if found else [sys.executable, "-m", "petsync"]
+    return [found] if found else [sys.executable, "-P", "-m", "petsync"]
 
 
 for _each in (check, schema, schedule):

@@ -46,9 +46,11 @@ _POLICY = "; ".join(
     )
 )
 """The browser itself fetches nothing from anywhere else."""
-_NOT_TOLD = {"QUERY_STRING": "", "VOILA_REQUEST_URL": ""}
-"""Voilà would tell each kernel the address that was opened, and the page's token with it; what a
-process is told at its start stays to be seen for as long as it runs.
+_KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
+_ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
+"""What each kernel's environment has. Voilà would add the address that was opened, with the page's
+token, which stays visible for as long as the process runs. The folder where petsync is started
+may be anybody's, so that neither Python nor IPython may put it on the module path.
 """
 
 
@@ -126,8 +128,8 @@ class _Native(KernelSpecManager):
     """Kernels of the Python that petsync runs in, whatever others are installed."""
 
     def get_kernel_spec(self, _: str) -> KernelSpec:
-        native = get_kernel_dict(["--log-level=ERROR"])
-        return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _NOT_TOLD})
+        native = get_kernel_dict(_KERNEL)
+        return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _ENVIRONMENT})
 
 
 class _Opened(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types

@@ -1,0 +1,199 @@
+"""A folder from a stranger runs no code: not by modules, and not by configuration files."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+
+import petsync
+from petsync.sandbox import Sandbox
+
+_PROGRAM = Path(sys.executable).with_name("petsync")
+_CONFIGURATION = (
+    *("jupyter_config.py", "jupyter_server_config.py", "jupyter_voila_config.py"),
+    *("voila_config.py", "voila.py", "ipython_config.py", "ipython_kernel_config.py"),
+    *("jupyter_application_config.py", "startup.py", "conftest.py"),
+)
+_READY_S = 120
+
+
+def _imported() -> set[str]:
+    """The top-level modules that petsync's own source names in an import."""
+    names = set()
+    for file in Path(petsync.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.partition(".")[0])
+    return names - {"__future__"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a decoy for each module of Python's, of petsync's and of its dependencies, and
+    for each configuration file; a decoy that runs writes its name to `ran` beside the folder.
+    """
+    folder = tmp_path / "from a stranger"
+    folder.mkdir()
+    modules = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), *_imported()}
+    modules |= {"sitecustomize", "usercustomize"}
+    text = f"open({str(tmp_path / 'ran')!r}, 'a').write(__file__ + chr(10))\n"
+    for name in (*(f"{name}.py" for name in modules if "/" not in name), *_CONFIGURATION):
+        (folder / name).write_text(text, "utf-8")
+    (folder / ".env").write_text("PETSYNC_URL=https://stranger.example\n", "utf-8")
+    return folder
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """This process's, without what changes the module path; temporary files go elsewhere."""
+    temporary = folder.parent / "temporary"
+    temporary.mkdir(exist_ok=True)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "PYTHONSAFEPATH") and not name.startswith("PETSYNC_")
+    }
+    return {**kept, "TMPDIR": str(temporary)}
+
+
+def _ran(folder: Path) -> list[str]:
+    marks = folder.parent / "ran"
+    return marks.read_text().splitlines() if marks.exists() else []
+
+
+def test_a_decoy_runs_where_it_is_found(folder: Path) -> None:
+    """Python itself would run them: `python -c` imports from the folder where it is started."""
+    subprocess.run(
+        [sys.executable, "-c", "import keyring"],
+        check=False,
+        cwd=folder,
+        env=_environment(folder),
+        capture_output=True,
+    )
+    assert str(folder / "keyring.py") in _ran(folder)
+
+
+@contextmanager
+def _page(folder: Path, *args: str) -> Iterator[str]:
+    """The link of `petsync app`, started in the folder."""
+    options = ("app", "--no-browser", "--json", "--state", str(folder.parent / "state"), *args)
+    with subprocess.Popen(
+        [str(_PROGRAM), *options],
+        cwd=folder,
+        env=_environment(folder),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        try:
+            assert running.stdout is not None
+            lines = iter(running.stdout.readline, "")
+            text = ""
+            for line in lines:
+                text += line
+                if line == "}\n":
+                    break
+            yield json.loads(text)["url"]
+        finally:
+            running.send_signal(signal.SIGINT)
+            running.wait(60)
+
+
+def _answer(client: BlockingKernelClient, code: str) -> Any:
+    """The value that the expression has in the kernel."""
+    shown: dict[str, Any] = client.execute(
+        "", user_expressions={"it": code}, reply=True, timeout=_READY_S
+    )
+    answer: Mapping[str, Any] = shown["content"]["user_expressions"]["it"]
+    assert answer["status"] == "ok", answer
+    return ast.literal_eval(answer["data"]["text/plain"])
+
+
+def test_the_page_imports_nothing_from_its_folder(folder: Path) -> None:
+    """`petsync app` in a folder of decoys runs none of them, in the server and in the kernel; the
+    folder is on the module path of neither, also after the kernel has gone there.
+    """
+    with Sandbox(auth=False) as box, _page(folder, "--url", box.url) as link:
+        answer = httpx.get(link, timeout=_READY_S, follow_redirects=True)
+        assert "application/vnd.jupyter.widget-view+json" in answer.text
+        assert _ran(folder) == []
+        [connection] = (folder.parent / "temporary").rglob("kernel-*.json")
+        client = BlockingKernelClient(connection_file=str(connection))
+        client.load_connection_file()
+        client.start_channels()
+        try:
+            assert _answer(client, "__import__('os').getcwd()") == str(folder)
+            path = _answer(client, "__import__('sys').path")
+            assert not [each for each in path if Path(each).resolve() == folder.resolve()], path
+            assert "" not in path
+            for name in sorted(_imported()):
+                where = _answer(client, f"getattr(__import__({name!r}), '__file__', '') or ''")
+                assert not where.startswith(str(folder)), name
+            # What the kernel starts inherits it.
+            child = "__import__('subprocess').check_output([__import__('sys').executable, '-c',"
+            child += " 'import sys; print(sys.path)'], text=True)"
+            assert "''" not in _answer(client, child)
+        finally:
+            client.stop_channels()
+    assert _ran(folder) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo",),
+        ("whoami", "--url", "https://127.0.0.1:9"),
+        ("check", "sheet.csv"),
+        ("config", "check"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_commands_import_nothing_from_their_folder(folder: Path, words: tuple[str, ...]) -> None:
+    """A command that is started in a folder of decoys runs none of them."""
+    (folder / "sheet.csv").write_text("id,name,status\n1,Rex,available\n", "utf-8")
+    (folder / "petsync.toml").write_text(
+        'url = "https://127.0.0.1:9"\n[jobs.it]\nmode = "check"\nsheet = "sheet.csv"\n', "utf-8"
+    )
+    done = subprocess.run(
+        [str(_PROGRAM), *words, "--state", str(folder.parent / "state")],
+        check=False,
+        cwd=folder,
+        env=_environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=_READY_S,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stderr
+    assert _ran(folder) == []
+
+
+@pytest.mark.parametrize("module", ["petsync", "petsync.cli"])
+def test_python_m_imports_no_dependency_from_its_folder(folder: Path, module: str) -> None:
+    """`python -m petsync` takes the folder off the module path before it imports a dependency."""
+    for file in folder.glob("*.py"):
+        # What Python needs to find and to begin petsync is beyond petsync's reach.
+        if file.stem in sys.stdlib_module_names or file.stem == "petsync":
+            file.unlink()
+    subprocess.run(
+        [sys.executable, "-m", module, "check", "sheet.csv"],
+        check=False,
+        cwd=folder,
+        env=_environment(folder),
+        capture_output=True,
+        timeout=_READY_S,
+    )
+    assert _ran(folder) == []
