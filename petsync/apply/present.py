@@ -61,14 +61,14 @@ def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
     """How the store's pet is not what was wanted; None where it is."""
     if now is None or wanted is None:
         return None if now is wanted else ("is gone" if now is None else "is still there")
-    wrong = [column for column in COLUMNS if column != "id" and not same(now, wanted, column)]
+    wrong = [column for column in COLUMNS if column != "id" and not same(wanted, now, column)]
     return f"differs in {', '.join(wrong)}" if wrong else None
 
 
 def _addable(change: Add, now: Pet | None) -> Pet:
     if now is None:
         return change.after
-    if differing(now, change.after):
+    if differing(change.after, now):
         why = "the store has another pet with this id now"
         raise UnsentError("conflict", "came-meanwhile", why)
     raise UnsentError("skipped", "already-so", "the pet is there already, just so")
@@ -78,8 +78,8 @@ def _updated(change: Update, now: Pet | None) -> Pet:
     """The present pet with the planned fields; others' changes to other fields stay."""
     if now is None:
         raise UnsentError("conflict", "gone", "the pet is gone")
-    moved = [field for field in change.fields if not same(now, change.before, field)]
-    if moved and all(same(now, change.after, field) for field in change.fields):
+    moved = [field for field in change.fields if not same(change.before, now, field)]
+    if moved and all(same(change.after, now, field) for field in change.fields):
         raise UnsentError("skipped", "already-so", "the pet is so already")
     if moved:
         raise _moved(moved)
@@ -89,7 +89,7 @@ def _updated(change: Update, now: Pet | None) -> Pet:
 def _check_deletable(change: Delete, now: Pet | None) -> None:
     if now is None:
         raise UnsentError("skipped", "already-gone", "the pet is gone already")
-    if moved := differing(now, change.before):
+    if moved := differing(change.before, now):
         raise _moved(moved)
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from petsync.apply.deeds import Deed, deeds_of
-from petsync.apply.moved import contrast, moved
 from petsync.diff.change import Add, Change, Conflict, Delete, Update
-from petsync.diff.fields import differing, same, stated, with_fields
+from petsync.diff.fields import cell, differing, equal, stated, with_fields
 from petsync.diff.guard import Guard
 from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
@@ -25,6 +24,7 @@ Present = Pet | Unanswered | None
 
 _KINDS = ("add", "update", "delete")
 _NO_COVERAGE = Coverage()
+_SHOWN = 40
 
 
 def undo_plan(
@@ -116,16 +116,16 @@ class _Judge:
     def _of_add(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return None
-        if since := moved(now, deed.left):
+        if since := differing(deed.left, now):
             return self._changed(deed, now, since, "Delete it by a sheet if it is to go")
         return Delete(row=deed.row, source=deed.source, before=now)
 
     def _of_update(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return self._gone(deed)
-        if all(same(now, deed.was, field) for field in deed.fields):
+        if all(equal(now, deed.was, field) for field in deed.fields):
             return None
-        if since := moved(now, deed.left):
+        if since := differing(deed.left, now):
             return self._changed(deed, now, since, "Change it by a sheet if it is to be as before")
         after = with_fields(now, deed.was, deed.fields)
         return Update(row=deed.row, source=deed.source, fields=deed.fields, before=now, after=after)
@@ -134,8 +134,8 @@ class _Judge:
         was = deed.was
         if now is None:
             return Add(row=deed.row, source=deed.source, fields=stated(was), after=was)
-        if since := differing(now, was):
-            told = contrast(was, now, since, whose="before it was")
+        if since := differing(was, now):
+            told = _contrast(was, now, since, whose="before it was")
             what = f"was deleted by the run, and there is one of this id again: {told}"
             cure = self._first(deed, "Change it by a sheet if it is to be as before")
             return _kept(deed, "came-since-run", what, cure, now)
@@ -144,7 +144,7 @@ class _Judge:
     def _of_upload(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None or deed.urls.isdisjoint(now.photo_urls):
             return None
-        if since := moved(now, deed.left):
+        if since := differing(deed.left, now):
             return self._changed(deed, now, since, "Take the photos out by a sheet")
         kept = tuple(url for url in now.photo_urls if url not in deed.urls)
         after = msgspec.structs.replace(now, photo_urls=kept)
@@ -152,7 +152,7 @@ class _Judge:
         return Update(row=deed.row, source=deed.source, fields=fields, before=now, after=after)
 
     def _changed(self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str) -> Conflict:
-        told = contrast(deed.left, now, since, whose="the run left")
+        told = _contrast(deed.left, now, since, whose="the run left")
         what = f"was changed since the run, and is kept as it is: {told}"
         return _kept(deed, "changed-since-run", what, self._first(deed, otherwise), now)
 
@@ -168,6 +168,19 @@ class _Judge:
 
 
 _NOT_ASKED = Unanswered("", "nobody asked for it")
+
+
+def _contrast(left: Pet, now: Pet, fields: Iterable[Column], *, whose: str) -> str:
+    """`name is 'Maxi' (the run left 'Max')`; `whose` is `the run left` there."""
+    said = (f"{field} is {_shown(now, field)} ({whose} {_shown(left, field)})" for field in fields)
+    return ", ".join(said)
+
+
+def _shown(pet: Pet, field: Column) -> str:
+    text = " | ".join(cell(pet, field).splitlines())
+    if not text:
+        return "nothing"
+    return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
 
 
 def _kept(deed: Deed, rule: str, problem: str, suggestion: str, now: Pet | None = None) -> Conflict:

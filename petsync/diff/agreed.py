@@ -116,7 +116,7 @@ def _exact(
     lines = said_rows(rows.iloc[some], places[some])
     result = mask.copy()
     result[some] = [
-        bool(changed_columns(pet, laid_over(pet, "category", row.said, vocabulary), "category"))
+        bool(changed_columns(laid_over(pet, "category", row.said, vocabulary), pet, "category"))
         for row, pet in zip(lines, pets, strict=True)
     ]
     return result

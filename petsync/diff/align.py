@@ -6,7 +6,7 @@ looked at one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from petsync.diff.fields import folded, normal
-from petsync.diff.tags import same_tags
+from petsync.diff.fields import folded, normal, same_photos, same_tags
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.table.columns import Column
 
@@ -115,10 +114,10 @@ def _texts(
 
 
 def _numbers(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
-    given, there = said.notna().to_numpy(), old.notna().to_numpy()[places]
+    # An id of 0 is none, and a row without an id says nothing of it.
     left = said.to_numpy(dtype=np.int64, na_value=0)
     right = old.to_numpy(dtype=np.int64, na_value=0)[places]
-    unequal: Mask = given & (~there | (left != right))
+    unequal: Mask = (left != 0) & (left != right)
     return unequal
 
 
@@ -145,10 +144,6 @@ def _blocks(
         yield start, left[start:end], right[places[start:end]]
 
 
-def _same_photos(said: Sequence[str], old: Sequence[str]) -> bool:
-    return list(dict.fromkeys(said)) == list(dict.fromkeys(old))
-
-
 def _arrow(texts: pd.Series[Any]) -> Any:
     array = pa.array(texts, from_pandas=True)
     return array.cast(pa.large_string()) if array.type != pa.large_string() else array
@@ -164,5 +159,5 @@ _COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], 
     "category": _texts(normal, clears=True),
     "category_id": _numbers,
     "tags": _lists(same_tags),
-    "photo_urls": _lists(_same_photos),
+    "photo_urls": _lists(same_photos),
 }

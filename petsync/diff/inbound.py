@@ -22,7 +22,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import cell, folded, normal, stated
+from petsync.diff.fields import cell, folded, known_id, normal, same, stated
 from petsync.diff.guard import Guard
 from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
 from petsync.diff.judge import Judge
@@ -31,7 +31,6 @@ from petsync.diff.plan import Plan
 from petsync.diff.round import Open
 from petsync.diff.rows import Row, said_rows
 from petsync.diff.snapshot import Snapshot
-from petsync.diff.tags import same_tags
 from petsync.diff.unfound import Rows, told_rows, uncertain
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
 from petsync.diff.vocabulary import Vocabulary
@@ -310,10 +309,10 @@ class _Taking:
         return not judged.fields and not (self._stays and judged.clashes)
 
     def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
-        if column not in said:
+        if column not in said or (column == "category_id" and known_id(said[column]) is None):
             fills = self._leads or (old is not None and not _shows(column, old))
             return fills and _shows(column, now)
-        return _says_otherwise(column, said[column], now)
+        return not same(said_pet(said), now, column)
 
     def _said(self, mask: align.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)
@@ -356,18 +355,6 @@ def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) 
 def _shows(column: Column, pet: Pet) -> bool:
     """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
     return column in stated(pet) and bool(trim(cell(pet, column)))
-
-
-def _says_otherwise(column: Column, value: Any, now: Pet) -> bool:
-    if column == "tags":
-        # A tag without number and name says nothing, and equals none.
-        return not same_tags([tag for tag in value if tag.id is not None or tag.name], now.tags)
-    if column == "photo_urls":
-        return list(dict.fromkeys(value)) != list(dict.fromkeys(now.photo_urls))
-    if column == "category_id":
-        return str(value) != cell(now, column)
-    meaning = folded if column == "status" else normal
-    return meaning(value) != meaning(cell(now, column))
 
 
 def _texts(said: Said, fields: Iterable[Column]) -> dict[Column, str]:

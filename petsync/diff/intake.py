@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from petsync.diff.fields import cell, stated
+from petsync.diff.fields import cell, differing, stated
 from petsync.diff.guard import Guard, Limit, Refusal, Verdict
 from petsync.diff.round import Counts, Open, SheetChange
 from petsync.errors import GuardError, PlanError
@@ -145,8 +145,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
         """
         kept = msgspec.structs.replace(
             self,
-            edits=tuple(each for each in self.edits if pet_of(each.pet.id or 0) == each.pet),
-            added=tuple(pet for pet in self.added if pet_of(pet.id or 0) == pet),
+            edits=tuple(each for each in self.edits if _is_as(each.pet, pet_of(each.pet.id or 0))),
+            added=tuple(pet for pet in self.added if _is_as(pet, pet_of(pet.id or 0))),
             removed=tuple(each for each in self.removed if pet_of(each.pet_id) is None),
         )
         return kept.judged()
@@ -228,6 +228,10 @@ class _Numbered(msgspec.Struct, frozen=True):
 class _Saved(msgspec.Struct, frozen=True):
     fingerprint: str
     sheet_plan: Inbound
+
+
+def _is_as(pet: Pet, now: Pet | None) -> bool:
+    return now is not None and not differing(pet, now)
 
 
 def places_of(columns: Mapping[str, str]) -> dict[str, str]:

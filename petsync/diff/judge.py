@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from petsync.diff.change import Clash
-from petsync.diff.fields import cell, normal
-from petsync.diff.merge import Said, laid_over
+from petsync.diff.fields import cell, equal
+from petsync.diff.merge import Said, laid_over, said_pet
 from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns, says, unit_text
@@ -99,7 +99,7 @@ class Judge:
         """Whether the row says of some unit what was exported, and the store something newer."""
         kept = (unit for unit, rule in judged.rules if rule == "not-edited")
         return any(
-            changed_columns(now, laid_over(now, unit, said, self.vocabulary), unit) for unit in kept
+            changed_columns(laid_over(now, unit, said, self.vocabulary), now, unit) for unit in kept
         )
 
     def _one(
@@ -117,7 +117,7 @@ class Judge:
         if not edits:
             return ("not-edited" if moved else "same"), now, ()
         new = laid_over(now, unit, edits, self.vocabulary)
-        changed = changed_columns(now, new, unit)
+        changed = changed_columns(new, now, unit)
         if not changed:
             return ("alike" if moved else "same"), now, ()
         if not moved:
@@ -131,7 +131,7 @@ class Judge:
         if kept:
             urls = kept_photos(said["photo_urls"], now.photo_urls, self._lacking(said, now))
             new = msgspec.structs.replace(now, photo_urls=urls)
-        changed = changed_columns(now, new, unit)
+        changed = changed_columns(new, now, unit)
         return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
 
     def _both(
@@ -145,7 +145,7 @@ class Judge:
             urls = merged_photos(old.photo_urls, edits["photo_urls"], now.photo_urls)
             if urls is not None:
                 rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
-        return rule, new, changed_columns(now, new, unit)
+        return rule, new, changed_columns(new, now, unit)
 
     def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
@@ -155,7 +155,7 @@ class Judge:
         if unit == "category":
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
-        return given if changed_columns(old, new, unit) else ()
+        return given if changed_columns(new, old, unit) else ()
 
 
 _CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
@@ -168,9 +168,7 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
-    if column == "category":
-        return normal(said[column]) != normal(cell(old, column))
-    return str(said[column]) != cell(old, column)
+    return not equal(said_pet({column: said[column]}), old, column)
 
 
 def _clash(unit: Unit, old: Pet, new: Pet, now: Pet) -> Clash:

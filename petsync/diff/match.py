@@ -71,7 +71,7 @@ class Candidates:
     ) -> dict[int, tuple[int, Pet]]:
         def fits(row: int, place: int) -> bool:
             pet = pets[place][1]
-            return not differing(pet, merged(pet, rows[row].said, vocabulary))
+            return not differing(merged(pet, rows[row].said, vocabulary), pet)
 
         kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
         places = paired([_content(row) for row in rows], kinds, fits)

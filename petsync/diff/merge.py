@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from petsync.diff.fields import folded, normal
+from petsync.diff.fields import folded, known_id, normal, same_photos
 from petsync.diff.tags import meant_tags
 from petsync.diff.units import UNITS, Unit, says
 from petsync.diff.vocabulary import Vocabulary
@@ -52,7 +52,7 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
 
     People change a category's name and leave the id beside it as it was; the name is meant.
     """
-    name, number = said.get("category") or "", said.get("category_id")
+    name, number = said.get("category") or "", known_id(said.get("category_id"))
     if not normal(name) or number is None:
         return False
     named = vocabulary.category_named(name)
@@ -63,7 +63,7 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
 
 def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
     """Whether a row gives nothing but an id of a category that nobody has a name for."""
-    number = said.get("category_id")
+    number = known_id(said.get("category_id"))
     if number is None or "category" in said or (old is not None and old.id == number):
         return False
     return vocabulary.category_numbered(number) is None
@@ -81,17 +81,17 @@ def _tags(old: Any, said: Said, vocabulary: Vocabulary) -> Any:
     return meant_tags(old, said["tags"], vocabulary)
 
 
-def _photos(_: Any, said: Said, __: Vocabulary) -> Any:
-    return tuple(said["photo_urls"])
+def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
+    return old if same_photos(said["photo_urls"], old) else tuple(said["photo_urls"])
 
 
 def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:
-    name, number = said.get("category"), said.get("category_id")
+    name, number = said.get("category"), known_id(said.get("category_id"))
     if name is None:
         return _numbered(old, number, vocabulary)
     if not normal(name):
         return None
-    if old is not None and (old.id, normal(old.name)) == (number, normal(name)):
+    if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
         return old
     if number is None or contradiction(said, vocabulary):
         return _named(old, name, vocabulary)

@@ -149,7 +149,7 @@ def _update(
         donor = after if part.winner == "sheet" else before
         units = {clash.column: getattr(donor, clash.column) for clash in part.clashes}
         pet = msgspec.structs.replace(pet, **units)
-    fields = tuple(c for unit in UNITS for c in changed_columns(before, pet, unit))
+    fields = tuple(c for unit in UNITS for c in changed_columns(pet, before, unit))
     if not fields:
         return None
     source = address(row, next((c for c in fields if c in conflict.says), fields[0]))

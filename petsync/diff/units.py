@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Literal, get_args
 
-from petsync.diff.fields import key
+from petsync.diff.fields import key, same
 from petsync.model import Pet
 from petsync.table.columns import Column
 
@@ -29,17 +29,17 @@ def says(said: Mapping[Column, Any], unit: Unit) -> bool:
 
 
 def unit_key(pet: Pet, unit: Unit) -> Hashable:
-    """What two pets must share to agree in a unit."""
+    """What two pets must share to be equal in a unit."""
     if unit == "category":
         return key(pet, "category"), key(pet, "category_id")
     return key(pet, unit)
 
 
-def changed_columns(before: Pet, after: Pet, unit: Unit) -> tuple[Column, ...]:
-    """The columns of a unit in which two pets differ."""
-    if getattr(before, unit) is getattr(after, unit):
+def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]:
+    """The columns of a unit in which a pet is not the same as expected."""
+    if getattr(expected, unit) is getattr(found, unit):
         return ()
-    return tuple(c for c in COLUMNS_OF[unit] if key(before, c) != key(after, c))
+    return tuple(c for c in COLUMNS_OF[unit] if not same(expected, found, c))
 
 
 def unit_text(pet: Pet | None, unit: Unit, cell: Callable[[Pet | None, Column], str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from petsync.diff.fields import normal
+from petsync.diff.fields import known_id, normal
 from petsync.model import Category, Tag
 
 __all__ = ["Vocabulary"]
@@ -53,7 +53,7 @@ class Vocabulary:
 
     def knows(self, category: Category) -> bool:
         """Whether the store uses this very pair of name and id."""
-        return (normal(category.name), category.id) in self._pairs
+        return (normal(category.name), known_id(category.id)) in self._pairs
 
     @cached_property
     def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
@@ -65,7 +65,7 @@ class Vocabulary:
 
     @cached_property
     def _pairs(self) -> frozenset[tuple[str, int | None]]:
-        return frozenset((normal(c.name), c.id) for c in self._used_categories)
+        return frozenset((normal(c.name), known_id(c.id)) for c in self._used_categories)
 
     @cached_property
     def _used_categories(self) -> Counter[Category]:
@@ -92,9 +92,9 @@ def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
     """The things by name and by id, the most used one of each."""
     named: dict[str, T] = {}
     numbered: dict[int, T] = {}
-    for thing in sorted(counts, key=lambda t: (-counts[t], t.id is None, t.id or 0, t.name or "")):
+    for thing in sorted(counts, key=lambda t: (-counts[t], not t.id, t.id or 0, t.name or "")):
         if thing.name:
             named.setdefault(normal(thing.name), thing)
-        if thing.id is not None:
+        if known_id(thing.id) is not None and thing.id is not None:
             numbered.setdefault(thing.id, thing)
     return named, numbered
