@@ -1,0 +1,298 @@
+"""One definition of "the same": what a service may return of a pet that was sent to it is no
+change for any part of petsync, and a real change is one for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
+
+from petsync.apply.present import Present, UnsentError, mismatch
+from petsync.apply.settle import settle
+from petsync.apply.undo import undo_plan
+from petsync.diff.agreed import sight_of
+from petsync.diff.change import Add, Delete, Update
+from petsync.diff.fields import content, differing, equal, same, same_tags
+from petsync.diff.guard import Guard
+from petsync.diff.history import Entry, Past
+from petsync.diff.inbound import inbound
+from petsync.diff.report import Result, result_of
+from petsync.diff.sentinel import drifted, moved_since
+from petsync.model import Category, Pet, Tag
+from petsync.table.columns import COLUMNS, Column
+
+FIELDS = tuple(column for column in COLUMNS if column != "id")
+NAMES = ("calm", "friendly", "größe", "Ångström")
+numbers = st.none() | st.integers(0, 3)
+tags = st.builds(Tag, numbers, st.sampled_from(NAMES))
+sent_pets = st.builds(
+    Pet,
+    id=st.just(7),
+    name=st.sampled_from(["Rex", "Zoë"]),
+    status=st.sampled_from(["available", "sold"]),
+    category=st.none() | st.builds(Category, numbers, st.sampled_from(["Dogs", "Vögel"])),
+    tags=st.lists(tags, max_size=4).map(tuple),
+    photo_urls=st.lists(st.sampled_from(["/1.png", "/ö.png", "/3.png"]), max_size=3).map(tuple),
+)
+
+
+@st.composite
+def stored(draw: st.DrawFn, sent: Pet) -> Pet:
+    """The pet as a service may return it: tags in another order, ids of its own or 0 where none
+    was sent, text in another Unicode form.
+    """
+    text = draw(st.sampled_from([lambda t: t, lambda t: unicodedata.normalize("NFD", t)]))
+    spaced: Callable[[str], str] = draw(st.sampled_from([lambda t: t, lambda t: f" {t} "]))
+    assign = draw(st.sampled_from([lambda _: None, lambda _: 0, lambda n: 100 + n]))
+
+    def number(given: int | None, place: int) -> int | None:
+        return given or assign(place)
+
+    found = {
+        (number(tag.id, NAMES.index(tag.name or "")), tag.name): text(tag.name or "")
+        for tag in sent.tags
+    }
+    shuffled = draw(st.permutations([Tag(n, name) for (n, _), name in found.items()]))
+    group = sent.category
+    return replace(
+        sent,
+        name=spaced(text(sent.name or "")),
+        status=(sent.status or "").upper(),
+        category=None if group is None else Category(number(group.id, 9), text(group.name or "")),
+        tags=tuple(shuffled),
+        photo_urls=tuple(text(url) for url in dict.fromkeys(sent.photo_urls)),
+    )
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Pet, Pet]:
+    """A pet that was sent, and the same pet as the service returns it."""
+    sent = draw(sent_pets)
+    return sent, draw(stored(sent))
+
+
+CHANGED: dict[Column, Any] = {
+    "name": "Max",
+    "status": "pending",
+    "category": Category(55, "Cats"),
+    "tags": (Tag(66, "loud"),),
+    "photo_urls": ("/other.png",),
+}
+
+
+def _of_plan(sent: Pet, found: Pet) -> set[Column]:
+    """A sheet that says what was sent."""
+    plan = plan_of([found], sheet_of([sent]), two_way=True)
+    return {field for change in plan.changes for field in change.fields}
+
+
+def _of_plan_by_base(sent: Pet, found: Pet) -> set[Column]:
+    """A sheet whose base is what was sent: the row is to go unless the store changed."""
+    plan = plan_of([found], sheet_of([sent], action="delete", base=base_of([sent])))
+    return {c for each in plan.conflicts for c in FIELDS if f"changed {c}" in each.problem} | {
+        c for each in plan.conflicts for c in FIELDS if f", {c}" in each.problem
+    }
+
+
+def _of_matching(sent: Pet, found: Pet) -> set[Column]:
+    """A row without an id finds its pet."""
+    plan = plan_of([found], sheet_of([replace(sent, id=None)]))
+    return {change.kind for change in plan.changes}  # type: ignore[misc]
+
+
+def _of_verify(sent: Pet, found: Pet) -> set[Column]:
+    said = mismatch(found, sent)
+    return set() if said is None else set(said.removeprefix("differs in ").split(", "))  # type: ignore[arg-type]
+
+
+def _of_sentinel(sent: Pet, found: Pet) -> set[Column]:
+    said = drifted(sent, found)
+    assert bool(said) == any(True for _ in moved_since((found,), base_of([sent])))
+    return {c for c in FIELDS if f" {c}" in said.replace(",", "")}
+
+
+def _of_precheck(sent: Pet, found: Pet) -> set[Column]:
+    """The plan's pet is what was sent; it is to go."""
+    change = Delete(row=2, source="Pets!B2", before=sent)
+    return _held(change, found)
+
+
+def _of_update_check(sent: Pet, found: Pet) -> set[Column]:
+    """The plan's pet is what was sent; every field is to change."""
+    wish = replace(sent, name="?", status="?", category=None, tags=(Tag(1, "?"),), photo_urls=())
+    return _held(Update(row=2, source="", before=sent, after=wish, fields=FIELDS), found)
+
+
+def _of_add_check(sent: Pet, found: Pet) -> set[Column]:
+    """A pet of this id is to be added, and one is there."""
+    with pytest.raises(UnsentError) as held:
+        asyncio.run(Present(MemoryTarget([found])).prepare(Add(row=2, source="", after=sent)))
+    return set() if held.value.cause == "already-so" else {"name"}
+
+
+def _held(change: Update | Delete, found: Pet) -> set[Column]:
+    try:
+        asyncio.run(Present(MemoryTarget([found])).prepare(change))
+    except UnsentError as held:
+        said = held.message.removeprefix("changed in the store since the plan: ")
+        return set(said.split(", "))  # type: ignore[arg-type]
+    return set()
+
+
+def _of_undo(sent: Pet, found: Pet) -> set[Column]:
+    """A run added what was sent; its undo deletes the pet unless it was changed since."""
+    entry = Entry(number=0, kind="add", row=2, pet_id=7, after=sent, outcome="applied")
+    past = Past(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
+    plan = undo_plan(
+        past,
+        [entry],
+        {7: found},
+        store="http://s",
+        profile="standard",
+        pets=100,
+        created="",
+        guard=Guard(),
+    )
+    return {c for each in plan.conflicts for c in FIELDS if f"{c} is " in each.problem}
+
+
+def _of_resume(sent: Pet, found: Pet) -> set[Column]:
+    """An add without an id got no answer: the pet that has come is its own."""
+    change = Add(row=2, source="", after=replace(sent, id=None))
+    unknown: Result = result_of(0, change, "unknown", "no-answer", "")
+    return set() if settle([0], [change], {0: unknown}, (), [found]) == {0: 7} else {"name"}
+
+
+def _of_reconcile(sent: Pet, found: Pet) -> set[Column]:
+    """What a sheet and the store do not agree on, and what the sheet takes."""
+    sheet, snapshot = sheet_of([sent]), snapshot_of([found])
+    taken = inbound(sheet, snapshot, None, lead="store", created=_now())
+    # Beside a category's name, a blank id is filled: the cell says nothing that could differ.
+    blank = {"category_id"} if sent.category and not sent.category.id else set()
+    fields = {field for edit in taken.edits for field in edit.fields} - blank
+    return fields | set(sight_of(sheet, snapshot, {}).columns(2))
+
+
+def _now() -> str:
+    return datetime(2026, 11, 22, tzinfo=UTC).isoformat()
+
+
+CALLERS: tuple[Callable[[Pet, Pet], set[Column]], ...] = (
+    _of_plan,
+    _of_plan_by_base,
+    _of_matching,
+    _of_verify,
+    _of_sentinel,
+    _of_precheck,
+    _of_update_check,
+    _of_add_check,
+    _of_undo,
+    _of_resume,
+    _of_reconcile,
+)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@settings(max_examples=40)
+@given(pair=pairs())
+def test_what_a_service_returns_is_the_same_for_every_part(
+    caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet]
+) -> None:
+    """No part of petsync takes it for a change."""
+    sent, found = pair
+    assert differing(sent, found) == ()
+    assert caller(sent, found) == set()
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+@settings(max_examples=40)
+@given(pair=pairs(), field=st.sampled_from([*CHANGED]))
+def test_a_change_is_one_for_every_part(
+    caller: Callable[[Pet, Pet], set[Column]], pair: tuple[Pet, Pet], field: Column
+) -> None:
+    """Whatever field it is in, and however the service wrote the others."""
+    sent, found = pair
+    # A sheet without a category says nothing of it.
+    assume(sent.category is not None)
+    changed = replace(found, **{field: CHANGED[field]})
+    assert field in differing(sent, changed)
+    assert caller(sent, changed)
+
+
+@given(pairs(), sent_pets)
+def test_the_same_has_the_same_content(pair: tuple[Pet, Pet], other: Pet) -> None:
+    """So a pet is found by its content wherever it is compared afterwards."""
+    sent, found = pair
+    assert content(sent) == content(found)
+    if not differing(sent, other):
+        assert content(sent) == content(other)
+    for column in FIELDS:
+        assert same(sent, other, column) or not equal(sent, other, column)
+
+
+CALM, LOUD = Tag(None, "calm"), Tag(None, "loud")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "agree"),
+    [
+        ([CALM], [Tag(0, "calm")], True),
+        ([Tag(0, "calm")], [CALM], True),
+        ([CALM], [Tag(5, "calm")], True),
+        ([Tag(5, "calm")], [CALM], False),
+        ([Tag(5, "calm")], [Tag(6, "calm")], False),
+        ([CALM, Tag(1, "calm")], [Tag(1, "calm"), Tag(0, "calm")], True),
+        ([CALM, Tag(1, "calm")], [Tag(1, "calm"), Tag(2, "calm")], True),
+        ([CALM, Tag(1, "calm")], [Tag(1, "calm")], True),
+        ([CALM, Tag(1, "calm")], [Tag(2, "calm")], False),
+        ([CALM], [Tag(1, "calm"), Tag(2, "calm")], False),
+        ([CALM, Tag(2, "calm")], [Tag(2, "calm"), Tag(1, "calm"), Tag(3, "calm")], False),
+        ([Tag(5, None)], [Tag(5, "calm")], True),
+        ([CALM, LOUD], [Tag(2, "loud"), Tag(1, "calm")], True),
+        ([CALM], [Tag(1, "calm"), Tag(2, "loud")], False),
+        ([CALM], [], False),
+        ([], [CALM], False),
+        ([Tag(0, "")], [], True),
+        ([], [Tag(0, None)], True),
+    ],
+)
+def test_tags_are_the_same(expected: list[Tag], found: list[Tag], agree: bool) -> None:
+    """As sets, with any id where none was sent; never one tag for two that are named."""
+    assert same_tags(expected, found) is agree
+    assert same_tags(expected[::-1], found[::-1]) is agree
+
+
+def test_undo_of_tags_with_one_name() -> None:
+    """A run that left `calm` and `1:calm` can be undone: nobody changed the pet since."""
+    left = Pet(id=7, name="Rex", status="available", tags=(CALM, Tag(1, "calm")))
+    now = replace(left, tags=(Tag(0, "calm"), Tag(1, "calm")))
+    assert _of_undo(left, now) == set()
+
+
+def test_undo_of_an_id_alone() -> None:
+    """A run that gave a tag its id is undone, though the tag without one is the same."""
+    was = Pet(id=7, name="Rex", status="available", tags=(Tag(0, "calm"),))
+    left = replace(was, tags=(Tag(5, "calm"),))
+    entry = Entry(
+        number=0,
+        kind="update",
+        row=2,
+        pet_id=7,
+        fields=("tags",),
+        before=was,
+        after=left,
+        outcome="applied",
+    )
+    past = Past(run_id="r", store="http://s", source="a.xlsx", started="", state="done")
+    more: dict[str, Any] = {"store": "http://s", "profile": "live", "pets": 9, "created": ""}
+    plan = undo_plan(past, [entry], {7: left}, guard=Guard(), **more)
+    assert [change.after for change in plan.changes] == [was]
