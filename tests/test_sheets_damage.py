@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sheetmaking import csv_of, found, sheet_of, workbook_of
+from shop import base_of
 
-from petsync.sheets import read_sheet, write_sheet
+from petsync.model import Pet, Tag
+from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.sheets.rules import RULES
+from petsync.table.frame import frame_from_pets
 
 URL = "https://example.org/1.jpg"
+ODD = ["[]", "['a']", "[Tag(1)", "(clear)", "[ clear ]", "a,b", "http://ahttps://b", f"{URL}, b"]
 
 
 def test_no_problem_hides_another_in_its_row(tmp_path: Path) -> None:
@@ -192,30 +200,108 @@ def test_a_status_that_only_looks_right_gets_its_suggestion(tmp_path: Path, stat
     ("tags", "found_"),
     [
         (["calm, shy"], 1),
-        (["calm, shy", "calm; old"], 0),
-        (["calm, shy", "calm; shy"], 1),
-        (["good with cats, dogs", "good with cats; calm"], 0),
+        (["calm, shy", "calm; old"], 1),
+        (["good with cats, dogs", "good with cats; calm"], 1),
         (['"calm, shy"'], 0),
+        (['"calm, shy"; old'], 0),
+        (['"calm, shy"; old, grey'], 1),
         (["1,5 kg"], 0),
-        (["calm,", ",calm", ","], 0),
+        (["calm,", ",calm", ","], 3),
         (["calm | shy", "a; b"], 1),
-        (["a|b"], 0),
+        (["a|b", "a\tb"], 2),
         (["calm\nshy", "a; b"], 1),
-        (["shy, senior, calm", "104:shy; 7:senior", "12:calm"], 1),
-        (["friendly,calm", "-1:calm; :shy", "3: Friendly"], 1),
-        (["104:shy; senior, 12:calm", "7:senior; 12:calm"], 1),
-        (["shy, 105:loud", "104:shy; 7:senior"], 0),
+        (["calm\uff1bshy", "calm\uff0cshy", "calm\u3001shy", "a\u060cb", "\u8336", "\u00fc"], 4),
+        (["shy, 105:loud", "104:shy; 7:senior"], 1),
+        (['5" high, shy; calm'], 1),
     ],
 )
-def test_commas_between_tags_are_told_from_commas_in_tags(
+def test_tags_that_are_separated_otherwise_are_never_one(
     tmp_path: Path, tags: list[str], found_: int
 ) -> None:
-    """A comma is suspected where nobody used a semicolon, or where its parts are tags elsewhere,
-    whatever the ids that an export wrote before them.
+    """Such a cell blocks its row, whatever the other cells of the column have; quotes make it one
+    tag.
     """
     sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags))])
     assert [each.rule for each in sheet.problems] == ["tags-commas"] * found_
-    assert len(sheet) == len(tags)
+    assert len(sheet) == len(tags) - found_
+
+
+@given(
+    texts=st.lists(
+        st.text(st.sampled_from("ab1 ,;|\n\t\uff1b\u3001[](){}'\":/")) | st.sampled_from(ODD),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_what_an_export_writes_of_a_list_is_never_doubted(texts: list[str]) -> None:
+    """Whatever tags and addresses look like, they come back as they are, without an error."""
+    frame = pd.DataFrame({"id": [1], "tags": [texts], "photo_urls": [texts]})
+    sheet = sheet_from_frame(frame)
+    assert not sheet.errors
+    assert [tag.name for tag in sheet.frame["tags"][0]] == list(dict.fromkeys(texts))
+    assert sheet.frame["photo_urls"][0] == list(dict.fromkeys(texts))
+
+
+def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
+    """An export that was written before such tags were quoted is still in sync."""
+    pet = Pet(id=1, name="Bello", tags=(Tag(None, "calm, shy"),), photo_urls=(f"{URL}|b",))
+    path = tmp_path / "pets.csv"
+    write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
+    text = path.read_text("utf-8-sig")
+    assert '"""calm, shy"""' in text
+    plain = text.replace('"""calm, shy"""', '"calm, shy"')
+    path.write_text(plain.replace(f'"""{URL}|b"""', f"{URL}|b"))
+    assert not read_sheet(path).problems
+    path.write_text(text.replace('"""calm, shy"""', '"calm, old"'))
+    assert found(read_sheet(path))[0][1] == "tags-commas"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("[Tag(106, 'young'), Tag(None, \"it's\")]", "106:young; it's"),
+        ("['calm', \"it's\"]", "calm; it's"),
+        ("['calm' 'a;b']", 'calm; "a;b"'),
+        ('["calm", "shy"]', "calm; shy"),
+        ('[{"id":1,"name":"calm"},{"name":"shy"}]', "1:calm; shy"),
+        ("[{'id': 1, 'name': 'calm'}]", "1:calm"),
+        ("('calm',)", "calm"),
+        ("[]", None),
+        ("[Tag(id=1, name='a', extra={})]", None),
+        ("['calm', [", None),
+        ("['" + "[" * 30_000, None),
+    ],
+)
+def test_the_list_of_a_program_is_an_error_with_what_is_meant(
+    tmp_path: Path, text: str, meant: str | None
+) -> None:
+    """A DataFrame that pandas saved is not taken for tags, and the right text is suggested."""
+    sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
+    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert sheet.problems[0].meant == meant
+    assert sheet.blocked == (2,)
+
+
+@pytest.mark.parametrize("write", ["to_excel", "to_csv", "to_json_lists"])
+def test_a_frame_that_pandas_saved_is_refused_cell_by_cell(tmp_path: Path, write: str) -> None:
+    """Its lists are errors in every row, and no row of it is used."""
+    pets = [Pet(id=n, name="x", tags=(Tag(n, "calm"),), photo_urls=(URL,)) for n in range(1, 4)]
+    frame, path = frame_from_pets(pets), tmp_path / "pets.csv"
+    if write == "to_excel":
+        path = tmp_path / "pets.xlsx"
+        frame.to_excel(path, index=False)
+    elif write == "to_csv":
+        frame.to_csv(path, index=False)
+    else:
+        lists = frame.assign(
+            tags=[json.dumps([tag.name for tag in tags]) for tags in frame["tags"]],
+            photo_urls=frame["photo_urls"].map(json.dumps),
+        )
+        lists.to_csv(path, index=False)
+    sheet = read_sheet(path)
+    assert {each.rule for each in sheet.problems} <= {"list-text", "number-instead-of-text"}
+    assert sum(each.rule == "list-text" for each in sheet.problems) == 6
+    assert len(sheet.blocked) == 3
 
 
 def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path: Path) -> None:
@@ -235,6 +321,12 @@ def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path:
         (f"https://web.archive.org/web/2020/{URL}", 0),
         (f'"{URL}, {URL}"', 0),
         ("data:image/png;base64,iVBORw0KGgo=", 0),
+        (f"{URL}|{URL}", 1),
+        (f"{URL}{URL}", 1),
+        (f"{URL},\u00a0{URL}", 1),
+        (f"{URL}\n{URL}x{URL}\nhttp://a", 1),
+        (f"https://proxy.example/?url={URL}", 0),
+        (f'"{URL}|{URL}"', 0),
     ],
 )
 def test_addresses_that_stand_in_one_are_named(tmp_path: Path, photos: str, found_: int) -> None:

@@ -109,8 +109,11 @@ def test_a_cell_of_the_longest_kind_is_read():
 ITEMS = st.text(st.sampled_from(f"ab;:7 \n\r|\"'{NBSP}é\u2028\u3000/"), max_size=8)
 ENDS = ["", "a", "b", f"a{NBSP}", "a\u2028", "é", "a|", 'a"', "a b", " | ", ";b"]
 ADDRESSES = st.sampled_from(ENDS).map(lambda end: f"https://{end}")
-TAGS = st.lists(ITEMS | st.sampled_from(["calm", "3:calm", "shy"]), max_size=4).map("; ".join)
-PHOTOS = st.tuples(
+LISTS = st.sampled_from(["[]", " ['a']", "[Tag(1, 'a')]", '["a"]', "[a", "('x", "\u00a0{'a'}"])
+TAGS = LISTS | st.lists(ITEMS | st.sampled_from(["calm", "3:calm", "shy"]), max_size=4).map(
+    "; ".join
+)
+PHOTOS = LISTS | st.tuples(
     st.lists(ITEMS | ADDRESSES | st.just("http://a"), max_size=4),
     st.sampled_from(["\n", "\r\n", " | ", "|", " "]),
 ).map(lambda drawn: drawn[1].join(drawn[0]))

@@ -264,7 +264,7 @@ def test_a_dataframe_is_judged_by_the_same_rules() -> None:
         pd.DataFrame({"id": [1, 2, 3], "name": ["#N/A", "01-May", "=A2"], "tags": ["a, b", "", ""]})
     )
     assert found(sheet) == [("row 0, name", "error-text"), ("row 0, tags", "tags-commas")]
-    assert sheet.frame["name"].tolist() == ["#N/A", "01-May", "=A2"]
+    assert sheet.frame["name"].tolist() == ["01-May", "=A2"]
 
 
 def test_findings_of_the_whole_sheet_come_first(tmp_path: Path) -> None:

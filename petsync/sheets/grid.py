@@ -25,7 +25,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 class Kind(IntEnum):
     """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
-    begins like a formula, and what has a NUL character in it.
+    begins like a formula, what has a NUL character in it, and what has a space before its quote.
     """
 
     TEXT = 0
@@ -36,6 +36,7 @@ class Kind(IntEnum):
     UNCALCULATED = 5
     FORMULA = 6
     DAMAGED = 7
+    QUOTED = 8
 
 
 class Fault(NamedTuple):

@@ -25,6 +25,7 @@ from petsync.sheets.judge.separators import note_separators
 from petsync.sheets.judge.strays import note_strays
 from petsync.sheets.judge.suspects import note_suspects
 from petsync.sheets.source import Source, load
+from petsync.table.base import Base
 from petsync.table.cells import trim
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import integers, no_collection, texts
@@ -72,7 +73,7 @@ def read_sheet(
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
         del source
-        sheet = judged(grid, origin, mapping, (statuses, known_statuses), clear)
+        sheet = judged(grid, origin, mapping, (statuses, known_statuses), clear, base)
     return replace(sheet, base=base, base_refused=refused, mapping=dict(mapping or {}))
 
 
@@ -82,10 +83,11 @@ def judged(
     mapping: Mapping[str, str] | None,
     statuses: tuple[Sequence[str], Collection[str]],
     clear: str = CLEAR,
+    base: Base | None = None,
 ) -> Sheet:
-    """What a grid says; `statuses` are the usual and the known ones."""
+    """What a grid says; `statuses` are the usual and the known ones, `base` is its file's."""
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
-    reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear)
+    reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base)
     reading.judge(*statuses)
     return reading.sheet(origin)
 
@@ -122,6 +124,7 @@ class _Reading:
     headers: Headers
     notes: Notes
     clear: str
+    base: Base | None
     values: dict[str, Any] = field(default_factory=dict)
     cleared: dict[str, Bools] = field(default_factory=dict)
     blank: dict[str, Bools] = field(default_factory=dict)
@@ -196,7 +199,7 @@ class _Reading:
             for name in ("tags", "photo_urls")
         )
         note_suspects(self.grid, self.headers, notes)
-        note_separators(tags, photos, self.clear, notes)
+        note_separators(tags, photos, self.clear, self.base, notes)
         return notes
 
     def _judge_rows(self) -> None:

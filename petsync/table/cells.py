@@ -3,6 +3,9 @@
 Tags are separated by `;`, photo addresses by a line break or a `|` with space around it. An item
 that contains its separator, a double quote or outer whitespace is double-quoted as in CSV. What
 is formatted parses back to the same value, whatever characters it is made of.
+
+An item that holds what people and programs use as a separator or as a list is quoted too, so that
+such a text without quotes can be told from one that is meant.
 """
 
 from __future__ import annotations
@@ -15,13 +18,19 @@ from petsync.model import MAX_ID, MIN_ID, Tag
 
 __all__ = [
     "BLANKS",
+    "LISTED",
+    "TAG_SEPARATOR",
+    "URL_SEPARATOR",
     "CellError",
     "format_photo_urls",
     "format_tags",
+    "has_separator",
     "normal_status",
     "parse_id",
     "parse_photo_urls",
     "parse_tags",
+    "photo_items",
+    "tag_items",
     "trim",
 ]
 
@@ -29,6 +38,16 @@ _INVISIBLE = "\u200b\u2060\ufeff"
 BLANKS = _INVISIBLE + "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """What is trimmed around ids, statuses, tags and addresses: whitespace of every kind, NBSP too,
 and the invisible marks that programs leave at the edges of text."""
+
+TAG_SEPARATOR = re.compile(r"[\r\n\t|\uff1b\uff0c\u3001\u060c\u061b]|(?<![0-9]),|,(?![0-9])")
+"""What people write between tags in place of a semicolon; a comma between digits is a decimal."""
+URL_SEPARATOR = re.compile(
+    r"\s*\|\s*|[,;]\s+|[,;\s\uff1b\uff0c\u3001]+(?=https?://)|(?<=\w)(?=https?://)", re.IGNORECASE
+)
+"""What people write between addresses, or nothing at all; an address may hold another one behind
+a character that is no letter and no digit."""
+LISTED = re.compile(r"\[(?:Tag\(|['\"{\[\]]|None\b|nan\b)|\(['\"]|\{['\"]")
+"""How the text begins that a program writes for a list: `[Tag(7, 'shy')]`, `['shy']`, `[]`."""
 
 _TAG_END = re.compile(";")
 _URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")
@@ -112,7 +131,7 @@ def parse_tags(text: str) -> tuple[Tag, ...]:
 
 def format_photo_urls(urls: Iterable[str], *, separator: Literal["\n", " | "] = "\n") -> str:
     """The addresses as one cell, with `separator` between them; an empty one is `""`."""
-    return separator.join(_quote(url) if _needs_quotes(url, _URL_END) else url for url in urls)
+    return separator.join(_quote(url) if _is_quoted_url(url) else url for url in urls)
 
 
 def parse_photo_urls(text: str) -> tuple[str, ...]:
@@ -125,6 +144,31 @@ def parse_photo_urls(text: str) -> tuple[str, ...]:
     return tuple(item.content for item in _items(text, _URL_END))
 
 
+def has_separator(url: str) -> bool:
+    """Whether a photo's address without quotes looks like several."""
+    # Most addresses have none of it, and the expression is slow.
+    is_doubtful = "|" in url or "," in url or ";" in url or url.find("://", 6) >= 0
+    return is_doubtful and URL_SEPARATOR.search(url) is not None
+
+
+def tag_items(text: str) -> Iterator[tuple[Tag, str]]:
+    """Each tag that a cell names, with its text where it is not quoted, else "".
+
+    Raises CellError as `parse_tags` does.
+    """
+    items = _items(text, _TAG_END, lead=_PREFIX)
+    for tag, item in zip(_itemised_tags(text), items, strict=True):
+        yield tag, "" if item.quoted else item.content
+
+
+def photo_items(text: str) -> Iterator[tuple[str, bool]]:
+    """Each address that a cell names, and whether it is quoted.
+
+    Raises CellError as `parse_photo_urls` does.
+    """
+    return ((item.content, item.quoted) for item in _items(text, _URL_END))
+
+
 def _format_tag(tag: Tag) -> str:
     number = "" if tag.id is None else str(tag.id)
     if not tag.name:
@@ -133,11 +177,17 @@ def _format_tag(tag: Tag) -> str:
     item = tag.name
     if number or _PREFIX.match(tag.name):
         item = f"{number}:{tag.name}"
-    return _quote(item) if _needs_quotes(tag.name, _TAG_END) else item
+    return _quote(item) if _needs_quotes(tag.name, _TAG_END, TAG_SEPARATOR) else item
 
 
-def _needs_quotes(item: str, end: re.Pattern[str]) -> bool:
-    return not item or '"' in item or item != trim(item) or end.search(item) is not None
+def _is_quoted_url(url: str) -> bool:
+    return _needs_quotes(url, _URL_END) or has_separator(url)
+
+
+def _needs_quotes(item: str, *patterns: re.Pattern[str]) -> bool:
+    if not item or '"' in item or item != trim(item) or LISTED.match(item):
+        return True
+    return any(pattern.search(item) for pattern in patterns)
 
 
 def _quote(item: str) -> str:

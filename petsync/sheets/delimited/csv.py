@@ -39,7 +39,7 @@ _DELIMITERS = (",", ";", "\t")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
 # A line feed is what LibreOffice makes of a CR, and would not be known for one again.
-_READ_OTHERWISE = r"(?:[=+\-@\t\r\n]|#[A-Z#¡¿]|Err:|[^\0]*\0)"
+_READ_OTHERWISE = r"(?:[=+\-@\t\r\n]|#[A-Z#¡¿]|Err:|[ \u00a0]+\"|[^\0]*\0)"
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
 _GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
 
@@ -65,9 +65,9 @@ class Record(NamedTuple):
 def guarded(text: str) -> str:
     """The text so that no spreadsheet program takes it for a formula (`bare` takes it back).
 
-    A text that begins with = + - @ tab or CR, or like a program's error (#N/A), or that holds a
-    NUL, gets an apostrophe, and so does one that begins with apostrophes and then one of these, so
-    that reading knows which apostrophe was added.
+    A text that begins with = + - @ tab or CR, like a program's error (#N/A) or with spaces and a
+    quote, or that holds a NUL, gets an apostrophe, and so does one that begins with apostrophes
+    and then one of these, so that reading knows which apostrophe was added.
     """
     return f"'{text}" if _DANGEROUS.match(text) else text
 

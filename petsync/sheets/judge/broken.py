@@ -47,13 +47,16 @@ def errors(text: Any) -> Iterator[int]:
 
 
 def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
-    """Which cells of a column of a CSV file are errors, begin like a formula, or hold a NUL.
+    """Which cells of a column of a CSV file are errors, begin like a formula or with a quote behind
+    spaces, or hold a NUL.
 
     An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
     yield from ((at, Kind.ERROR) for at in errors(raw))
     for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
         yield at, Kind.FORMULA
+    for at, _ in _texts(raw, beginning_with(raw, b" \xc2"), '^[ \u00a0]+"'):
+        yield at, Kind.QUOTED
     seen = octets(raw)
     for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):

@@ -1,8 +1,8 @@
 """The marker that empties a field, `[clear]`, and texts that only look like it.
 
-A text that is the marker, in whatever case and with spaces or apostrophes before it, is written
-with an apostrophe before it; reading takes it away again. So a pet may be called "[clear]". In a
-list of several items such an item is written in quotes.
+A text that is the marker or is like it, in whatever case and with spaces or apostrophes before it,
+is written with an apostrophe before it; reading takes it away again. So a pet may be called
+"[clear]". In a list of several items such an item is written in quotes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ T = TypeVar("T")
 
 _BEFORE = bytes({char.encode()[0] for char in BLANKS + "'"})
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_BRACKETS = "[](){}<>"
 _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
 
 
 def escaped(text: str, marker: str) -> str:
     """The text as it is written, so that `find` does not take it for the marker."""
-    return f"'{text}" if marker and _core(text) == _core(marker) else text
+    return f"'{text}" if marker and _is_like(text, marker) else text
 
 
 def escaped_list(
@@ -51,29 +52,33 @@ def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
         return
     rows = np.arange(len(cells))
     if core[0].isascii() and not core[0].isalpha():
-        seen = octets(cells.text)
-        rows = seen.rows(seen.places(lambda data: data == ord(core[0])))
+        seen, first = octets(cells.text), tuple(_first(core))
+        rows = seen.rows(seen.places(lambda data: np.isin(data, first)))
     for at in rows.tolist():
         text = cells.text[at].as_py()
         if _is_beside(text, marker):
             yield at, text
 
 
-def find(cells: Cells, marker: str) -> tuple[Bools, Cells]:
-    """Where the cells are the marker, and the cells without the apostrophes of `escaped`."""
-    found = np.zeros(len(cells), dtype=bool)
+def find(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
+    """Where the cells are the marker, where they are only like it, and the cells without the
+    apostrophes of `escaped`.
+    """
+    found, alike = np.zeros(len(cells), dtype=bool), np.zeros(len(cells), dtype=bool)
     bare: dict[int, str] = {}
-    for at, text in _alike(cells.text, _core(marker)):
+    for at, text in _alike(cells.text, marker):
         if text.startswith("'"):
             bare[at] = text[1:]
         else:
-            found[at] = True
+            found[at] = _core(text) == _core(marker)
+            alike[at] = not found[at]
     if not bare:
-        return found, cells
+        return found, alike, cells
     changed = np.zeros(len(cells), dtype=bool)
     changed[list(bare)] = True
     texts = pa.array(list(bare.values()), pa.large_string())
-    return found, Cells(pc.replace_with_mask(cells.text, pa.array(changed), texts), cells.kinds)
+    plain = pc.replace_with_mask(cells.text, pa.array(changed), texts)
+    return found, alike, Cells(plain, cells.kinds)
 
 
 def has(text: str, marker: str) -> bool:
@@ -81,19 +86,40 @@ def has(text: str, marker: str) -> bool:
     return bool(_core(marker)) and (_core(text) == _core(marker) or _has(text, marker))
 
 
-def _alike(text: Any, core: str) -> Iterator[tuple[int, str]]:
-    """The cells that are the marker, but for case, spaces and apostrophes around it."""
+def _alike(text: Any, marker: str) -> Iterator[tuple[int, str]]:
+    """The cells that are the marker or like it, but for case, spaces and apostrophes around it."""
+    core = _core(marker)
     if not core:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
         # No other character is this one in another case.
-        rows = beginning_with(text, _BEFORE + core[0].encode())
-    like = pc.match_substring(text.take(pa.array(rows)), core, ignore_case=True)
+        rows = beginning_with(text, _BEFORE + _first(core))
+    like = pc.match_substring(text.take(pa.array(rows)), _inner(core) or core, ignore_case=True)
     for at in rows[np.asarray(like)].tolist():
         found = text[at].as_py()
-        if _core(found) == core:
+        if _is_like(found, marker):
             yield at, found
+
+
+def _first(core: str) -> bytes:
+    """The first characters of texts that are like the marker."""
+    return f"{_BRACKETS}{core[0]}".encode() if _inner(core) else core[0].encode()
+
+
+def _inner(core: str) -> str:
+    """The word of a marker that stands in brackets, "" of another one."""
+    inner = core.strip(_BRACKETS + BLANKS)
+    return inner if core[:1] in _BRACKETS and core[-1:] in _BRACKETS else ""
+
+
+def _is_like(text: str, marker: str) -> bool:
+    """Whether the text is the marker, or its word in other brackets: `[ clear ]`, `(clear)`."""
+    found, core = _core(text), _core(marker)
+    if found == core:
+        return True
+    inner = _inner(core)
+    return bool(inner) and found[:1] in _BRACKETS and found.strip(_BRACKETS + BLANKS) == inner
 
 
 def _core(text: str) -> str:
@@ -101,12 +127,13 @@ def _core(text: str) -> str:
 
 
 def _is_beside(text: str, marker: str) -> bool:
-    return _has(text, marker) and _core(text) != _core(marker)
+    return _has(text, marker) and not _is_like(text, marker)
 
 
 def _has(text: str, marker: str) -> bool:
     """Whether the marker is an item of the text, and not in quotes."""
     core = trim(marker).casefold()
-    if not core or core not in text.casefold():
+    if not core or (_inner(core) or core) not in text.casefold():
         return False
-    return any(trim(item).casefold() == core for item in _BETWEEN.split(_QUOTED.sub('""', text)))
+    items = map(trim, _BETWEEN.split(_QUOTED.sub('""', text)))
+    return any(item[:1] != "'" and _is_like(item, marker) for item in items)

@@ -36,6 +36,7 @@ NBSP = "\u00a0"
 _FOLLOWERS = "".join(
     {bytes([b]).decode("cp1252", "ignore") or chr(b) for b in range(0x80, 0xC0)} - {"-", "^"}
 )
+_MARKED = "Write {} to empty the field; put an apostrophe before the text if it is meant."
 _SUSPECT = f"[\\x{{FFFD}}\\x{{300}}-\\x{{36F}}]|[\u00c2-\u00f4][{re.escape(_FOLLOWERS)}]"
 
 
@@ -85,8 +86,10 @@ def open_column(
     """The column, some of whose cells are `blank`, with cells that hold no text noted; `special`
     is off for numbers, whose columns have rules of their own for these.
     """
-    cleared, cells = clear.find(cells, marker)
-    column = Column(name, cells, ~blank & ~cleared, cleared, notes)
+    cleared, alike, cells = clear.find(cells, marker)
+    column = Column(name, cells, ~blank & ~cleared & ~alike, cleared, notes)
+    for at in positions(alike):
+        column.note(at, "clear-spelling", suggestion=_MARKED.format(marker))
     if special and cells.kinds is not None:
         for at in positions(cells.kinds != Kind.TEXT):
             _note_special(column, at, Kind(cells.kinds[at]))

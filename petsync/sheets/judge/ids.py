@@ -25,6 +25,7 @@ _RULES = {
     Kind.DATE: "id-not-a-cell",
     Kind.ERROR: "error-cell",
     Kind.UNCALCULATED: "formula-without-value",
+    Kind.QUOTED: "quote-after-space",
     Kind.DAMAGED: "nul-character",
 }
 _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}
@@ -37,6 +38,9 @@ def numbers(column: Column) -> Numbers:
     values = pc.cast(pc.if_else(pa.array(plain), trimmed, "0"), pa.int64())
     exact = np.array(values.to_numpy(zero_copy_only=False))
     known = plain & ~_imprecise(column, exact)
+    for at in positions(known & (np.abs(exact) >= _IMPRECISE)):
+        if numerals.is_rounded(int(exact[at])):
+            _note(column, at, numerals.Reading(None, "id-rounded"))
     for at in positions(~plain & (column.says | _unusual(column))):
         number = _judge(column, at)
         if number is not None:

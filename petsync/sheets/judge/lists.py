@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +18,11 @@ from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.judge import addresses
 from petsync.sheets.judge.column import NBSP, Column, Verdict, judge_each, note_damage, positions
 from petsync.sheets.judge.notes import Note
-from petsync.sheets.judge.octets import octets
+from petsync.sheets.judge.octets import beginning_with, octets
 from petsync.sheets.judge.placeholders import is_placeholder
 from petsync.table.cells import (
+    BLANKS,
+    LISTED,
     CellError,
     format_photo_urls,
     format_tags,
@@ -33,6 +38,17 @@ T = TypeVar("T")
 _Lists = np.ndarray[Any, np.dtype[np.object_]]
 _TOGETHER = 1 << 16
 _MANY = 20
+_LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({"})
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NUMBER = r"None|-?[0-9]{1,19}"
+_PYTHON = re.compile(
+    rf"Tag\(({_NUMBER}), (None|{_TEXT})\)"
+    rf"|\{{'id': ({_NUMBER}), 'name': (None|{_TEXT})\}}"
+    rf"|({_TEXT})"
+)
+_BETWEEN = re.compile(r"[\s,]*")
+_SHOWN = 80
+_BRACKETS = ("[]", "()", "{}")
 
 
 def tags(column: Column) -> _Lists:
@@ -61,7 +77,7 @@ def _lists(
     found: _Lists = np.full(len(column.says), None, dtype=object)
     for start, cells in column.cells.slices(_TOGETHER):
         says = column.says[start : start + len(cells)]
-        found[start : start + len(cells)], done = plain(cells, says)
+        found[start : start + len(cells)], done = plain(cells, says & ~_are_listed(cells.text))
         says[done] = False
     pa.default_memory_pool().release_unused()
     rows = positions(column.says)
@@ -163,6 +179,8 @@ def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
 
 def judge_tags(text: str) -> Verdict:
     """What one cell's text means as tags."""
+    if LISTED.match(trim(text)):
+        return _listed(text, _program_tags(trim(text)), format_tags)
     found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
     # No items empty the field, and a blank cell would say nothing.
     meant = format_tags(found) if found else None
@@ -184,6 +202,11 @@ def _placeholders(tags_: Iterable[Tag]) -> list[str]:
 
 def judge_photos(text: str) -> Verdict:
     """What one cell's text means as addresses of photos."""
+    if LISTED.match(trim(text)):
+        tags_ = _program_tags(trim(text))
+        is_text = tags_ is not None and all(tag.id is None for tag in tags_)
+        urls = [tag.name or "" for tag in tags_ or ()] if is_text else None
+        return _listed(text, urls, format_photo_urls)
     found, notes = _parse(
         text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
     )
@@ -212,3 +235,63 @@ def _parse(
     twice = sorted({str(item) for item in items if list(items).count(item) > 1})
     problem = f"Twice in this cell: {', '.join(twice)}."
     return once, [Note(repeated, text, problem, "", form(once), True)]
+
+
+def _are_listed(text: Any) -> Bools:
+    """Which cells begin like the list of a program."""
+    listed = np.zeros(len(text), dtype=bool)
+    rows = beginning_with(text, _LIST_BEGINS)
+    listed[[at for at in rows.tolist() if LISTED.match(trim(text[at].as_py()))]] = True
+    return listed
+
+
+def _listed(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Verdict:
+    """The verdict on a cell that holds the list of a program: an error, with what is meant."""
+    if items is None:
+        return Verdict(None, [Note("list-text", text)])
+    if not items:
+        hint = "Leave the cell blank to say nothing, or write [clear] to empty the field."
+        return Verdict(None, [Note("list-text", text, "", hint)])
+    meant = form(items)
+    shown = meant if len(meant) <= _SHOWN else f"{meant[: _SHOWN - 3]}..."
+    return Verdict(None, [Note("list-text", text, "", f"Write {shown}", meant)])
+
+
+def _program_tags(text: str) -> list[Tag] | None:
+    """The tags, or texts as tags without an id, of a list as Python, pandas or JSON writes it;
+    None where it is none.
+    """
+    try:
+        found = msgspec.json.decode(text, type=list[str | _Label])
+    except (msgspec.DecodeError, RecursionError):
+        return _python_tags(text)
+    return [Tag(None, each) if isinstance(each, str) else Tag(each.id, each.name) for each in found]
+
+
+class _Label(msgspec.Struct, forbid_unknown_fields=True):
+    id: int | None = None
+    name: str | None = None
+
+
+def _python_tags(text: str) -> list[Tag] | None:
+    if text[:1] + text[-1:] not in _BRACKETS:
+        return None
+    found: list[Tag] = []
+    at, end = _skip(text, 1), len(text) - 1
+    while at < end:
+        match = _PYTHON.match(text, at, end)
+        if match is None:
+            return None
+        number, name = match[1] or match[3], match[2] or match[4] or match[5]
+        tag_id = None if number in (None, "None") else int(number)
+        try:
+            found.append(Tag(tag_id, None if name == "None" else str(ast.literal_eval(name))))
+        except (ValueError, SyntaxError):
+            return None
+        at = _skip(text, match.end())
+    return found
+
+
+def _skip(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from petsync.table.cells import CellError, parse_id, trim
 
-__all__ = ["Reading", "read"]
+__all__ = ["Reading", "is_rounded", "read"]
 
 _AMBIGUOUS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.0{3})+")
 _COMMA = re.compile(r"([+-]?[0-9]+),([0-9]+)")
@@ -20,7 +20,7 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _ALIKE = str.maketrans("OoOlI|", "000111")
-_IMPRECISE = 10**15
+_IMPRECISE, _ROUNDED = 10**15, 10**17
 _LONGEST = 60
 
 
@@ -43,16 +43,24 @@ def read(text: str, *, is_number: bool = False) -> Reading:
         return Reading(None, "id-ambiguous", f"{text} may be {small} or {large}.")
     comma = None if is_number else _COMMA.fullmatch(text)
     if comma and not comma[2].strip("0") and len(comma[2]) != 3:
-        return _respelled(parse_id(comma[1]), "id-decimal")
+        text = f"{comma[1]}.0"
     try:
         number = parse_id(text)
     except CellError as error:
         return _refused(text, error.rule, is_number=is_number)
-    if is_number and abs(number) >= _IMPRECISE:
+    # A decimal point is the mark of a program that has no exact integers.
+    if (is_number or "." in text) and abs(number) >= _IMPRECISE:
         return Reading(None, "id-imprecise")
+    if is_rounded(number):
+        return Reading(number, "id-rounded")
     if text != str(number):
         return _respelled(number, "id-decimal" if "." in text else "id-respelled")
     return Reading(number)
+
+
+def is_rounded(number: int) -> bool:
+    """Whether all digits behind the fifteenth are zeros, and there are three of them or more."""
+    return abs(number) >= _ROUNDED and not number % 10 ** (len(str(abs(number))) - 15)
 
 
 def _respelled(number: int, rule: str) -> Reading:

@@ -13,7 +13,12 @@ from petsync.table.cells import trim
 
 __all__ = ["are_placeholders", "is_placeholder"]
 
-_PLACEHOLDERS = frozenset(("-", "--", "---", "–", "—", "n/a", "none", "null", "?", "??", "tbd"))
+_SIGNS = ("-", "--", "---", "–", "—", ".", "..", "...", "…", "_", "?", "??", "???")
+_PROGRAMS = ("none", "null", "nil", "nan", "nat", "<na>", "undefined", "\\n", "#na")
+_WORDS = ("n/a", "n.a.", "k.a.", "tbd", "tba", "todo", "empty", "blank", "leer", "keine", "vide")
+_PLACEHOLDERS = frozenset(
+    (*_SIGNS, *_PROGRAMS, *_WORDS, *(f"({word})" for word in (*_PROGRAMS, *_WORDS)))
+)
 _SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 

@@ -1,9 +1,9 @@
-"""Lists whose items are not separated as the grammar has it, and are read as one item."""
+"""Lists whose items are not separated as the grammar has it, and would be read as one item."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,101 +13,157 @@ import pyarrow.compute as pc
 from petsync.sheets.grid import Cells
 from petsync.sheets.judge.clear import beside_others
 from petsync.sheets.judge.notes import Note, Notes
-from petsync.sheets.judge.octets import octets
-from petsync.table.cells import trim
+from petsync.sheets.judge.octets import Rows, octets
+from petsync.table.base import Base
+from petsync.table.cells import (
+    LISTED,
+    TAG_SEPARATOR,
+    URL_SEPARATOR,
+    CellError,
+    format_photo_urls,
+    format_tags,
+    has_separator,
+    parse_tags,
+    photo_items,
+    tag_items,
+    trim,
+)
 
 __all__ = ["note_separators"]
 
-_MARKS = b",\n\r|"
-_COMMA = re.compile(r"(?<![0-9]),|,(?![0-9])")
-_ID = re.compile(r"\A-?[0-9]*:\s*")
-_SURE = re.compile(r"[\r\n]+| \| ")
-_ADDRESSES = re.compile(r"[,;]\s*(?=https?://)|(?<=[^\s|])\s+(?=https?://)", re.IGNORECASE)
+_ASCII = b",\n\r\t|"
+_WIDE = "[\uff1b\uff0c\u3001\u060c\u061b]"
+_WIDE_LEADS = b"\xef\xe3\xd8"
+_LETTERS = np.zeros(256, dtype=bool)
+"""The bytes before an address that leave no doubt that it does not begin there by itself."""
+_LETTERS[[*b" \t\x0b\x0c,;|_", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
+_LETTERS[128:] = True
+
+Known = Callable[[], Collection[str]]
 
 
-def note_separators(tags: Cells | None, photos: Cells | None, marker: str, notes: Notes) -> None:
+def note_separators(
+    tags: Cells | None, photos: Cells | None, marker: str, base: Base | None, notes: Notes
+) -> None:
     """Note tags between which there is a comma, a line break or a bar, addresses between which
-    there is a comma, a semicolon or a space, and the marker beside either.
+    there is a comma, a semicolon, a space, a bar or nothing, and the marker beside either.
+
+    A tag or an address that the `base` has is one, as it was exported.
     """
     for name, cells in (("tags", tags), ("photo_urls", photos)):
         for at, text in beside_others(cells, marker) if cells is not None else ():
             notes.add(at, name, Note("clear-beside-others", text))
-    for at, text, parts in _tags(tags.text) if tags is not None else ():
-        meant = "; ".join(parts)
-        hint = f'Write "{_short(meant)}" if these are {len(parts)} tags; else put it in quotes.'
+    for at, text, count, meant in _tags(tags.text, base) if tags is not None else ():
+        these = f"these are {count} tags" if count > 1 else "that is meant"
+        hint = f'Write "{_short(meant)}" if {these}; put it in double quotes if it is one tag.'
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
-    for at, text in _photos(photos.text) if photos is not None else ():
-        meant = "\n".join(_trimmed(_ADDRESSES.split(text)))
+    for at, text, meant in _photos(photos.text, base) if photos is not None else ():
         notes.add(at, "photo_urls", Note("photos-separators", text, "", "", meant))
 
 
-def _tags(text: Any) -> Iterator[tuple[int, str, list[str]]]:
-    """The rows of such cells, their texts, and the tags that may be meant."""
-    rows = _holding(text, _MARKS)
-    if not len(rows):
-        return
-    cells = text.take(pa.array(rows)).to_pylist()
-    single = bool(pc.any(pc.match_substring(text, ";")).as_py())
-    known = _vocabulary(text) if single else set()
-    for at, cell in zip(rows.tolist(), cells, strict=True):
-        parts = _parts(cell, known, always=not single)
-        if parts:
-            yield at, cell, parts
-
-
-def _parts(cell: str, known: set[str], *, always: bool) -> list[str]:
-    """The tags that may be meant by one, none where it is as it should be."""
-    if '"' in cell:
-        return []
-    sure = _trimmed(_SURE.split(cell))
-    if len(sure) > 1:
-        return _trimmed(part for item in sure for part in item.split(";"))
-    items = _trimmed(cell.split(";"))
-    parts = [part for item in items for part in _parted(item, known, always=always)]
-    return parts if len(parts) > len(items) else []
-
-
-def _parted(item: str, known: set[str], *, always: bool) -> list[str]:
-    parts = _trimmed(_COMMA.split(item))
-    return parts if always or known.issuperset(map(_name, parts)) else [item]
-
-
-def _vocabulary(text: Any) -> set[str]:
-    """The names of the column's tags that have no comma, in small letters."""
-    cells = (cell for cell in pc.unique(text).to_pylist() if '"' not in cell)
-    items = {item for cell in cells for item in cell.split(";") if "," not in item}
-    return {_name(trim(item)) for item in items}
-
-
-def _name(tag: str) -> str:
-    """A tag's name as it is compared: in an exported sheet its id stands before it."""
-    return _ID.sub("", tag).casefold()
-
-
-def _photos(text: Any) -> Iterator[tuple[int, str]]:
-    for at in _doubtful(text).tolist():
+def _tags(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
+    """The rows of such cells, their texts, and the tags that may be meant: how many, as a cell."""
+    known = _known_tags(base)
+    for at in _doubtful_tags(text).tolist():
         cell = text[at].as_py()
-        if '"' not in cell and _ADDRESSES.search(cell):
-            yield at, cell
+        if LISTED.match(trim(cell)):
+            continue
+        try:
+            parts = [part for tag in tag_items(cell) for part in _parts(*tag, known)]
+        except CellError:
+            continue
+        if any(is_split for _, is_split in parts):
+            names = [name for name, _ in parts]
+            yield at, cell, len(names), "; ".join(names)
 
 
-def _doubtful(text: Any) -> np.ndarray[Any, np.dtype[np.intp]]:
-    """The rows with a comma, a semicolon, or a space that is not beside a separator."""
+def _parts(tag: Any, item: str, known: Known) -> list[tuple[str, bool]]:
+    """The tags that may be meant by one, as texts, and whether it is these that are noted."""
+    found = [part for text in TAG_SEPARATOR.split(item) if (part := trim(text))]
+    is_one = not TAG_SEPARATOR.search(item) or (tag.name or "") in known()
+    if is_one:
+        return [(format_tags([tag]), False)]
+    try:
+        return [(format_tags(parse_tags(part)), True) for part in found or [item]]
+    except CellError:
+        return [(part, True) for part in found]
+
+
+def _known_tags(base: Base | None) -> Known:
+    @cache
+    def known() -> Collection[str]:
+        if base is None:
+            return ()
+        return {tag.name or "" for tags in base.frame["tags"] for tag in tags or ()}
+
+    return known
+
+
+def _doubtful_tags(text: Any) -> Rows:
     seen = octets(text)
-    spaces = seen.places(lambda data: data == ord(" "))
-    beside = (seen.data[spaces - 1], seen.following(spaces))
-    spaces = spaces[~np.isin(beside, tuple(b"|\n\r")).any(axis=0)]
-    others = seen.places(lambda data: (data == ord(",")) | (data == ord(";")))
-    return seen.rows(np.union1d(spaces, others))
+    rows = seen.rows(seen.places(lambda data: np.isin(data, tuple(_ASCII))))
+    wide = seen.rows(seen.places(lambda data: np.isin(data, tuple(_WIDE_LEADS))))
+    if len(wide):
+        wide = wide[np.asarray(pc.match_substring_regex(text.take(pa.array(wide)), _WIDE))]
+    return np.union1d(rows, wide)
 
 
-def _holding(text: Any, marks: bytes) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _photos(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
+    """The rows of such cells, their texts, and the addresses that may be meant, as a cell."""
+    known: Collection[str] | None = None
+    for at in _doubtful_photos(text).tolist():
+        cell = text[at].as_py()
+        if LISTED.match(trim(cell)):
+            continue
+        try:
+            items = list(photo_items(cell))
+        except CellError:
+            continue
+        several = {url for url, is_quoted in items if not is_quoted and has_separator(url)}
+        if several and known is None:
+            known = _known_photos(base)
+        several.difference_update(known or ())
+        if several:
+            parts = [URL_SEPARATOR.split(url) if url in several else [url] for url, _ in items]
+            urls = [part for some in parts for url in some if (part := trim(url))]
+            yield at, cell, format_photo_urls(urls)
+
+
+def _known_photos(base: Base | None) -> Collection[str]:
+    return set() if base is None else {u for urls in base.frame["photo_urls"] for u in urls or ()}
+
+
+def _doubtful_photos(text: Any) -> Rows:
+    """The rows with a bar that is no separator, a comma or semicolon before a space, and those in
+    which an address begins where none should.
+    """
     seen = octets(text)
-    return seen.rows(seen.places(lambda data: np.logical_or.reduce([data == m for m in marks])))
+    if not len(seen.data):
+        return np.zeros(0, dtype=np.intp)
+    bars = seen.places(lambda data: data == ord("|"))
+    if len(bars):
+        bars = bars[~(_is_space(seen.data[bars - 1]) & _is_space(seen.following(bars)))]
+    marks = seen.places(lambda data: (data == ord(",")) | (data == ord(";")))
+    behind = seen.following(marks)
+    marks = marks[(behind <= ord(" ")) | (behind > ord("~"))]
+    return seen.rows(np.union1d(np.union1d(bars, marks), _begun(seen)))
 
 
-def _trimmed(parts: Iterable[str]) -> list[str]:
-    return [part for text in parts if (part := trim(text))]
+def _begun(seen: Any) -> Rows:
+    """Where an address begins behind something that is no separator."""
+    colons = seen.places(lambda data: data == ord(":"))
+    colons = colons[(seen.following(colons) == 0x2F) & (seen.following(colons, by=2) == 0x2F)]
+    starts = colons - 4 - (seen.data[colons - 1] | 0x20 == ord("s"))
+    starts = starts[starts > 0]
+    cells = seen.offsets[np.searchsorted(seen.offsets, starts, side="right") - 1]
+    starts = starts[(starts != cells) & _LETTERS[seen.data[starts - 1]]]
+    is_bar = (seen.data[starts - 1] == ord(" ")) & (seen.data[starts - 2] == ord("|"))
+    begun: Rows = starts[~is_bar]
+    return begun
+
+
+def _is_space(data: Any) -> Any:
+    return (data <= ord(" ")) & (data > 0)
 
 
 def _short(text: str) -> str:

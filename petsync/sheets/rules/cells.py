@@ -89,6 +89,15 @@ PROGRAM = (
         "Bello",
         "Write the value that the pet should have, or leave the cell blank.",
     ),
+    error(
+        "clear-spelling",
+        "The text is nearly the marker that empties the field.",
+        "[ clear ] or (clear)",
+        "[clear]",
+        "Write [clear] to empty the field; put an apostrophe before the text if it is meant.",
+        "Other brackets, and spaces inside them, are reported. In a list of several items such an "
+        'item is put in double quotes: `"(clear)"; shy`. An export does both by itself.',
+    ),
 )
 
 CHARACTERS = (

@@ -49,8 +49,8 @@ FIELDS = (
         "n/a",
         "a blank cell",
         "Leave the cell blank to say nothing, or write [clear] to empty the field.",
-        "This is looked for in the columns `category` and `tags`: `-`, `n/a`, `none`, `null`, `?`, "
-        "`tbd` and the like. A pet may be called so.",
+        "This is looked for in the columns `category` and `tags`: `-`, `n/a`, `none`, `null`, "
+        "`NaN`, `<NA>`, `?`, `tbd`, `(blank)` and the like. A pet may be called so.",
     ),
     error(
         "unknown-action",
@@ -83,15 +83,26 @@ LISTS = (
         "calm; shy",
         "Write one semicolon between two tags.",
     ),
-    warning(
+    error(
+        "list-text",
+        "The text is what a program writes for a list.",
+        "['calm', 'shy']",
+        "calm; shy",
+        "Write the items with the separators that petsync reads, and save a DataFrame with "
+        "ps.write_sheet.",
+        "pandas writes such texts for the lists of a DataFrame in Excel, CSV and JSON files: "
+        "`[Tag(106, 'young')]`, `['https://...']`, `[\"calm\"]`, `[]`. A tag or an address that "
+        "really begins so is written in double quotes; an export does this by itself.",
+    ),
+    error(
         "tags-commas",
-        "The tags seem to be separated by something else than semicolons; they are read as one.",
+        "The tags seem to be separated by something else than semicolons.",
         "calm, shy",
         "calm; shy",
         'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
-        "A comma is reported where no cell of the column has a semicolon, or where each part is "
-        "the name of a tag elsewhere in the column, whatever its id; a line break and a `|` with "
-        "spaces around it always are.",
+        "A comma, a line break, a tab, a `|` and the separators of other scripts, such as `；` "
+        "and `、`, are reported; a comma between two digits is not. A tag in double quotes is one "
+        "tag, and so is a tag that the sheet's export has. An export writes the quotes by itself.",
     ),
     error(
         "clear-beside-others",
@@ -116,12 +127,16 @@ LISTS = (
         "the address in one line",
         "Keep one.",
     ),
-    warning(
+    error(
         "photos-separators",
-        "Several addresses seem to stand in one; they are read as one.",
+        "Several addresses seem to stand in one.",
         "https://example.org/1.jpg, https://example.org/2.jpg",
         "https://example.org/1.jpg | https://example.org/2.jpg",
-        "Write a line break, or | with spaces around it, between two addresses.",
+        "Write a line break, or | with spaces around it, between two addresses; if it is one "
+        "address, put it in double quotes.",
+        "This is an address that begins directly behind another one, a comma, a semicolon or a "
+        "space, a `|` without spaces, and a comma or a semicolon before a space. What the sheet's "
+        "export has as one address is one.",
     ),
     warning(
         "photo-not-an-address",

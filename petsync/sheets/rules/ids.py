@@ -42,11 +42,18 @@ IDS = (
     error(
         "id-imprecise",
         "The id is a number of more than 15 digits, of which the program keeps only 15.",
-        "9007199254740993, stored as a number",
+        "9007199254740993, stored as a number, or 9007199254740992.0",
         "9007199254740993, as text",
         "Format the column as text and type the whole number again.",
-        "Such a number is never rounded or guessed. A workbook that petsync exported has all ids "
-        "as text.",
+        "Such a number is never rounded or guessed; a decimal point shows that a program without "
+        "exact integers wrote it. A workbook that petsync exported has all ids as text.",
+    ),
+    warning(
+        "id-rounded",
+        "The id has zeros behind its fifteenth digit, as a program leaves them that keeps only 15.",
+        "1234567890123450000",
+        "1234567890123456789",
+        "Compare the id with the store's; leave it if it is right.",
     ),
     error(
         "id-out-of-range",

@@ -23,6 +23,16 @@ ROWS = (
         'Quote the whole cell and double the quotes in it: "" for each.',
     ),
     error(
+        "quote-after-space",
+        "There is a space before the cell's quote, so the quote is part of the text.",
+        '1001, "Bella, the dog"',
+        '1001,"Bella, the dog"',
+        "Delete the space between the delimiter and the quote.",
+        "In a CSV file only a quote at the very beginning of a cell encloses it; behind a space it "
+        "does not, and a delimiter inside ends the cell. An export writes an apostrophe before a "
+        "text that really begins so.",
+    ),
+    error(
         "header-repeated",
         "The header stands here once more; this row is no pet.",
         "id, name, status in row 40",
