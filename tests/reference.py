@@ -46,7 +46,7 @@ def compared(unit: str, pet: Pet) -> Any:
         return (plain(pet.category.name), pet.category.id) if pet.category else ("", None)
     if unit == "tags":
         return {(tag.id, plain(tag.name)) for tag in pet.tags}
-    return once(pet.photo_urls)
+    return once(map(plain, pet.photo_urls))
 
 
 def agree(one: Pet, other: Pet) -> bool:
@@ -347,7 +347,7 @@ class Reference:
             return merged_tags(old, once(line["tags"]), pet, self.words)
         if unit == "photo_urls":
             three = old.photo_urls, line["photo_urls"], pet.photo_urls
-            return merged_urls(*map(once, three))
+            return merged_urls(*(once(map(plain, urls)) for urls in three))
         return CLASH
 
     def says(self, unit: str, line: Line) -> bool:
@@ -383,7 +383,9 @@ class Reference:
             return self.words.category(name, number, pet)
         if unit == "tags":
             return tuple(once(self.words.tag(tag, pet) for tag in line["tags"]))
-        return tuple(once(line[unit])) if unit == "photo_urls" else line[unit]
+        if unit == "photo_urls":
+            return tuple(once(map(plain, line[unit])))
+        return line[unit]
 
     def says_otherwise(self, unit: str, line: Line, pet: Pet) -> bool:
         """Whether a row says something else of a unit than a pet."""

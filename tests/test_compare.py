@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shop import NO_LIMITS, error_at, plan_of, sheet_of, sheet_saying
+from shop import NO_LIMITS, base_of, error_at, plan_of, sheet_of, sheet_saying
 from strategies import ids, pets, texts
 
 from petsync.diff.change import Add, Delete, Update
@@ -154,6 +154,31 @@ def test_a_tag_without_id_is_the_tag_of_that_name() -> None:
     assert change.after.tags == (SHY, OLD, Tag(None, "new"))
     reordered = sheet_saying({"id": 2, "tags": [Tag(None, "shy"), Tag(2)]})
     assert plan_of(PETS, reordered).in_sync
+
+
+def test_photo_urls_are_compared_trimmed_and_composed() -> None:
+    """White space around an address, and how its letters are composed, is no change; the store's
+    spelling stays where an address is edited beside it.
+    """
+    pet = Pet(id=1, name="Rex", status="sold", photo_urls=("http://s/e\u0301.png ", "b"))
+    same = sheet_saying({"id": 1, "photo_urls": ["http://s/\u00e9.png", " b"]})
+    assert plan_of([pet], same).changes == ()
+    more = sheet_saying({"id": 1, "photo_urls": ["http://s/\u00e9.png", "b", "c"]})
+    (change,) = plan_of([pet], more).changes
+    assert change.after is not None
+    assert change.after.photo_urls == ("http://s/e\u0301.png ", "b", "c")
+
+
+def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
+    """A photo that the store spells otherwise is still the one behind which the sheet's new photo
+    stands.
+    """
+    old = Pet(id=1, name="Rex", status="sold", photo_urls=("\u00e9", "b"))
+    now = msgspec.structs.replace(old, photo_urls=("b", "e\u0301"))
+    sheet = sheet_saying({"id": 1, "photo_urls": ["\u00e9", "new", "b"]}, base=base_of([old]))
+    (change,) = plan_of([now], sheet).changes
+    assert change.after is not None
+    assert change.after.photo_urls == ("b", "e\u0301", "new")
 
 
 def test_photo_urls_are_an_ordered_list() -> None:

@@ -32,7 +32,7 @@ STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
 CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"))
 TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
-URLS = ("a", "b", "c", "d", "e")
+URLS = ("a", "b", "c", "d", "\u00e9", "e\u0301", " a")
 COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from petsync.diff.change import Clash
-from petsync.diff.fields import cell, equal
+from petsync.diff.fields import cell, equal, normal, photo_keys
 from petsync.diff.merge import Said, laid_over, said_pet
 from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
@@ -93,7 +93,8 @@ class Judge:
         return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))
 
     def _lacking(self, said: Said, now: Pet) -> frozenset[str]:
-        return self.uploads.photos(now).difference(said["photo_urls"])
+        there = frozenset(photo_keys(said["photo_urls"]))
+        return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
 
     def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
