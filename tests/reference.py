@@ -164,7 +164,8 @@ def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
 @dataclass
 class Expected:
     """What a plan must be. `conflicts`: row, pet, the rules that may be named, the units in
-    clash; `older`, `gone`: rows; `uncertain`: a row without an id may mean any missing pet.
+    clash; `refused`: rows whose cleared status never wins; `older`, `gone`: rows; `uncertain`: a
+    row without an id may mean any missing pet.
     """
 
     adds: dict[int, Pet] = field(default_factory=dict)
@@ -179,6 +180,7 @@ class Expected:
     gone: set[int] = field(default_factory=set)
     uncertain: bool = False
     recognised: dict[int, int] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
 
     def conflict(self, row: int | None, number: int | None, *rules: str, units: Any = ()) -> None:
         """Note a row of which a person has to decide."""
@@ -313,6 +315,9 @@ class Reference:
                 if value is CLASH:
                     clashes.add(unit)
                     value = self.wanted(unit, line, pet, old)
+                    if unit == "status" and not plain(value):
+                        self.expected.refused.add(row)
+                        value = pet.status
                     value = getattr(pet, unit) if self.on_conflict == "store" else value
                 after = replace(after, **{unit: value})
                 if old and not self.is_edited(unit, line, old):
@@ -368,8 +373,9 @@ class Reference:
         """Which of a category's two cells was edited."""
         name, number = line.get("category"), line.get("category_id")
         was = compared("category", old)
+        clears = name is not None and not plain(name) and was != ("", None)
         return (
-            name is not None and plain(name) != was[0],
+            clears or (name is not None and plain(name) != was[0]),
             number is not None and number != was[1],
         )
 

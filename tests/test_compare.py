@@ -181,6 +181,32 @@ def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
     assert change.after.photo_urls == ("b", "e\u0301", "new")
 
 
+@pytest.mark.parametrize("is_based", [False, True])
+def test_a_category_without_a_name_can_be_cleared(is_based: bool) -> None:
+    """[clear] takes away a category that has an id alone; the change stands at the cell that says
+    so, with and without an export.
+    """
+    pet = Pet(id=1, name="Rex", status="sold", category=Category(5, None))
+    base = base_of([pet]) if is_based else None
+    plan = plan_of([pet], sheet_saying({"id": 1, "name": "Rex", "category": ""}, base=base))
+    (change,) = plan.changes
+    assert change.after is not None
+    assert (change.after.category, change.fields) == (None, ("category_id",))
+    assert change.source == "Pets!C2"
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_clash_of_a_category_without_a_name_can_be_won_by_clearing_it() -> None:
+    """Both sides changed it, apart: choosing the sheet's side names the cell that says so."""
+    old = Pet(id=1, name="Rex", status="sold", category=DOGS)
+    now = msgspec.structs.replace(old, category=Category(5, None))
+    sheet = sheet_saying({"id": 1, "name": "Rex", "category": ""}, base=base_of([old]))
+    chosen = plan_of([now], sheet).resolve({(1, "category"): "sheet"})
+    forced = plan_of([now], sheet, on_conflict="sheet")
+    assert chosen.changes == forced.changes
+    assert forced.changes[0].source == "Pets!C2"
+
+
 def test_photo_urls_are_an_ordered_list() -> None:
     """Another order is a change."""
     pet = Pet(id=1, name="Rex", status="sold", photo_urls=("a", "b"))

@@ -126,7 +126,7 @@ def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
 
 def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
     """Whether photo addresses are as expected: the same ones in the same order, each once."""
-    return photo_keys(expected) == _photo_key(found)
+    return photo_keys(expected) == photo_keys(found)
 
 
 def tag_key(tag: Tag) -> tuple[int | None, str]:

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from petsync.diff.change import Clash
-from petsync.diff.fields import cell, equal, normal, photo_keys
+from petsync.diff.fields import cell, equal, key, normal, photo_keys
 from petsync.diff.merge import Said, laid_over, said_pet
 from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
@@ -53,8 +53,9 @@ class Judgement(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Judges rows whose pet is known. Where both sides changed a field apart the store wins, or
-    the sheet if `sheet_wins`. Photos that `uploads` added stay where a cell that names others
-    lacks them, and what was exported is not known: nobody can have meant to take them away.
+    the sheet if `sheet_wins`, except for a status that the sheet clears. Photos that `uploads`
+    added stay where a cell that names others lacks them, and what was exported is not known: nobody
+    can have meant to take them away.
     """
 
     vocabulary: Vocabulary
@@ -138,7 +139,9 @@ class Judge:
     def _both(
         self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        rule: FieldRule = "clash-sheet" if self.sheet_wins else "clash-store"
+        # A pet without a status could not be found any more, so the store's stays.
+        can_win = unit != "status" or bool(normal(new.status))
+        rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
         if unit == "tags":
             tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
             rule, new = "merged", msgspec.structs.replace(now, tags=tags)
@@ -169,6 +172,9 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
+    if column == "category" and not normal(said[column]):
+        # [clear] takes away a category that has an id alone, too.
+        return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(said_pet({column: said[column]}), old, column)
 
 
