@@ -70,6 +70,7 @@ class Decisions:
             self.vocabulary,
             options.on_conflict == "sheet",
             Uploads() if uploads is None else uploads,
+            base,
         )
         self.sides = Sides(sheet, snapshot.frame, base)
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]

@@ -90,7 +90,7 @@ def explain(
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     known = Uploads() if uploads is None else uploads
-    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known)
+    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known, base)
     cases = (_Case(plan, snapshot, sheet, base, judge, found, pet_id) for pet_id in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())
 
