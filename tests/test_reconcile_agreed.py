@@ -193,7 +193,7 @@ def test_a_released_plan_keeps_the_category(night: Typed) -> None:
 def test_two_rounds_that_were_killed_are_both_agreed_on(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first of them sent, and a person takes back, is an edit behind the second one too."""
+    """What the first of them sent is agreed on, so that taking it back is an edit."""
     for pet_id in (1, 2):
         night.type(pet_id, name=f"Rex {pet_id}")
         with monkeypatch.context() as patch:

@@ -80,8 +80,8 @@ class Opens:
         there = missing <= {*self.look.sheet.columns}
         says = "is empty" if there else "is missing"
         problem = (
-            f"the column {names} {says}, and was not at an earlier round: when it comes back, it is "
-            "compared by what it said then"
+            f"the column {names} {says}, and was not at an earlier round: when it comes back, it "
+            "is compared by what it said then"
         )
         if not new:
             yield Open(kind="note", problem=problem)
