@@ -17,7 +17,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import differing, with_fields
+from petsync.diff.fields import equal, with_fields
 from petsync.diff.known import pets_of
 from petsync.diff.merge import Said, laid_over
 from petsync.diff.rows import said_rows
@@ -35,6 +35,7 @@ __all__ = [
     "category_cells",
     "is_blank",
     "is_empty",
+    "is_other",
     "missing_columns",
     "named_ids",
     "said_category",
@@ -144,7 +145,7 @@ class Sight:
                 new = pet if then is None else then
             else:
                 new = self._as_said(pet, rows[pet_id], then, base.missing)
-            if differing(pet, new):
+            if is_other(pet, new):
                 said[pet_id] = new
         return said
 
@@ -198,6 +199,11 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 def category_cells(pet: Pet) -> Category:
     """A pet's category, one without anything where it has none."""
     return pet.category or Category()
+
+
+def is_other(pet: Pet, said: Pet) -> bool:
+    """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
+    return not all(equal(pet, said, column) for column in COLUMNS)
 
 
 def with_category(pet: Pet, cells: Category) -> Pet:

@@ -15,13 +15,14 @@ import pandas as pd
 
 from petsync.diff.agreed import (
     category_cells,
+    is_other,
     named_ids,
     said_category,
     with_category,
     with_columns,
 )
 from petsync.diff.change import Add, Change, Delete, Update
-from petsync.diff.fields import differing, normal, same, with_fields
+from petsync.diff.fields import normal, same, with_fields
 from petsync.diff.intake import Inbound, RowEdit
 from petsync.diff.known import pets_of
 from petsync.diff.match import Candidates
@@ -167,7 +168,7 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
         then = _unseen(pet, base.said.get(pet_id), base.missing)
         if pet_id in categories:
             then = with_category(then, categories[pet_id])
-        if differing(pet, then):
+        if is_other(pet, then):
             said[pet_id] = then
     return replace(base.without(gone).with_pets([*pets.values()]), said=said)
 

@@ -67,7 +67,9 @@ class Opens:
         """All of them: what needs a person first, then the rest, in the sheet's order each."""
         said = [*self._conflicts(), *self._blocked(), *self._changes(), *self._sheet()]
         said += self._unnamed(said)
-        return (*self._columns(), *said, *self._rest(said))
+        columns = [*self._columns()]
+        first = [each for each in columns if each.kind != "note"]
+        return (*first, *said, *self._rest(said), *(columns if not first else ()))
 
     def _columns(self) -> Iterator[Open]:
         """The columns that say nothing any more: a header that has come since may be the new one of
