@@ -164,6 +164,19 @@ def test_a_category_edited_again_is_sent(
     assert night.run().round.status == "in-sync"
 
 
+def test_a_category_that_was_cleared_takes_a_new_one(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the store, also where the number of the old one still stands beside it."""
+    night.type(1, category="[clear]")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.stored()[1].category == night.said()[1].category == CATS
+
+
 def test_a_new_row_keeps_its_category(night: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Added with the name of one category and the number of another, and the round is killed."""
     rows = night.rows()

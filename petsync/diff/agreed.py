@@ -17,7 +17,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import equal, with_fields
+from petsync.diff.fields import equal, normal, with_fields
 from petsync.diff.known import pets_of
 from petsync.diff.merge import Said, laid_over
 from petsync.diff.rows import said_rows
@@ -207,7 +207,11 @@ def is_other(pet: Pet, said: Pet) -> bool:
 
 
 def with_category(pet: Pet, cells: Category) -> Pet:
-    """The pet with a category of these cells; a cell that is None stays as it is."""
+    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
+    that is cleared no number counts.
+    """
+    if cells.name is not None and not normal(cells.name):
+        return msgspec.structs.replace(pet, category=None)
     old = category_cells(pet)
     number = old.id if cells.id is None else cells.id
     name = old.name if cells.name is None else cells.name

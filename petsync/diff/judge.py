@@ -179,6 +179,8 @@ class Judge:
         given = tuple(column for column in COLUMNS_OF[unit] if column in said)
         old = self._last_said(old)
         if unit == "category":
+            if "category" in said and not normal(said["category"]):
+                given = given[:1]  # whatever number stands beside a category that is cleared
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
         return given if changed_columns(new, old, unit) else ()
