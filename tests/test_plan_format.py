@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from render_samples import CLASHING, HOSTILE, SILENT, UPDATE, hostile_plan, replace, small_plan
 
+from petsync.diff.lineage import Slot
 from petsync.diff.plan import FORMAT, Plan
 from petsync.diff.snapshot import Coverage
 from petsync.errors import PlanError
@@ -41,6 +42,7 @@ def full_plan() -> Plan:
         coverage=Coverage(("available",), (SILENT,)),
         undoes="20261120-093100-4f2a",
         recognised={3: 7},
+        slots={3: Slot(above=2, said=FULL, run="20261120-093100-4f2a", on="2026-11-20")},
         older=(5,),
         sentinels=(FULL,),
     )
@@ -118,7 +120,8 @@ def test_the_pages_code_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(1, "an older"), (4, "an older"), (6, "a newer"), (99, "a newer")]
+    ("number", "said"),
+    [(1, "an older"), (4, "an older"), (5, "an older"), (7, "a newer"), (99, "a newer")],
 )
 def test_another_format_is_refused(number: int, said: str) -> None:
     """A plan of an older or newer petsync is known by its number, however the rest looks."""

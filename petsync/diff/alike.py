@@ -13,6 +13,7 @@ from petsync.diff import align
 from petsync.diff.fields import normal
 from petsync.diff.match import names_among
 from petsync.table.base import Base
+from petsync.table.columns import ADDING
 from petsync.table.sheet import Sheet
 
 __all__ = ["Exchanged", "exchanged", "twins"]
@@ -40,18 +41,17 @@ def exchanged(sheet: Sheet, base: Base | None, rows: Collection[int]) -> tuple[E
     frame = sheet.frame
     if base is None or len(rows) < _LEAST or not {"id", "name"} <= {*frame.columns}:
         return ()
-    before = base.said_frame
-    places = align.positions(frame["id"], before)
-    acts = frame["action"].isin(("ignore", "add", "delete")).to_numpy()
+    places = align.positions(frame["id"], base.frame)
+    acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
     at = np.flatnonzero(~acts & (places >= 0))
-    masks = align.differences(frame, at, before, places[at])
+    masks = align.differences(frame, at, base.frame, places[at])
     renamed = at[masks["name"] & frame.index[at].isin(list(rows))]
-    others = before.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
+    others = base.frame.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
     found = twins(frame.iloc[renamed], others)
     some = [(int(row), place) for row, place in zip(renamed, found, strict=True) if place >= 0]
     if len(some) < _LEAST:
         return ()
-    return tuple(_told(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some)
+    return tuple(_told(frame, row, base.frame.iloc[places[row]], others.iloc[p]) for row, p in some)
 
 
 def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> align.Positions:

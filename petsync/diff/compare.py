@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from petsync.diff import align
-from petsync.diff.change import Blocked, Change
+from petsync.diff.change import Add, Blocked, Change
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
+from petsync.diff.lineage import Match, Slot, said_in, slots_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.resolve import notes_of
@@ -44,18 +45,21 @@ def compare(
     guard: Guard = _DEFAULT_GUARD,
     profile: ServiceProfile = STANDARD,
     uploads: Uploads | None = None,
+    matches: Mapping[int, Match] | None = None,
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
     `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
     says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
-    added are not taken away by a sheet that does not know of them.
+    added are not taken away by a sheet that does not know of them. `matches` says which rows
+    without an id earlier runs know, as `identify` finds them.
 
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
     """
     with no_collection():
-        return _compared(snapshot, sheet, found, created, options, guard, profile, uploads)
+        known = {} if matches is None else matches
+        return _compared(snapshot, sheet, found, created, options, guard, profile, uploads, known)
 
 
 def _compared(
@@ -67,9 +71,10 @@ def _compared(
     guard: Guard,
     profile: ServiceProfile,
     uploads: Uploads | None,
+    matches: Mapping[int, Match],
 ) -> Plan:
     base = base_of(sheet, snapshot.source, two_way=options.two_way)
-    decisions = Decisions(snapshot, sheet, found, options, profile, base, uploads)
+    decisions = Decisions(snapshot, sheet, found, options, profile, base, uploads, matches)
     decided = decisions.changes()
     gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
@@ -92,6 +97,7 @@ def _compared(
         blocked=_blocked(sheet, decisions.sides),
         unchanged=decisions.unchanged,
         recognised=decisions.remarks.recognised,
+        slots=_slots(sheet, decided, decisions, matches),
         older=tuple(sorted(decisions.remarks.older)),
         gone=tuple(sorted(decisions.remarks.gone)),
         ignored=decisions.sides.ignored,
@@ -111,6 +117,30 @@ def _compared(
         corrections=sheet.corrections,
     )
     return plan.judged()
+
+
+def _slots(
+    sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
+) -> dict[int, Slot]:
+    """Where the rows without an id stand that have a pet or get one, and what those say that have
+    one, unless an earlier run has written that down.
+    """
+    remarks = decisions.remarks
+    kept = {row for row in remarks.known if not matches[row].is_edited}
+    says = said_in(sheet, remarks.recognised.keys() - kept, decisions.vocabulary)
+    added = {change.row for change in changes if isinstance(change, Add)}
+    slots = {}
+    for row, place in slots_of(sheet).items():
+        if row in remarks.recognised or (row in added and place != (None, None)):
+            record = remarks.known.get(row)
+            slots[row] = Slot(
+                above=place[0],
+                below=place[1],
+                said=says.get(row),
+                run="" if record is None else record.run_id,
+                on="" if record is None else record.on,
+            )
+    return slots
 
 
 def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import cached_property
 
 import msgspec
 import numpy as np
+import pandas as pd
 
+from petsync.diff.align import positions
 from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
 from petsync.diff.fields import content, differing, normal, stated
 from petsync.diff.judge import Judge, Judgement
+from petsync.diff.lineage import Match, RowRecord
 from petsync.diff.match import Candidates, names_among
 from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
-from petsync.diff.remarks import Remarks, is_converted
-from petsync.diff.resolve import Side, both_changed, hint_of
+from petsync.diff.remarks import Remarks, is_converted, some
+from petsync.diff.resolve import HINTS, both_changed
 from petsync.diff.rows import Row
 from petsync.diff.sides import Sides
 from petsync.diff.snapshot import Snapshot, Unanswered
-from petsync.diff.units import said_columns
 from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import Column
+from petsync.table.columns import ADDING, Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -44,6 +47,13 @@ class _Held(Exception):  # noqa: N818 - a decision on its way up, no error
         super().__init__(problem)
         self.rule, self.problem, self.suggestion = rule, problem, suggestion
         self.pet_id = pet_id
+
+
+class _Unknown(Enum):
+    UNKNOWN = "no run knows the row"
+
+
+_UNKNOWN = _Unknown.UNKNOWN
 
 
 class Decisions:
@@ -63,6 +73,7 @@ class Decisions:
         profile: ServiceProfile,
         base: Base | None = None,
         uploads: Uploads | None = None,
+        matches: Mapping[int, Match] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
@@ -70,7 +81,6 @@ class Decisions:
             self.vocabulary,
             options.on_conflict == "sheet",
             Uploads() if uploads is None else uploads,
-            base,
         )
         self.sides = Sides(sheet, snapshot.frame, base)
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
@@ -78,6 +88,9 @@ class Decisions:
         self.conflicts: list[Conflict] = []
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
+        self._matches = {} if matches is None else matches
+        self._has_base = base is not None
+        self._known = self._claim()
 
     def changes(self) -> list[Change]:
         """The changes, in the order of the rows."""
@@ -107,7 +120,10 @@ class Decisions:
         """The row's change; raises _Held where a person has to decide."""
         if row.pet_id is not None:
             return self._on(row, self._pet_of(row, row.pet_id))
-        if row.action == "add":
+        match = self._matches.get(row.number)
+        if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
+            return change
+        if row.action in ADDING:
             return self._add(row)
         matches = self._candidates.agreeing(row.said) if self._options.match_on else []
         if len(matches) > 1:
@@ -117,6 +133,65 @@ class Decisions:
         if matches:
             return self._on_match(row, *matches[0])
         return self._without_match(row)
+
+    def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
+        """The change of a row that earlier runs may know; _UNKNOWN where none does."""
+        record = match.record
+        if record.state == "unsent":
+            self.remarks.unsent[row.number] = record.run_id
+            return _UNKNOWN
+        if match.kind == "other":
+            self.remarks.replaced.append(row.number)
+            return _UNKNOWN
+        if match.kind == "certain" and record.pet_id is not None:
+            return self._on_known(row, record, record.pet_id)
+        is_begun = match.kind == "certain"
+        if row.action == "add-another" and not is_begun:
+            return _UNKNOWN
+        if row.action == "merge" and not self._options.match_on and row.number in self._identical:
+            return _UNKNOWN
+        raise _begun(record) if is_begun else _doubtful(match)
+
+    def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
+        """The change of a row that became this pet in an earlier run."""
+        was = f"was added on {record.on} as {pet_id}"
+        place = self._known.get(row.number)
+        if place is None:
+            hint = "Take one of the two rows out, or write `add-another` if it is another pet."
+            if row.action == "add-another":
+                hint = "Take one of the two rows out."
+            raise _Held("added-claimed", f"{was}, and another row means that pet", hint, pet_id)
+        pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
+        if isinstance(pet, Unanswered):
+            problem = f"{was}, which could not be looked up: {pet.problem}"
+            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+        if pet is None:
+            if row.action == "delete":
+                return self._agrees()
+            hint = "Take the row out, or write it anew with `add-another` to add the pet again."
+            raise _Held("added-gone", f"{was}, and that pet is gone from the store", hint, pet_id)
+        self.remarks.recognised[row.number] = pet_id
+        self.remarks.known[row.number] = record
+        return self._on(row, pet)
+
+    def _claim(self) -> dict[int, int]:
+        """The places of the pets that rows became in earlier runs, -1 outside of the snapshot. Rows
+        that mean such a pet by its id come first, and then no row has it twice.
+        """
+        certain = {
+            row: match.record.pet_id
+            for row, match in self._matches.items()
+            if match.kind == "certain" and match.record.pet_id is not None
+        }
+        if not certain:
+            return {}
+        frame = self._sheet.frame
+        named = set(frame["id"].dropna().tolist()) if "id" in frame else set()
+        named |= self._sheet.blocked_ids
+        free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
+        places = positions(pd.Series(list(free.values()), dtype="Int64"), self.sides.pets)
+        self.sides.named[places[places >= 0]] = True
+        return dict(zip(free, places.tolist(), strict=True))
 
     def _pet_of(self, row: Row, pet_id: int) -> Pet | None:
         if row.place >= 0:
@@ -153,12 +228,19 @@ class Decisions:
 
     def _on(self, row: Row, pet: Pet | None) -> Change | None:
         """The change of a row whose pet is known, or known not to be there."""
-        old = self.sides.exported(row.pet_id if pet is None else pet.id)
+        old = self._base_of(row, row.pet_id if pet is None else pet.id)
         if pet is None:
             return self._on_nothing(row, old)
         if row.action == "delete":
             return self._delete(row, pet, old)
         return self._update(row, pet, old)
+
+    def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
+        """The pet as the sheet was exported or, of a row that a run added, as it said then."""
+        old, record = self.sides.exported(pet_id), self.remarks.known.get(row.number)
+        if old is not None or record is None or not (self._has_base and record.base):
+            return old
+        return msgspec.structs.replace(record.said, id=pet_id)
 
     def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
         if row.action == "delete":
@@ -167,7 +249,7 @@ class Decisions:
             problem = f"is to update pet {row.pet_id}, which the store does not have"
             hint = "Correct the id, or write `add`."
             raise _Held("no-such-pet", problem, hint, row.pet_id)
-        if row.action == "add" or old is None:
+        if row.action in ADDING or old is None:
             return self._add(row)
         if self.judge.edits(row.said, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
@@ -186,7 +268,7 @@ class Decisions:
         return Delete(row=row.number, source=self._source(row), before=pet)
 
     def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
-        if row.action == "add":
+        if row.action in ADDING:
             old = None
         judged = self.judge.judge(row.said, pet, old, row.units)
         if "photo_urls" in row.units and self.judge.keeps(row.said, pet, old):
@@ -212,7 +294,7 @@ class Decisions:
             self.remarks.converted[row.number] = (str(old.name), row.said["name"])
         return Update(
             row=row.number,
-            source=self._source(row, said_columns(judged.fields, row.said)[0]),
+            source=self._source(row, next(c for c in judged.fields if c in row.said)),
             fields=judged.fields,
             before=pet,
             after=judged.after,
@@ -222,7 +304,7 @@ class Decisions:
         """Raise _Held where the row asks for what cannot be meant."""
         if nameless(pet.category, edits, self.vocabulary):
             raise self._nameless(row, pet.id)
-        if row.action == "add":
+        if row.action in ADDING:
             differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
             problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
             raise _Held("exists", problem, "Write `update`, or leave the action blank.", pet.id)
@@ -234,38 +316,29 @@ class Decisions:
         forced = judged
         if not self.judge.sheet_wins:
             forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
-        clashes = [self._told(clash, row) for clash in judged.clashes]
-        source = self._source(row, _column(clashes[0].column, row.said))
-        sides: tuple[Side, ...] = ("sheet", "store")
-        for winner in sides:
-            is_sheets = winner == "sheet"
-            own = tuple(c for c in clashes if self._wins(c) is is_sheets)
-            if own:
-                self.conflicts.append(
-                    Conflict(
-                        row=row.number,
-                        source=source,
-                        pet_id=pet.id,
-                        name=pet.name or "",
-                        rule="both-changed",
-                        problem=both_changed(pet.id, own),
-                        suggestion=hint_of(winner, own),
-                        clashes=own,
-                        winner=winner,
-                        before=pet,
-                        after=forced.after,
-                        says=said_columns(forced.fields, row.said),
-                    )
-                )
+        clashes = tuple(self._told(clash, row, forced.after) for clash in judged.clashes)
+        winner = self._options.on_conflict
+        self.conflicts.append(
+            Conflict(
+                row=row.number,
+                source=self._source(row, _column(clashes[0].column, row.said)),
+                pet_id=pet.id,
+                name=pet.name or "",
+                rule="both-changed",
+                problem=both_changed(pet.id, clashes),
+                suggestion=HINTS[winner],
+                clashes=clashes,
+                winner=winner,
+                before=pet,
+                after=forced.after,
+                says=tuple(column for column in forced.fields if column in row.said),
+            )
+        )
 
-    def _wins(self, clash: Clash) -> bool:
-        """Whether the sheet's value is sent."""
-        return self.judge.sheet_wins and not clash.refused
-
-    def _told(self, clash: Clash, row: Row) -> Clash:
+    def _told(self, clash: Clash, row: Row, after: Pet) -> Clash:
         """The clash with what is to be said of the sheet's value."""
         refused, said = "", Remarks()
-        if clash.column == "status" and not normal(clash.sheet):
+        if clash.column == "status" and not normal(after.status):
             refused = "the pet would have no status, and no query of the service could find it"
         if clash.column == "category" and self._is_new(row.said.get("category")):
             said.categories[row.said["category"]] = [row.number]
@@ -291,11 +364,15 @@ class Decisions:
             self.remarks.by_name.append(row.number)
         fields = stated(after)
         self._mind_category(row, fields)
-        alike = 0 if row.pet_id is not None else self._alike[content(after)]
-        if alike:
+        alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
+        if alike and row.action == "add":
+            problem = f"is to add a pet, and pet {alike[0]} says just the same"
+            hint = "Take the row out, give it that pet's id, or write `add-another` to have both."
+            raise _Held("twin", problem, hint, alike[0])
+        if alike and row.action != "add-another":
             self.remarks.twins.append(row.number)
         source = self._source(row)
-        return Add(row=row.number, source=source, fields=fields, after=after, alike=alike)
+        return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
 
     def _nameless(self, row: Row, pet_id: int | None) -> _Held:
         problem = f"names the category {row.said['category_id']}, which the store does not know"
@@ -343,11 +420,14 @@ class Decisions:
         return self._sheet.address(row.number, column)
 
     @cached_property
-    def _alike(self) -> Counter[Hashable]:
-        """How many pets of the snapshot say the same, for each name that a row without id has."""
+    def _alike(self) -> Mapping[Hashable, list[int]]:
+        """The pets of the snapshot that say the same, for each name that a row without id has."""
         pets = self.sides.pets
         wanted = names_among(pets["name"], self._free_names)
-        return Counter(content(pet) for pet in pets_from_frame(pets[wanted]))
+        found: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for pet in pets_from_frame(pets[wanted]):
+            found[content(pet)].append(pet.id or 0)
+        return found
 
     @cached_property
     def _free_names(self) -> set[str]:
@@ -368,6 +448,34 @@ class Decisions:
         on = self._options.match_on
         free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
         return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _begun(record: RowRecord) -> _Held:
+    return _Held(
+        "added-unknown",
+        f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
+        "it was",
+        f"`petsync resume {record.run_id}` finds that out.",
+    )
+
+
+def _doubtful(match: Match) -> _Held:
+    records = match.records
+    ids = some([str(each.pet_id) for each in records if each.pet_id is not None])
+    record = match.record
+    if not ids:
+        return _begun(record)
+    what = f"may be the row that was added on {record.on} as {ids}"
+    if len(records) > 1:
+        what = f"may be one of the rows that were added on {record.on} as {ids}"
+    says = ", and says something else now" if match.is_edited else ""
+    return _Held(
+        "added-before",
+        f"{what}{says}",
+        "Give it the id if it is that pet, or write `add-another` in the action column if it is "
+        "another one.",
+        record.pet_id,
+    )
 
 
 def _column(column: Column, said: Said) -> Column:

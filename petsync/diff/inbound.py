@@ -22,7 +22,6 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.agreed import is_blank, is_empty
 from petsync.diff.fields import cell, folded, known_id, normal, same, stated
 from petsync.diff.guard import Guard
 from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
@@ -38,7 +37,7 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
 from petsync.table.cells import trim
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import no_collection, pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -68,16 +67,10 @@ def inbound(
 
     `base` is what both sides last agreed on, as the `plan` had it: the changes that go the other
     way. Rows that the plan holds as conflicts are left alone, as are rows that are blocked or whose
-    action is `ignore`, `add` or `delete`. The snapshot has every pet that a row names, also those
-    that only getPetById gave: of the others the pet is gone, unless the plan says that it could not
-    be looked up. `settled` gives the pets of rows without an id, by row: those that the plan
-    recognised and those that a run added.
-
-    With `adds`, a pet that is in no row becomes one, if it is of the `statuses` and has one of the
-    `tags` (all pets where none is given) and, in a merge, is not in the base: a row of it was taken
-    out otherwise. A row goes, with `delete_missing`, if its pet was in the base, is gone, and, in a
-    merge, nobody edited it; else it is noted, as all that is not in agreement and stays so, but
-    for conflicts and blocked rows, which the plan tells.
+    action is `ignore`, `add`, `add-another` or `delete`. The snapshot has every pet that a row
+    names, also those that only getPetById gave: of the others the pet is gone, unless the plan says
+    that it could not be looked up. `settled` gives the pets of rows without an id, by row: those
+    that the plan recognised and those that a run added.
     """
     with no_collection():
         asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
@@ -119,14 +112,13 @@ class _Taking:
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
-        self._said_before = self._pets if base is None else base.said_frame
-        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet", base=base)
+        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet")
         self.rows = identified(sheet.frame, settled)
         self._places = align.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
         action = self.rows["action"]
         asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
-        adds = (action == "add").to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
+        adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
         self._takes: align.Mask = asks | adds
         if plan is not None and not self._leads:
             held = [c.row for c in plan.conflicts if not c.clashes]
@@ -161,7 +153,7 @@ class _Taking:
         """The rows that were settled and lack their id, or say `add` of a pet that is there."""
         own = self._sheet.frame
         rows = own.loc[sorted(row for row in self._settled if row in own.index)]
-        adds = (rows["action"] == "add").tolist()
+        adds = rows["action"].isin(ADDING).tolist()
         lacking = rows["id"].isna().tolist() if "id" in own else [True] * len(rows)
         for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
             if lacks or was_add:
@@ -263,14 +255,14 @@ class _Taking:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
     def _blank_beside(self, column: Column, at: align.Positions) -> align.Mask:
-        blank = is_blank(self.rows[column].iloc[at])
+        blank = _blank(self.rows[column].iloc[at])
         some = np.flatnonzero(blank)
-        blank[some] = ~is_empty(self._pets[column].iloc[self._places[at[some]]])
+        blank[some] = ~_empty(self._pets[column].iloc[self._places[at[some]]])
         if not self._leads:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None:
-                blank[some] = is_empty(self._base.frame[column].iloc[self._old[at[some]]])
+                blank[some] = _empty(self._base.frame[column].iloc[self._old[at[some]]])
         return blank
 
     def _edited(self, at: align.Positions) -> Mapping[Unit, align.Mask]:
@@ -279,7 +271,7 @@ class _Taking:
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
             places = self._old[at[there]]
-            seen = align.differences(self.rows, at[there], self._said_before, places)
+            seen = align.differences(self.rows, at[there], self._base.frame, places)
             for unit, mask in seen.items():
                 masks[unit][there] = mask
         return masks
@@ -325,6 +317,20 @@ def _positions(ids: pd.Series[Any], base: Base | None) -> align.Positions:
     return (
         np.full(len(ids), -1, dtype=np.intp) if base is None else align.positions(ids, base.frame)
     )
+
+
+def _blank(column: pd.Series[Any]) -> align.Mask:
+    if column.dtype != object:
+        return column.isna().to_numpy(dtype=bool, copy=True)
+    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
+
+
+def _empty(column: pd.Series[Any]) -> align.Mask:
+    """Where a pet has nothing in a column."""
+    if column.dtype == object:
+        return np.array([not value for value in column.tolist()], dtype=bool)
+    gone: align.Mask = column.isna().to_numpy(dtype=bool)
+    return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
 
 
 def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> align.Mask:

@@ -13,6 +13,7 @@ import pandas as pd
 from petsync._show import Where, as_file, as_html, as_text, from_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
 from petsync.diff.guard import Guard, Verdict
+from petsync.diff.lineage import Slot
 from petsync.diff.resolve import Choices, resolved
 from petsync.diff.selection import conflicts_of, frame_of, is_told, selected, unknown_ids
 from petsync.diff.sentinel import lost_or_touched
@@ -26,7 +27,7 @@ from petsync.table.sheet import cell_address
 
 __all__ = ["Plan", "PlanOptions"]
 
-FORMAT = 5
+FORMAT = 6
 _PIECE = 500
 _OF_REFUSED = (
     "This is a part of a plan that the guard refuses as a whole. The guard judges a part by "
@@ -55,7 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     an error in the sheet keeps out. `unchanged` and `ignored`: for how many rows nothing is to be
     done, and how many have the action `ignore`. Of the unchanged rows, by number: `older` say what
     was exported while the store says something newer, and the pets of `gone` are not there any
-    more. `recognised`: the pet of each row without an id that means one. `rows`: all rows of the
+    more. `recognised`: the pet of each row without an id that means one; `slots`: where the
+    rows without an id stand, and what is known of them. `rows`: all rows of the
     sheet; `pets`: the store's size. `notes`: what a person should look at. `verdict`: what the
     guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
     it is compared with the store alone. `tab` is the worksheet, "" for CSV; `places` are the
@@ -84,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[Blocked, ...] = ()
     unchanged: int = 0
     recognised: Mapping[int, int] = {}
+    slots: Mapping[int, Slot] = {}
     older: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
     ignored: int = 0

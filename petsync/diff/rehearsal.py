@@ -31,13 +31,13 @@ class Broken:
     hits: Mapping[str, int] = field(default_factory=dict)
 
 
-Why = Literal["each-time", "not-applied", "left-out", "new", "not-settled"]
+Why = Literal["not-applied", "left-out", "new", "not-settled"]
 
 
 class Left(NamedTuple):
-    """A change that a second plan would still send, and why: its row adds a pet `each-time`, as it
-    has no id; it was `not-applied`, and what was said of that; it was `left-out` of the plan; it is
-    `new`, and was none before; or it was applied and is `not-settled` by that.
+    """A change that a second plan would still send, and why: it was `not-applied`, and what was
+    said of that; it was `left-out` of the plan; it is `new`, and was none before; or it was applied
+    and is `not-settled` by that.
     """
 
     change: Change
@@ -139,8 +139,7 @@ class Rehearsal:
             return Left(change, "left-out" if self.plan.left_out else "new")
         if result.outcome != "applied":
             return Left(change, "not-applied", result.message or result.outcome)
-        is_unnumbered = change.kind == "add" and change.pet_id is None
-        return Left(change, "each-time" if is_unnumbered else "not-settled")
+        return Left(change, "not-settled")
 
     def __repr__(self) -> str:
         return as_text(self)

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from petsync.diff.lineage import RowRecord
+
 __all__ = ["Remarks", "is_converted", "some"]
 
 _SHOWN = 5
@@ -17,7 +19,9 @@ class Remarks:
     has something newer, `gone` are rows nobody edited of pets that are not there any more,
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
     of rows without an id, and `identical` those that were found by saying just the same; `twins`
-    are rows that add a pet which says just what another one says;
+    are rows that add a pet which says just what another one says; `known` gives the record of rows
+    that became their pets in an earlier run, `unsent` the run that stopped before it came to a row,
+    and `replaced` the rows in the place of which an earlier run found another one;
     `uploaded` are rows that lack photos which uploads added, and which stay;
     `categories` the rows that name a category which the store does not have; `converted` the rows
     in which a program may have changed a name, with what it was and is.
@@ -29,6 +33,9 @@ class Remarks:
     recognised: dict[int, int] = field(default_factory=dict)
     identical: list[int] = field(default_factory=list)
     twins: list[int] = field(default_factory=list)
+    known: dict[int, RowRecord] = field(default_factory=dict)
+    unsent: dict[int, str] = field(default_factory=dict)
+    replaced: list[int] = field(default_factory=list)
     uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -41,7 +48,27 @@ class Remarks:
             pairs = [f"{address(n, 'id')} = pet {self.recognised[n]}" for n in self.identical]
             yield (
                 f"{some(pairs)}: rows without an id that say just what a pet already says were "
-                "taken as that pet. Write `add` in the action column to add another one."
+                "taken as that pet. Write `add-another` in the action column to add another one."
+            )
+        if self.known:
+            pairs = [
+                f"{address(n, 'id')} = pet {self.recognised[n]} (added on {record.on})"
+                for n, record in sorted(self.known.items())
+            ]
+            yield (
+                f"{some(pairs)}: rows without an id that an earlier run added were taken as their "
+                "pets, whatever was edited since."
+            )
+        for run in dict.fromkeys(self.unsent.values()):
+            rows = [row for row, each in self.unsent.items() if each == run]
+            yield (
+                f"{_at(rows, address, 'id')}: run {run} stopped before it added these. "
+                f"`petsync resume {run}` finishes it; do not do both."
+            )
+        if self.replaced:
+            yield (
+                f"{_at(self.replaced, address, 'id')}: an earlier run added other pets from rows "
+                "in this place. These rows have nothing in common with them, and are new pets."
             )
         if self.twins:
             yield (

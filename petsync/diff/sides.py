@@ -19,6 +19,7 @@ from petsync.diff.rows import Row, said_rows
 from petsync.diff.units import UNITS, Unit
 from petsync.model import Pet
 from petsync.table.base import Base
+from petsync.table.columns import ADDING
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -39,11 +40,10 @@ class Sides:
 
     def __init__(self, sheet: Sheet, pets: pd.DataFrame, base: Base | None) -> None:
         self.pets, self._frame, self._base = pets, sheet.frame, base
-        self._said = pets if base is None else base.said_frame
         action = sheet.frame["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
         self._deletes = (action == "delete").to_numpy(dtype=bool)
-        self._adds = (action == "add").to_numpy(dtype=bool)
+        self._adds = action.isin(ADDING).to_numpy(dtype=bool)
         self._places = _places(self._frame, pets)
         self.named = self._named(sheet)
         self.ignored = int((~self.active).sum())
@@ -107,10 +107,12 @@ class Sides:
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
             return result
-        places = align.positions(self._frame["id"].iloc[at], self._said)
+        places = align.positions(self._frame["id"].iloc[at], self._base.frame)
         # A row that is to add its pet says all that it says, whatever was exported.
         there = (places >= 0) & ~self._adds[at]
-        result[there] = _bits(align.differences(self._frame, at[there], self._said, places[there]))
+        result[there] = _bits(
+            align.differences(self._frame, at[there], self._base.frame, places[there])
+        )
         return result
 
     @cached_property

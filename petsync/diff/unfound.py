@@ -10,6 +10,7 @@ import pandas as pd
 
 from petsync.diff.align import Mask
 from petsync.diff.round import Open
+from petsync.table.columns import ADDING
 from petsync.table.sheet import Sheet
 
 __all__ = ["Rows", "told_rows", "uncertain"]
@@ -42,7 +43,7 @@ def told_rows(rows: Rows, sheet: Sheet, *, leads: bool) -> Iterator[Open]:
     whose pet is gone.
     """
     action = rows.frame["action"]
-    asks = action.isin(("add", "delete")).to_numpy() & ~rows.takes
+    asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
     free = rows.takes & rows.frame["id"].isna().to_numpy()
     told: tuple[tuple[Mask, str], ...] = ((rows.left, _GONE),)
     if leads:

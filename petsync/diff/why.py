@@ -13,6 +13,7 @@ from petsync.diff.explain import Explanation, Explanations, Fate, Reason
 from petsync.diff.fields import cell
 from petsync.diff.judge import Judge
 from petsync.diff.known import pet_of
+from petsync.diff.lineage import Match
 from petsync.diff.merge import said_pet
 from petsync.diff.plan import Plan
 from petsync.diff.rows import Row, said_rows
@@ -23,7 +24,7 @@ from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.sheet import Sheet
 
 __all__ = ["FIELD_RULES", "PET_RULES", "explain"]
@@ -62,6 +63,8 @@ PET_RULES: Mapping[str, str] = {
     "not-there": "The row's action is delete, and the store does not have the pet.",
     "recognised": "The row has no id, and says just what this pet says, or matches it: so it is "
     "taken for it, and asks for nothing else.",
+    "known-row": "The row has no id, and an earlier run added the pet from it; it asks for nothing "
+    "that the store does not have.",
     "ignored": "The row's action is ignore.",
     "blocked": "An error in the sheet keeps the row out:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
@@ -80,18 +83,21 @@ def explain(
     sheet: Sheet,
     found: Found,
     pet_ids: Iterable[int],
+    *,
     uploads: Uploads | None = None,
+    matches: Mapping[int, Match] | None = None,
 ) -> Explanations:
     """Why the plan, which was made of these, does with the pets what it does: an explanation for
     each row that is about one of them, or one if there is none.
 
     `found` says of the ids that the snapshot lacks what getPetById says; `uploads` what is known
-    of photos that uploads added.
+    of photos that uploads added, and `matches` which rows without an id earlier runs know.
     """
     base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
     known = Uploads() if uploads is None else uploads
-    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known, base)
-    cases = (_Case(plan, snapshot, sheet, base, judge, found, pet_id) for pet_id in pet_ids)
+    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known)
+    rows = {} if matches is None else matches
+    cases = (_Case(plan, snapshot, sheet, base, judge, found, one, rows) for one in pet_ids)
     return Explanations(one for case in cases for one in case.explanations())
 
 
@@ -104,16 +110,25 @@ class _Case:
     judge: Judge
     found: Found
     pet_id: int
+    matches: Mapping[int, Match]
 
     def explanations(self) -> Iterator[Explanation]:
         old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
         now = self._now()
         rows = list(self._rows())
-        yield from (self._of_row(row, now, old) for row in rows)
+        yield from (self._of_row(row, now, self._base_of(row, old)) for row in rows)
         blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
         yield from (self._of_blocked(each, now, old) for each in blocked)
         if not rows and not blocked:
             yield self._of_none(now, old)
+
+    def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
+        """The pet as exported or, of a row that a run added, as the row said then."""
+        match = self.matches.get(row.number)
+        known = match is not None and row.number in self.plan.recognised
+        if old is not None or self.base is None or match is None or not known:
+            return old
+        return match.record.said if match.record.base else None
 
     def _now(self) -> Pet | None:
         listed = pet_of(self.pet_id, self.snapshot.frame)
@@ -155,17 +170,25 @@ class _Case:
             return fate, conflict.rule, said
         if change is not None:
             rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
-            return change.kind, rule, _of_change(change)
+            return change.kind, rule, f"{_of_change(change)}{self._how(row)}"
         if row.action == "ignore":
             return "ignored", "ignored", PET_RULES["ignored"]
         rule = self._why_unchanged(row)
-        return "unchanged", rule, PET_RULES[rule]
+        return "unchanged", rule, f"{PET_RULES[rule]}{self._how(row)}"
+
+    def _how(self, row: Row) -> str:
+        """By which run a row without an id is known, as a sentence."""
+        slot = self.plan.slots.get(row.number)
+        if slot is None or not slot.run:
+            return ""
+        return f" The row has no id: run {slot.run} added its pet on {slot.on}."
 
     def _why_unchanged(self, row: Row) -> str:
         if row.number in self.plan.gone:
             return "gone"
         if row.number in self.plan.recognised:
-            return "recognised"
+            slot = self.plan.slots.get(row.number)
+            return "known-row" if slot is not None and slot.run else "recognised"
         return "not-there" if row.action == "delete" else "agrees"
 
     def _of_blocked(self, blocked: Blocked, now: Pet | None, old: Pet | None) -> Explanation:
@@ -221,7 +244,7 @@ class _Case:
         self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
     ) -> Iterator[Reason]:
         says = said_pet(row.said)
-        known = None if row.action == "add" else old
+        known = None if row.action in ADDING else old
         judged = self.judge.judge(row.said, now, known, UNITS) if now is not None else None
         rules = dict(judged.rules) if judged is not None else {}
         for unit in UNITS:

@@ -16,6 +16,7 @@ from petsync.diff.fields import normal
 from petsync.diff.guard import Verdict
 from petsync.diff.inbound import inbound
 from petsync.diff.intake import Inbound
+from petsync.diff.lineage import without_base
 from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.round import Counts
@@ -67,8 +68,7 @@ class Look:
 
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
-        fills = self.inbound is not None
-        return self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
+        return self.sight.base(self.seen, self.base, self.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,9 @@ class Looker:
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         missing = None if own is None else own.without(claimed - named_ids(rows))
         given = self._whole(self._plan_base(rows, snapshot, near, missing), rows, there, {})
+        if self.job.mode == "push":
+            # Every row is compared with the store alone.
+            compared = replace(compared, matches=without_base(compared.matches))
         plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
             self._options(base, may_delete),
             self.job.guard,

@@ -41,8 +41,6 @@ LOOK = "How the store would look, by status"
 AGAIN = "A second plan from the same sheet"
 _WENT_WELL = ("applied", "")
 _LEFT: Mapping[Why, str] = {
-    "each-time": "as a row without an id adds a pet each time. The result sheet that "
-    "`petsync apply` writes has the ids: plan from that one.",
     "not-applied": "not applied on the copy:",
     "left-out": "left out of this plan:",
     "new": "new since the first plan:",

@@ -27,7 +27,7 @@ from petsync.sheets.judge.suspects import note_suspects
 from petsync.sheets.source import Source, load
 from petsync.table.base import Base
 from petsync.table.cells import trim
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.frame import integers, no_collection, texts
 from petsync.table.sheet import Sheet
 
@@ -58,8 +58,7 @@ def read_sheet(
 
     `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
     gives our column for each header of the file's own. A status is one of `statuses`, or one of
-    `known_statuses` or of the file's own base, as it is spelt there. A cell with the text `clear`
-    empties its field.
+    `known_statuses` as it is spelt there. A cell with the text `clear` empties its field.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
     judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
@@ -71,13 +70,10 @@ def read_sheet(
         source = load(Path(path))
         grid = read_grid(source, tab, mapping, corrections)
         base, refused = find(source)
-        # A status that was exported is one, although the store has moved on from it.
-        exported = () if base is None else base.frame["status"].dropna().unique()
-        known = frozenset([*known_statuses, *exported])
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
         del source
-        sheet = judged(grid, origin, mapping, (statuses, known), clear, base)
+        sheet = judged(grid, origin, mapping, (statuses, known_statuses), clear, base)
     return replace(sheet, base=base, base_refused=refused, mapping=dict(mapping or {}))
 
 
@@ -93,15 +89,7 @@ def judged(
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base)
     reading.judge(*statuses)
-    sheet = reading.sheet(origin)
-    if all(problem.rule != "unknown-status" for problem in sheet.problems):
-        return sheet
-    usual, known = statuses
-
-    def rejudge(more: Collection[str]) -> Sheet:
-        return judged(grid, origin, mapping, (usual, {*known, *more}), clear, base)
-
-    return replace(sheet, rejudge=rejudge)
+    return reading.sheet(origin)
 
 
 def read_grid(
@@ -241,7 +229,7 @@ class _Reading:
     def _note_nameless(self) -> None:
         action = self.values[ACTION]
         unnamed = self._mask(self.blank, "id", missing=True) & np.asarray(action == "merge")
-        added = unnamed | np.asarray(action == "add")
+        added = unnamed | np.asarray(action.isin(ADDING))
         nameless = self._mask(self.blank, "name", missing=True)
         whole = np.ones(len(nameless), dtype=bool)
         whole[list(self.grid.faults)] = False

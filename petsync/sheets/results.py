@@ -26,7 +26,7 @@ from petsync.sheets.copies import (
 from petsync.sheets.delimited.sidecar import write_with
 from petsync.sheets.headers import ACTION, OURS, RESULTS
 from petsync.sheets.source import Source
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import ADDING, COLUMNS
 from petsync.table.sheet import Sheet
 
 __all__ = ["put", "told", "write_results"]
@@ -126,7 +126,7 @@ def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
             before = f"{blocked['message']}; " if blocked["outcome"] == "failed" else ""
             said = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
             blocked |= {"outcome": "failed", "message": before + said}
-    adds = set(sheet.frame.index[sheet.frame["action"] == "add"])
+    adds = set(sheet.frame.index[sheet.frame["action"].isin(ADDING)])
     named = set(sheet.frame.index[sheet.frame["id"].notna()]) if "id" in sheet.frame else set()
     for result in results.itertuples():
         row = int(str(result.Index))

@@ -25,6 +25,7 @@ from petsync.diff.compare import unproved
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
 from petsync.diff.history import Past
+from petsync.diff.lineage import Match, identify, slots_of
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report
@@ -317,11 +318,21 @@ class AsyncStore(Pictured, Edited, Signed):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        wanted = [*unproved(read.frame, now.frame), *absent(ids, now.frame)]
+        matches = await asyncio.to_thread(self._matches, read, now)
+        known = (match.record.pet_id for match in matches.values())
+        named = [*ids, *(each for each in known if each is not None)]
+        wanted = [*unproved(read.frame, now.frame), *absent(named, now.frame)]
         found = await look_up(self.api, wanted, on_progress=on_progress)
         # Later than the snapshot: an upload is in the journal before the store has its photo.
         uploads = await asyncio.to_thread(self._gallery.added, read)
-        return Compared(now, read, found, uploads)
+        return Compared(now, read, found, uploads, matches)
+
+    def _matches(self, sheet: Sheet, now: Snapshot) -> Mapping[int, Match]:
+        """Which rows without an id earlier runs on this store know."""
+        if not slots_of(sheet):
+            return {}
+        records = self.history.row_records(self._session.base_url, sheet)
+        return identify(sheet, records, now.frame)
 
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from petsync.diff.compare import compare
 from petsync.diff.decide import Found
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
+from petsync.diff.lineage import Match
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.uploads import Uploads
@@ -21,14 +22,15 @@ __all__ = ["Compared"]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The store's records, the sheet, what getPetById says of the ids that only it names, and which
-    photos uploads added.
+    """The store's records, the sheet, what getPetById says of the ids that only it names, which
+    photos uploads added, and which rows without an id earlier runs know.
     """
 
     snapshot: Snapshot
     sheet: Sheet
     found: Found
     uploads: Uploads = field(default_factory=Uploads)
+    matches: Mapping[int, Match] = field(default_factory=dict)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -43,8 +45,17 @@ class Compared:
             guard=guard,
             profile=profile,
             uploads=self.uploads,
+            matches=self.matches,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
         """Why the plan does with the pets what it does."""
-        return explain(plan, self.snapshot, self.sheet, self.found, pet_ids, self.uploads)
+        return explain(
+            plan,
+            self.snapshot,
+            self.sheet,
+            self.found,
+            pet_ids,
+            uploads=self.uploads,
+            matches=self.matches,
+        )

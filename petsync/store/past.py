@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 
 from petsync.apply.journal import Journal
 from petsync.apply.pictures.recount import recounted
 from petsync.diff.history import Entry, Past
+from petsync.diff.lineage import RowRecord
 from petsync.diff.pictures import Pictures
 from petsync.diff.report import OUTCOMES, Report
 from petsync.diff.uploaded import Uploaded
 from petsync.errors import PlanError
+from petsync.table.sheet import Sheet
 
 __all__ = ["History", "runs_frame"]
 
@@ -94,6 +98,21 @@ class History:
                 return False
         return plan.left_out > 0 or any(c.rule in _UNSEEN for c in plan.conflicts)
 
+    def row_records(self, store: str, sheet: Sheet) -> list[RowRecord]:
+        """What runs on the store knew of rows without an id, the newest first; the sheet's own
+        records have its `source`, however its path was written.
+        """
+        with self.opened() as journal:
+            records = journal.row_records(store)
+        if not sheet.digest:
+            return records
+        same = {each.source: _is_same(each.source, sheet.source) for each in records}
+        own = sheet.source
+        return [
+            msgspec.structs.replace(each, source=own) if same[each.source] else each
+            for each in records
+        ]
+
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
         with self.opened() as journal:
@@ -103,6 +122,10 @@ class History:
                 for entry in reversed(list(journal.entries(past.run_id)))
                 if pet_id in (entry.pet_id, entry.assigned_id)
             ]
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
 
 
 def runs_frame(runs: Iterable[Past]) -> pd.DataFrame:

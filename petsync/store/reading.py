@@ -32,9 +32,7 @@ class Reader:
     ) -> Sheet:
         """The sheet. Raises SheetError where it cannot be read, or is none."""
         if isinstance(sheet, Sheet):
-            if corrections:
-                return self._again(sheet, corrections, known)
-            return sheet.knowing(known) if known else sheet
+            return self._again(sheet, corrections, known) if corrections else sheet
         if isinstance(sheet, pd.DataFrame):
             return self._frame(sheet, corrections, known)
         if not isinstance(sheet, str | Path):

@@ -16,7 +16,7 @@ import msgspec
 
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions
-from petsync.apply.journal import Journal, Sitting
+from petsync.apply.journal import Journal, Sitting, row_payload
 from petsync.apply.resume import FRESH, Earlier, earlier, has_more
 from petsync.apply.watch import check_sentinels
 from petsync.client.api import AsyncApi
@@ -74,6 +74,7 @@ class Runs:
                 started=now.isoformat(timespec="microseconds"),
                 total=len(plan.changes),
                 plan=plan,
+                payload=row_payload(plan),
                 fingerprint=plan.fingerprint,
                 undoes=plan.undoes,
                 options=msgspec.to_builtins(options),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["ACTIONS", "COLUMNS", "Action", "Column"]
+__all__ = ["ACTIONS", "ADDING", "COLUMNS", "Action", "Column"]
 
 Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 """`id` and `category_id` are Int64, the text columns `str`, `tags` and `photo_urls` lists."""
 
-Action = Literal["merge", "add", "update", "delete", "ignore"]
+Action = Literal["merge", "add", "add-another", "update", "delete", "ignore"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 """What a sheet may ask for a row; a blank cell is `merge`: add or update."""
+
+ADDING: frozenset[str] = frozenset({"add", "add-another"})
+"""The actions that add a pet and change none; `add-another` adds one that says just what another
+says.
+"""

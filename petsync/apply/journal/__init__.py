@@ -8,6 +8,7 @@ to have been begun.
 from __future__ import annotations
 
 from petsync.apply.journal.book import Journal
+from petsync.apply.journal.row_records import row_payload
 from petsync.apply.journal.sitting import Sitting
 
-__all__ = ["Journal", "Sitting"]
+__all__ = ["Journal", "Sitting", "row_payload"]

@@ -15,6 +15,7 @@ from petsync.apply.journal.database import connect, make, reading, writing
 from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.past import past, pasts
 from petsync.apply.journal.recount import recounted
+from petsync.apply.journal.row_records import row_records
 from petsync.apply.journal.run import (
     Run,
     insert_run,
@@ -33,6 +34,7 @@ from petsync.apply.journal.sound import check_sound
 from petsync.apply.journal.trouble import translated
 from petsync.apply.journal.writer import Writer
 from petsync.diff.history import Entry, Past, RunKind
+from petsync.diff.lineage import RowRecord
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PlanError, StalePlanError
@@ -127,6 +129,13 @@ class Journal:
             for entry in found
             if entry.outcome == "applied" and entry.pet_id is not None
         }
+
+    def row_records(self, store: str) -> list[RowRecord]:
+        """What runs on the store knew of rows without an id, the newest first. Rows whose pets an
+        undo took away are not there.
+        """
+        with self._reading() as connection:
+            return row_records(connection, store)
 
     def begin(
         self,

@@ -16,14 +16,13 @@ import msgspec
 
 from petsync.client.oauth.echo import without_echo
 from petsync.client.oauth.said import Said, Values
-from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
+from petsync.client.origin import is_loopback
 from petsync.errors import (
     PetsyncError,
     RateLimitedError,
     RedirectError,
     ResponseError,
     ServiceError,
-    SettingsError,
     TransportError,
 )
 from petsync.settings import Secret
@@ -75,15 +74,8 @@ class Talk:
                 return await self._exchanged(method, url, form, authorization)
         except asyncio.CancelledError as cancelled:
             raise cancelled.with_traceback(None) from None
-        except SettingsError as error:
-            return error.with_traceback(None)
-        except (
-            httpx.ConnectError,
-            httpx.ConnectTimeout,
-            httpx.InvalidURL,
-            httpx.ProxyError,
-        ) as error:
-            return _unreachable(url, may_have_happened=False, why=tls_reason(error))
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.ProxyError):
+            return _unreachable(url, may_have_happened=False)
         except (httpx.HTTPError, OSError, TimeoutError):
             return _unreachable(url, may_have_happened=True)
         except _TooMuchError:
@@ -109,15 +101,11 @@ class Talk:
                 return Said(answer.status_code, _object(answer, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """One that goes by the environment's proxy, unless the address is on this machine."""
-        proxy, login = proxy_for(url)
+        """One that asks the environment for a proxy, unless the address is on this machine."""
+        transport = None if self._transport is None else self._transport()
+        trust = not is_loopback(urlsplit(url).hostname or "")
         return httpx.AsyncClient(
-            transport=None if self._transport is None else self._transport(),
-            verify=ssl_context() if urlsplit(url).scheme == "https" else True,
-            proxy=None if proxy is None else httpx.Proxy(proxy, auth=login),
-            trust_env=False,
-            timeout=self._timeout,
-            follow_redirects=False,
+            transport=transport, trust_env=trust, timeout=self._timeout, follow_redirects=False
         )
 
 
@@ -156,12 +144,12 @@ def _check_status(status: int, url: str) -> None:
         )
 
 
-def _unreachable(url: str, *, may_have_happened: bool, why: str = "") -> TransportError:
+def _unreachable(url: str, *, may_have_happened: bool) -> TransportError:
     what = "gave no whole answer" if may_have_happened else "cannot be reached"
     return TransportError(
-        f"sign-in: {_place(url)} {what}{f' ({why})' if why else ''}",
+        f"sign-in: {_place(url)} {what}",
         may_have_happened=may_have_happened,
-        hint=UNTRUSTED if why else "Is the address right, and the service up? Then try again.",
+        hint="Is the address right, and the service up? Then try again.",
     )
 
 

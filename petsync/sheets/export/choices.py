@@ -30,6 +30,7 @@ _ESCAPE = re.compile(r"_x[0-9A-Fa-f]{1,4}_")
 _ACTION_HELP = (
     "Blank (or merge): change the pet, or add it if it is new.\n"
     "add: only if it is new.\n"
+    "add-another: add one that is just like another.\n"
     "update: only if it exists.\n"
     "delete: remove it from the store.\n"
     "ignore: pass over this row."
@@ -104,7 +105,7 @@ def _action() -> DataValidation:
         showErrorMessage=True,
         errorStyle="warning",
         errorTitle="Not an action",
-        error="petsync knows merge, add, update, delete and ignore. With any other word it "
+        error=f"petsync knows {', '.join(ACTIONS)}. With any other word it "
         "leaves the row out and tells you so.",
         showInputMessage=True,
         promptTitle="What is to be done?",

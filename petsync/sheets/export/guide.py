@@ -130,6 +130,7 @@ _COLUMNS = {
 _ACTIONS = {
     "blank, merge": "Change the pet, or add it if it is new.",
     "add": "Add the pet. It must not exist yet.",
+    "add-another": "Add the pet, even if the store has one that is just like it.",
     "update": "Change the pet. It must exist.",
     "delete": "Remove the pet from the store.",
     "ignore": "Pass over the row.",

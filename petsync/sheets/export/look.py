@@ -51,6 +51,7 @@ _ROW_COLOURS = {
         font=Font(color="A4262C", strike=True), fill=PatternFill("solid", bgColor="FBE0DD")
     ),
     "add": DifferentialStyle(fill=PatternFill("solid", bgColor="E2F3E5")),
+    "add-another": DifferentialStyle(fill=PatternFill("solid", bgColor="E2F3E5")),
     "ignore": DifferentialStyle(font=Font(color="9AA5A9", italic=True)),
 }
 OWN_RULE = re.compile(

@@ -1,0 +1,233 @@
+"""Which row of which sheet became which pet: what a run writes down of rows without an id."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from petsync.apply.journal.run import read_plan
+from petsync.diff.change import Add, Update
+from petsync.diff.lineage import RowRecord
+from petsync.diff.plan import Plan
+from petsync.errors import PlanError
+from petsync.model import Pet
+
+__all__ = ["row_payload", "row_records"]
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """A row without an id: its place, its pet if it was known, what it says if that is news, and
+    the run by which it is known, with that run's local date.
+    """
+
+    row: int
+    above: int | None = None
+    below: int | None = None
+    pet_id: int | None = None
+    said: Pet | None = None
+    run: str = ""
+    on: str = ""
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The rows without an id of a plan's sheet."""
+
+    tab: str = ""
+    digest: str = ""
+    base: str = ""
+    rows: list[_Row] = []
+
+
+class _About(NamedTuple):
+    """The sheet of a run."""
+
+    source: str
+    digest: str
+    base: str
+
+
+def row_payload(plan: Plan) -> bytes:
+    """What a run is begun with beside its plan, so that the rows of its sheet are known later; b""
+    where all have ids.
+    """
+    says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
+    adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
+    rows = [
+        _Row(
+            row=row,
+            above=slot.above,
+            below=slot.below,
+            pet_id=plan.recognised.get(row),
+            said=slot.said or says.get(row),
+            run=slot.run,
+            on=slot.on,
+        )
+        for row, slot in plan.slots.items()
+    ]
+    if not rows and not adds:
+        return b""
+    kept = _Rows(tab=plan.tab, digest=plan.source_digest, base=plan.base, rows=rows)
+    return zlib.compress(msgspec.json.encode(kept), 1)
+
+
+def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
+    """What runs on the store knew of rows without an id, the newest first. Rows whose pets an undo
+    took away are not there, nor are those of which a run knew that nothing was added.
+    """
+    found: list[RowRecord] = []
+    buried: dict[int, list[RowRecord]] = {}
+    undone: set[str] = set()
+    known: dict[int | None, Pet] = {}
+    for run, kind, source, undoes, started, payload in connection.execute(_RUNS, (store,)):
+        if kind == "undo":
+            deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
+            if deleted:
+                undone.add(undoes)
+            for pet_id in deleted:
+                buried[pet_id] = [each for each in found if each.pet_id == pet_id]
+            found = [each for each in found if each.pet_id not in deleted]
+            for pet_id in restored:
+                found += buried.pop(pet_id, [])
+            continue
+        kept = _kept(payload)
+        on = datetime.fromisoformat(started).astimezone().date().isoformat()
+        records = list(_of_run(connection, run, source, on, kept, known))
+        known |= {each.pet_id: each.said for each in records}
+        found += records
+    return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
+
+
+def _of_run(
+    connection: sqlite3.Connection,
+    run: str,
+    source: str,
+    on: str,
+    kept: _Rows,
+    known: dict[int | None, Pet],
+) -> Iterator[RowRecord]:
+    rows = {each.row: each for each in kept.rows}
+    about = _About(source, kept.digest, kept.base)
+    begun = set()
+    for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
+        begun.add(number)
+        state = _state(outcome, cause, assigned)
+        if row is None or after is None or not state:
+            continue
+        place = rows.get(row, _Row(row))
+        yield RowRecord(
+            run_id=run,
+            on=on,
+            tab=kept.tab or _tab(cell),
+            row=row,
+            above=place.above,
+            below=place.below,
+            said=msgspec.structs.replace(_read_pet.decode(after), id=None),
+            pet_id=assigned if state == "added" else None,
+            state=state,
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+        )
+    for each in kept.rows:
+        said = each.said or known.get(each.pet_id)
+        if each.pet_id is None or said is None:
+            continue
+        yield RowRecord(
+            run_id=each.run or run,
+            on=each.on or on,
+            tab=kept.tab,
+            row=each.row,
+            above=each.above,
+            below=each.below,
+            said=msgspec.structs.replace(said, id=None),
+            pet_id=each.pet_id,
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+        )
+    yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
+
+
+def _unsent(
+    connection: sqlite3.Connection,
+    run: str,
+    on: str,
+    rows: dict[int, _Row],
+    begun: set[int],
+    tab: str,
+    about: _About,
+) -> Iterator[RowRecord]:
+    """The rows that a run which stopped did not come to."""
+    last = connection.execute(_LAST, (run,)).fetchone()
+    if last is not None and last[0] and not last[1]:
+        return
+    try:
+        plan = read_plan(connection, run)
+    except PlanError:
+        return
+    for number, change in enumerate(plan.changes):
+        is_unassigned = isinstance(change, Add) and change.pet_id is None
+        if not is_unassigned or number in begun or change.row is None or change.after is None:
+            continue
+        place = rows.get(change.row, _Row(change.row))
+        yield RowRecord(
+            run_id=run,
+            on=on,
+            tab=tab or plan.tab,
+            row=change.row,
+            above=place.above,
+            below=place.below,
+            said=change.after,
+            state="unsent",
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+        )
+
+
+def _state(
+    outcome: str | None, cause: str | None, assigned: int | None
+) -> Literal["added", "unknown", ""]:
+    """What is known of an add without an id, "" where nothing was added."""
+    if assigned is not None and (outcome == "applied" or cause == "not-as-sent"):
+        return "added"
+    return "unknown" if outcome in (None, "unknown") else ""
+
+
+def _kept(payload: bytes) -> _Rows:
+    try:
+        return msgspec.json.decode(zlib.decompress(payload), type=_Rows) if payload else _Rows()
+    except (zlib.error, msgspec.DecodeError):
+        return _Rows()
+
+
+def _pets(connection: sqlite3.Connection, run: str, kind: str) -> set[int]:
+    return {int(row[0]) for row in connection.execute(_DONE, (run, kind))}
+
+
+def _tab(cell: str) -> str:
+    """The worksheet of a cell's address, "" for text files."""
+    tab, mark, _ = cell.rpartition("!")
+    return tab.strip("'").replace("''", "'") if mark else ""
+
+
+_read_pet = msgspec.json.Decoder(Pet)
+
+_RUNS = """
+SELECT id, kind, source, undoes, started, payload FROM run
+WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
+"""
+_ADDS = """
+SELECT number, row, source, after, outcome, cause, assigned_id FROM change
+WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
+"""
+_DONE = """
+SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
+AND pet_id IS NOT NULL
+"""
+_LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"

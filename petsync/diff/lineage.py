@@ -1,0 +1,498 @@
+"""Rows without an id that an earlier run knew: which pet each of them became.
+
+A run writes down where each row without an id stood, what it said, and which pet it became. The
+rows of a sheet are matched with these records like the lines of two versions of a file: first rows
+that say the same, then rows that have the name alone in common, then rows in the same place. What
+stays uncertain is a doubt, which a person decides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.diff.fields import folded, normal
+from petsync.diff.merge import merged
+from petsync.diff.rows import said_rows
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit
+from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Pet
+from petsync.table.sheet import Sheet
+
+__all__ = ["Match", "RowRecord", "Slot", "identify", "said_in", "slots_of", "without_base"]
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+SIMILAR = 0.7
+"""The least ratio (difflib) of two names of which one may be the other with a typing error."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """A row without an id: the ids in the nearest rows above and below that have one, and what the
+    row says where it was taken for a pet and no change of the plan has it. `run` is the run by
+    which the row is known as its pet's, and `on` that run's local date; "" where no run knows it.
+    """
+
+    above: int | None = None
+    below: int | None = None
+    said: Pet | None = None
+    run: str = ""
+    on: str = ""
+
+
+class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A row without an id as a run found it. `on` is the run's local date; `source`, `tab`,
+    `digest` and `base` name the sheet, `row`, `above` and `below` the place in it.
+
+    `state` is "added" where the row has a pet, `pet_id`; "unknown" where the run began to add one
+    and nobody saw the end; "unsent" where the run stopped before it began to.
+    """
+
+    run_id: str
+    on: str
+    source: str
+    tab: str = ""
+    digest: str = ""
+    base: str = ""
+    row: int
+    above: int | None = None
+    below: int | None = None
+    said: Pet
+    pet_id: int | None = None
+    state: Literal["added", "unknown", "unsent"] = "added"
+
+
+class Match(NamedTuple):
+    """What the records say of a row: it is "certain"ly the one of the record, one of several or of
+    an uncertain one ("doubt"), or an "other" row in the place of the record's. `is_edited` tells
+    whether it says something else by now.
+    """
+
+    kind: Literal["certain", "doubt", "other"]
+    records: tuple[RowRecord, ...]
+    is_edited: bool
+
+    @property
+    def record(self) -> RowRecord:
+        """The first record, the only one of a certain match."""
+        return self.records[0]
+
+
+def _ids(sheet: Sheet) -> Iterable[int]:
+    return sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else ()
+
+
+def slots_of(sheet: Sheet) -> dict[int, _Gap]:
+    """The neighbours of each active row without an id: the ids above and below it."""
+    frame = sheet.frame
+    active = (frame["action"] != "ignore").to_numpy(dtype=bool)
+    if "id" not in frame:
+        return dict.fromkeys(frame.index[active].tolist(), (None, None))
+    lacking = active & frame["id"].isna().to_numpy()
+    pairs = (_values(ids[lacking]) for ids in (frame["id"].ffill(), frame["id"].bfill()))
+    return dict(zip(frame.index[lacking].tolist(), zip(*pairs, strict=True), strict=True))
+
+
+def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
+    """What these rows say, each as a pet, by row number."""
+    frame = sheet.frame.loc[sorted(rows)]
+    nowhere = np.full(len(frame), -1, dtype=np.intp)
+    return {row.number: merged(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
+
+
+def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> dict[int, Match]:
+    """What is known of the sheet's rows without an id, by row number. `records` are those of one
+    store, the newest first; `pets` are the store's, for the ids of tags and categories.
+    """
+    lines = _lines(sheet, Vocabulary(pets)) if records else []
+    units = tuple(unit for unit in UNITS if any(c in sheet.frame for c in COLUMNS_OF[unit]))
+    claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
+    found: dict[int, Match] = {}
+    for trust, group in _groups(sheet, lines, records, units):
+        for state in ("added", "unknown", "unsent"):
+            used = {m.record.pet_id for m in found.values() if m.kind == "certain"} - {None}
+            old = [r for r in group if r.state == state and r.pet_id not in used]
+            new = [line for line in lines if line.row not in found]
+            if old and new:
+                found |= _Matching(trust, units, old, new, claimed).matches()
+    return found
+
+
+def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
+    """The matches, of which none says what its row was exported with."""
+
+    def told(match: Match) -> Match:
+        records = (msgspec.structs.replace(each, base="") for each in match.records)
+        return match._replace(records=tuple(records))
+
+    return {row: told(match) for row, match in matches.items()}
+
+
+class _Line(NamedTuple):
+    """A row of the sheet: where it stands and what it says."""
+
+    row: int
+    above: int | None
+    below: int | None
+    said: Pet
+
+
+_Item = RowRecord | _Line
+_Gap = tuple[int | None, int | None]
+_MOST = 10_000
+"""The most pairs of rows whose likeness is compared."""
+_FEW = 100
+_Trust = Literal["file", "kin", "any"]
+"""Whether a record is of this very file, of a file that this one was copied from or to, or of any
+other.
+"""
+_Pair = tuple[RowRecord, _Line]
+
+
+def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
+    slots = slots_of(sheet)
+    says = said_in(sheet, slots, vocabulary)
+    return [_Line(row, *slots[row], said) for row, said in says.items()]
+
+
+def _groups(
+    sheet: Sheet, lines: Sequence[_Line], records: Iterable[RowRecord], units: Sequence[Unit]
+) -> Iterator[tuple[_Trust, list[RowRecord]]]:
+    """The newest records of each pet in each file, by how close that file is to this one."""
+    files: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
+    for record in records:
+        files[record.source, record.tab].append(record)
+    groups: dict[_Trust, list[RowRecord]] = {"file": [], "kin": [], "any": []}
+    for of_file in files.values():
+        newest = _newest(of_file)
+        groups[_trust(sheet, lines, newest, of_file, units)] += newest
+    yield from ((trust, group) for trust, group in groups.items() if group)
+
+
+def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
+    """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
+    found: dict[Hashable, RowRecord] = {}
+    for record in records:
+        lacks = record.pet_id is None
+        found.setdefault((record.run_id, record.row) if lacks else record.pet_id, record)
+    return list(found.values())
+
+
+def _trust(
+    sheet: Sheet,
+    lines: Sequence[_Line],
+    newest: Sequence[RowRecord],
+    records: Iterable[RowRecord],
+    units: Sequence[Unit],
+) -> _Trust:
+    first = newest[0]
+    if sheet.digest and any(record.digest == sheet.digest for record in records):
+        return "file"
+    # All DataFrames have the same name.
+    if sheet.digest and (first.source, first.tab) == (sheet.source, sheet.tab):
+        return "file"
+    base = "" if sheet.base is None else sheet.base.taken_at
+    if base and any(record.base == base for record in records):
+        return "kin"
+    said = {_key(line.said, units) for line in lines}
+    same = sum(_key(record.said, units) in said for record in newest)
+    least = 1 if first.source == sheet.source else 2
+    return "kin" if same >= least and 2 * same >= len(newest) else "any"
+
+
+class _Matching:
+    """Records of one kind beside the rows that are left."""
+
+    def __init__(
+        self,
+        trust: _Trust,
+        units: Sequence[Unit],
+        old: Sequence[RowRecord],
+        new: Sequence[_Line],
+        claimed: Collection[int],
+    ) -> None:
+        self._trust, self._units, self._claimed = trust, units, claimed
+        self._old = sorted(old, key=lambda record: record.row)
+        self._new = sorted(new, key=lambda line: line.row)
+        self._pairs: list[_Pair] = []
+        self._found: dict[int, Match] = {}
+        self._total = len(old)
+
+    def matches(self) -> dict[int, Match]:
+        """The matches by row number."""
+        self._same()
+        if self._trust == "file":
+            self._named_alone()
+        for pair, is_anchored, is_loose in list(self._in_place()):
+            self._judge(pair, is_anchored=is_anchored, is_loose=is_loose)
+        if self._trust != "any":
+            self._namesakes()
+        return self._found
+
+    def _same(self) -> None:
+        """Rows that say what they said."""
+        olds = _by(self._key, self._old)
+        for key, lines in _by(self._key, self._new).items():
+            there = {line.row: line for line in lines}
+            records = olds.get(key, [])
+            exact = [(r, there[r.row]) for r in records if _is_there(r, there.get(r.row))]
+            used, filled = {id(r) for r, _ in exact}, {line.row for _, line in exact}
+            rest = [record for record in records if id(record) not in used]
+            free = [line for line in lines if line.row not in filled]
+            if self._trust == "any":
+                self._doubt(exact, is_edited=False)
+                continue
+            self._certain(exact, is_edited=False)
+            if len(rest) <= len(free):
+                self._certain(zip(rest, free, strict=False), is_edited=False)
+            else:
+                for line in free:
+                    self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
+        self._old = [r for r in self._old if r.pet_id not in self._claimed]
+        self._drop_matched()
+
+    def _named_alone(self) -> None:
+        """Rows that have a name which one record and one row have, and nothing against it."""
+        olds, news = _by(_name, self._old), _by(_name, self._new)
+        pairs = [
+            (records[0], news[name][0])
+            for name, records in olds.items()
+            if name and len(records) == 1 and len(news.get(name, ())) == 1
+        ]
+        self._certain([pair for pair in pairs if _is_backed(*pair)], is_edited=True)
+        self._drop_matched()
+
+    def _in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
+        """Pairs of records and rows in the same place: whether the file around them is in place,
+        and whether another row may be the record's.
+        """
+        gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
+        for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
+            for one in (known, *_sides(known)):
+                gaps[one].add(known)
+        olds, news = _by(_gap, self._old), _by(lambda n: _gap_among(n, gaps), self._new)
+        settled = _by(lambda pair: _gap(pair[0]), self._pairs)
+        is_mostly_there = 2 * len(self._pairs) >= self._total
+        for gap, lines in news.items():
+            if gap is None:
+                continue
+            pairs = sorted(settled.get(gap, []), key=lambda pair: pair[0].row)
+            after = [line.row for _, line in pairs]
+            if after != sorted(after):
+                continue
+            is_anchored = gap != _NOWHERE or (bool(pairs) and is_mostly_there)
+            before = [record.row for record, _ in pairs]
+            parts = _by(partial(_part, before), olds.get(gap, []))
+            others = _by(partial(_part, after), lines)
+            for number, records in parts.items():
+                own = others.get(number, [])
+                for pair in _aligned(records, own):
+                    is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
+                    yield pair, is_anchored, is_loose
+
+    def _judge(self, pair: _Pair, *, is_anchored: bool, is_loose: bool) -> None:
+        record, line = pair
+        has_name, is_similar = _names(record, line)
+        is_backed, support = _is_backed(record, line), _support(record, line)
+        certain = doubt = False
+        if self._trust == "any":
+            doubt = has_name and is_backed and bool(support or not _both_state(record, line))
+        elif self._trust == "kin":
+            certain = has_name and is_backed
+            doubt = has_name or bool(support & {"tags", "photo_urls"})
+        elif is_anchored:
+            certain = has_name or (not is_loose and (is_similar or bool(support)))
+            doubt = True
+        else:
+            certain = (has_name or is_similar) and is_backed and not (is_loose and is_similar)
+            doubt = has_name or is_similar or bool(support)
+        if certain:
+            self._certain([pair], is_edited=True)
+        elif doubt:
+            self._doubt([pair], is_edited=True)
+        elif self._trust == "file":
+            self._found[line.row] = Match("other", (record,), is_edited=True)
+
+    def _namesakes(self) -> None:
+        """Rows elsewhere that have the name of a record which no row has."""
+        self._drop_matched()
+        olds = _by(_name, self._old)
+        for line in self._new:
+            name = _name(line)
+            if name and name in olds:
+                self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
+
+    def _certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+        for record, line in pairs:
+            self._pairs.append((record, line))
+            self._found[line.row] = Match("certain", (record,), is_edited)
+
+    def _doubt(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+        for record, line in pairs:
+            self._found[line.row] = Match("doubt", (record,), is_edited)
+
+    def _drop_matched(self) -> None:
+        used = {id(r) for match in self._found.values() for r in match.records}
+        used |= {id(record) for record, _ in self._pairs}
+        self._old = [record for record in self._old if id(record) not in used]
+        self._new = [line for line in self._new if line.row not in self._found]
+
+    def _key(self, item: _Item) -> Hashable:
+        return _key(item.said, self._units)
+
+
+def _aligned(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
+    """The pairs of two runs of rows in the same place: in order, where there are as many; else each
+    record with the row that is most like it.
+    """
+    if len(records) == len(lines) or len(records) * len(lines) > _MOST:
+        return list(zip(records, lines, strict=False))
+    scored = sorted(
+        (-_likeness(record, line), abs(i - k), i, k)
+        for i, record in enumerate(records)
+        for k, line in enumerate(lines)
+    )
+    return _each_once([(records[i], lines[k]) for _, _, i, k in scored])
+
+
+def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
+    """Whether rows came behind the pair alone, and no other row is as much like the record."""
+    record, line = pair
+    likeness = _likeness(record, line)
+    if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
+        return False
+    return all(_likeness(record, other) < likeness for other in lines if other is not line)
+
+
+def _likeness(record: RowRecord, line: _Line) -> int:
+    has_name, is_similar = _names(record, line)
+    return 4 * has_name + 2 * is_similar + len(_support(record, line))
+
+
+def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:
+    """The pairs of which neither side has been paired before."""
+    records, lines, kept = set[int](), set[int](), list[_Pair]()
+    for record, line in pairs:
+        if id(record) not in records and line.row not in lines:
+            records.add(id(record))
+            lines.add(line.row)
+            kept.append((record, line))
+    return kept
+
+
+def _part(rows: Sequence[int], item: _Item) -> int:
+    """How many of the settled rows are above this one."""
+    return bisect_left(rows, item.row)
+
+
+def _is_there(record: RowRecord, line: _Line | None) -> bool:
+    return line is not None and _gap(record) == _gap(line)
+
+
+def _gap(item: _Item) -> _Gap:
+    return item.above, item.below
+
+
+def _gap_among(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]]) -> _Gap | None:
+    """The gap of records that the row is in now; one of its two neighbours may have gone. `gaps`
+    are those of records, also by one neighbour alone.
+    """
+    own = _gap(line)
+    if own in gaps or own == _NOWHERE:
+        return own
+    near = {gap for one in _sides(own) for gap in gaps.get(one, ())}
+    return near.pop() if len(near) == 1 else None
+
+
+def _sides(gap: _Gap) -> Iterator[_Gap]:
+    """The gap by each of its neighbours alone; keys that no gap itself has."""
+    above, below = gap
+    if above is not None:
+        yield above, _ANY
+    if below is not None:
+        yield _ANY, below
+
+
+_NOWHERE: _Gap = (None, None)
+_ANY = -1
+
+
+def _support(record: RowRecord, line: _Line) -> frozenset[Unit]:
+    """The units, of those that tell pets apart, in which both say the same."""
+    return frozenset(
+        u for u in _both_state(record, line) if _PARTS[u](record.said) == _PARTS[u](line.said)
+    )
+
+
+def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
+    return [u for u in _TELLING if _PARTS[u](record.said) and _PARTS[u](line.said)]
+
+
+def _is_backed(record: RowRecord, line: _Line) -> bool:
+    """Whether at least half of what both say, beside name and status, is the same."""
+    return 2 * len(_support(record, line)) >= len(_both_state(record, line))
+
+
+def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
+    """Whether the names are the same, and whether one may be the other with a typing error: names
+    that differ in their numbers alone are a series.
+    """
+    one, other = _name(record), _name(line)
+    if not one or not other:
+        return False, False
+    if one == other:
+        return True, False
+    if _letters(one) == _letters(other):
+        return False, False
+    ratio = SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
+    return False, ratio >= SIMILAR
+
+
+def _letters(name: str) -> str:
+    return "".join(sign for sign in name if not sign.isdecimal())
+
+
+def _name(item: _Item) -> str:
+    return normal(item.said.name)
+
+
+def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:
+    return tuple(_PARTS[unit](pet) for unit in units)
+
+
+def _category(pet: Pet) -> Hashable:
+    if pet.category is None:
+        return ""
+    return normal(pet.category.name) or pet.category.id or ""
+
+
+_PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: folded(pet.status),
+    "category": _category,
+    "tags": lambda pet: frozenset(normal(tag.name) for tag in pet.tags),
+    "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
+}
+_TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
+
+
+def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
+    """The items by their keys."""
+    found: defaultdict[K, list[T]] = defaultdict(list)
+    for item in items:
+        found[key(item)].append(item)
+    return found
+
+
+def _values(column: pd.Series[Any]) -> list[int | None]:
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else int(value) for value, missing in pairs]

@@ -1,0 +1,354 @@
+"""Rows without an id: the journal knows which row of which sheet became which pet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+from openpyxl import load_workbook
+from openpyxl.worksheet.worksheet import Worksheet
+
+import petsync as ps
+from petsync.diff.change import Conflict
+from petsync.diff.plan import Plan
+from petsync.errors import InterruptedRunError
+from petsync.model import Category, Pet
+from petsync.sandbox import Sandbox
+
+Row = dict[str, Any]
+SHOP = [
+    Pet(id=n, name=f"Pet {n}", status="available", category=Category(1, "Dogs"))
+    for n in range(1, 7)
+]
+REX: Row = {"name": "Rex", "status": "available", "category": "Dogs", "tags": "calm; big"}
+LUNA: Row = {"name": "Luna", "status": "sold", "category": "Cats"}
+
+
+@dataclass
+class Desk:
+    """A person's sheet and the store."""
+
+    box: Sandbox
+    store: ps.Store
+    path: Path
+
+    def names(self) -> list[str]:
+        """What the store's pets are called."""
+        return sorted(pet.name or "" for pet in self.box.pets())
+
+    def pet(self, name: str) -> Pet:
+        """The only pet of that name."""
+        (pet,) = (pet for pet in self.box.pets() if pet.name == name)
+        return pet
+
+    def csv(self, *rows: Row) -> None:
+        """Write the sheet."""
+        columns = ["id", "name", "status", "category", "tags", "action"]
+        pd.DataFrame(rows, columns=columns, dtype=object).to_csv(self.path, index=False)
+
+    def export(self) -> None:
+        """Begin with an export."""
+        ps.write_sheet(self.store.snapshot(), self.path)
+
+    def edit(self, change: Callable[[Worksheet], object]) -> None:
+        """Change the workbook, and save it as another program does."""
+        book = load_workbook(self.path)
+        change(book.worksheets[0])
+        book.save(self.path)
+
+    def write(self, row: int, said: Row) -> None:
+        """Type into a row of the workbook."""
+        columns = {"id": 1, "name": 2, "status": 3, "category": 4, "tags": 6, "action": 8}
+        self.edit(
+            lambda sheet: [
+                sheet.cell(row, columns[name]).__setattr__("value", value)
+                for name, value in said.items()
+            ]
+        )
+
+    def plan(self, path: Path | None = None) -> Plan:
+        """The plan of the sheet."""
+        return self.store.plan(path or self.path)
+
+    def apply(self) -> ps.Report:
+        """Apply it."""
+        return self.store.apply(self.plan(), progress=False)
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def desk(_open_box: Sandbox, tmp_path: Path) -> Iterator[Desk]:
+    """A desk with nothing but a name for a CSV, beside a store of six pets."""
+    _open_box.break_with(None)
+    _open_box.reset(SHOP)
+    with ps.connect(_open_box.url, state=tmp_path / "state") as store:
+        yield Desk(_open_box, store, tmp_path / "pets.csv")
+
+
+@pytest.fixture
+def book(desk: Desk) -> Desk:
+    """A desk with an exported workbook, to which Rex was added in row 8."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, REX)
+    desk.apply()
+    return desk
+
+
+@pytest.fixture
+def list_(desk: Desk) -> Desk:
+    """A desk with a CSV of two new pets without an id, which were added."""
+    desk.csv(REX, LUNA)
+    desk.apply()
+    return desk
+
+
+def only_conflict(plan: Plan) -> Conflict:
+    """The plan's only conflict, of a plan that sends nothing."""
+    assert not plan.changes
+    (conflict,) = plan.conflicts
+    return conflict
+
+
+EDITS: dict[str, Callable[[Worksheet], object]] = {
+    "its status": lambda sheet: sheet.cell(8, 3).__setattr__("value", "sold"),
+    "its name": lambda sheet: sheet.cell(8, 2).__setattr__("value", "Maximilian"),
+    "a row above": lambda sheet: (sheet.insert_rows(3), _set(sheet, 9, 3, "sold")),
+    "a row gone": lambda sheet: (sheet.delete_rows(4), _set(sheet, 7, 2, "Rexy")),
+}
+
+
+def _set(sheet: Worksheet, row: int, column: int, value: object) -> None:
+    sheet.cell(row, column).value = value
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_row_that_was_added_is_its_pet_s_whatever_is_edited(book: Desk, edit: str) -> None:
+    """Its cells change, and rows come and go around it."""
+    rex = book.pet("Rex")
+    book.edit(EDITS[edit])
+    plan = book.plan()
+    (update,) = plan.changes
+    assert update.pet_id == rex.id
+    assert any(f"pet {rex.id} (added on 20" in note for note in plan.notes)
+    (why,) = book.store.why(book.path, rex.id or 0)
+    assert "The row has no id: run" in why.said
+    before = len(book.box.pets())
+    book.apply()
+    assert len(book.box.pets()) == before
+    assert book.plan().in_sync
+
+
+def test_rows_that_were_sorted_and_edited(book: Desk) -> None:
+    """A name that nobody else has is enough, wherever the row stands now."""
+    rex = book.pet("Rex")
+
+    def sort(sheet: Worksheet) -> None:
+        rows = [[cell.value for cell in row[:8]] for row in sheet["A2:H8"]]
+        for at, values in enumerate(reversed(rows), 2):
+            for column, value in enumerate(values, 1):
+                sheet.cell(at, column).value = value
+        sheet["C2"] = "pending"
+
+    book.edit(sort)
+    (update,) = book.plan().changes
+    assert (update.pet_id, update.fields) == (rex.id, ("status",))
+
+
+def test_what_the_store_changed_since_stays(book: Desk) -> None:
+    """A row that a run added has a base: what it said then. What nobody edited says nothing."""
+    rex = book.pet("Rex")
+    book.store.api.update_pet(msgspec.structs.replace(rex, status="sold"))
+    plan = book.plan()
+    assert not plan.changes
+    assert plan.older == (8,)
+    book.write(8, {"tags": "calm"})
+    (update,) = book.plan().changes
+    assert update.fields == ("tags",)
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_copy_and_a_renamed_file(book: Desk, is_copy: bool) -> None:
+    """They are known by what they carry of their export."""
+    rex = book.pet("Rex")
+    book.write(8, {"status": "sold"})
+    other = book.path.with_name("other.xlsx")
+    (shutil.copy if is_copy else shutil.move)(book.path, other)
+    (update,) = book.plan(other).changes
+    assert update.pet_id == rex.id
+
+
+def test_a_copy_of_a_list_is_known_by_its_rows(list_: Desk) -> None:
+    """Half of the rows of an earlier run in it make it a copy."""
+    other = list_.path.with_name("other.csv")
+    list_.path = other
+    list_.csv(REX, LUNA, {**LUNA, "name": "Ivy"})
+    assert [each.after.name for each in list_.plan().adds] == ["Ivy"]
+    bird = {"name": "Bird", "status": "sold"}
+    list_.path = list_.path.with_name("pets.csv")
+    list_.csv(REX, LUNA, bird)
+    list_.apply()
+    list_.path = other
+    list_.csv(REX, LUNA, {**bird, "status": "pending"})
+    (update,) = list_.plan().changes
+    assert update.pet_id == list_.pet("Bird").id
+
+
+def test_a_row_that_was_written_over_is_a_conflict(book: Desk) -> None:
+    """Nothing in it is as it was: nobody can tell whether it is another pet."""
+    rex = book.pet("Rex")
+    book.write(8, {**LUNA, "tags": None})
+    conflict = only_conflict(book.plan())
+    assert conflict.rule == "added-before"
+    assert "added on 20" in conflict.problem
+    assert f"as {rex.id}" in conflict.problem
+    book.write(8, {"action": "add-another"})
+    (add,) = book.plan().changes
+    assert add.kind == "add"
+    book.apply()
+    assert book.plan().in_sync
+
+
+def test_a_new_row_below_is_an_add(book: Desk) -> None:
+    """One that is edited and one that is new, side by side."""
+    rex = book.pet("Rex")
+    book.write(8, {"name": "Rexy"})
+    book.write(9, LUNA)
+    add, update = book.plan().changes
+    assert (add.kind, update.pet_id) == ("add", rex.id)
+
+
+def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
+    """Its row does not add it again."""
+    rex = book.pet("Rex")
+    book.store.api.delete_pet(rex.id or 0)
+    conflict = only_conflict(book.plan())
+    assert conflict.rule == "added-gone"
+    assert f"as {rex.id}" in conflict.problem
+
+
+def test_a_pet_that_another_row_names_is_a_conflict(book: Desk) -> None:
+    """A row was copied from the result workbook, and the old one is there still."""
+    rex = book.pet("Rex")
+    book.write(9, {**REX, "id": str(rex.id)})
+    conflict = only_conflict(book.plan())
+    assert conflict.rule == "added-claimed"
+
+
+def test_ids_in_another_row_s_place_are_no_conflict(book: Desk) -> None:
+    """The row has its id by now; a new one beside it is new."""
+    rex = book.pet("Rex")
+    book.write(8, {"id": str(rex.id)})
+    book.write(9, LUNA)
+    (add,) = book.plan().changes
+    assert add.kind == "add"
+
+
+def test_an_undone_add_is_no_identity(book: Desk) -> None:
+    """The row adds its pet anew, and one whose undo was taken back is known again."""
+    (run,) = book.store.runs()["id"]
+    undone = book.store.apply(book.store.undo(run), progress=False)
+    (add,) = book.plan().changes
+    assert add.kind == "add"
+    book.store.apply(book.store.undo(undone.run_id), progress=False)
+    book.write(8, {"status": "sold"})
+    (update,) = book.plan().changes
+    assert update.kind == "update"
+
+
+def test_another_store_knows_nothing_of_it(book: Desk, tmp_path: Path) -> None:
+    """Ids are a store's own."""
+    with (
+        Sandbox(pets=SHOP, auth=False) as other,
+        ps.connect(other.url, state=tmp_path / "state") as store,
+    ):
+        (add,) = store.plan(book.path, two_way=True).adds
+    assert add.after.name == "Rex"
+
+
+def test_a_list_that_is_edited(list_: Desk) -> None:
+    """Without any id in the sheet, too."""
+    rex, luna = list_.pet("Rex"), list_.pet("Luna")
+    list_.csv({**LUNA, "status": "pending"}, {**REX, "status": "sold"})
+    assert {each.pet_id for each in list_.plan().updates} == {rex.id, luna.id}
+    assert not list_.plan().adds
+
+
+def test_a_list_of_other_pets_under_the_same_name(list_: Desk) -> None:
+    """Rows that have nothing in common with earlier ones are new, and a note says so."""
+    list_.csv({"name": "Fin", "status": "sold"}, {"name": "Ada", "status": "available"})
+    plan = list_.plan()
+    assert [each.after.name for each in plan.adds] == ["Fin", "Ada"]
+    assert any("nothing in common" in note for note in plan.notes)
+
+
+def test_two_rows_that_say_the_same(desk: Desk) -> None:
+    """Each has a pet; where one of them is gone, nothing is added, and nothing is lost."""
+    desk.csv(REX, REX)
+    desk.apply()
+    assert desk.names().count("Rex") == 2
+    desk.csv(REX, {**REX, "status": "sold"})
+    plan = desk.plan()
+    assert [each.kind for each in plan.changes] == ["update"]
+    desk.apply()
+    desk.csv(REX)
+    assert not desk.plan().changes
+
+
+@pytest.mark.parametrize("action", ["add", "add-another"])
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None:
+    """Applied three times it has one pet."""
+    desk.path = desk.path.with_suffix(suffix)
+    if suffix == ".csv":
+        desk.csv({**REX, "action": action})
+    else:
+        desk.export()
+        desk.write(8, {**REX, "action": action})
+    for _ in range(3):
+        desk.apply()
+    assert desk.names().count("Rex") == 1
+
+
+def test_add_is_refused_where_its_twin_is(desk: Desk, tmp_path: Path) -> None:
+    """Whoever knows nothing of the earlier run still adds nothing twice; add-another says so."""
+    desk.csv({**REX, "action": "add"})
+    desk.apply()
+    with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as stranger:
+        conflict = only_conflict(stranger.plan(desk.path))
+        assert (conflict.rule, conflict.pet_id) == ("twin", desk.pet("Rex").id)
+        desk.csv({**REX, "action": "add-another"})
+        for _ in range(2):
+            stranger.apply(stranger.plan(desk.path), progress=False)
+    assert desk.names().count("Rex") == 2
+
+
+def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
+    """The row waits for the resume that finds out, edited or not."""
+    desk.csv(REX)
+    plan = desk.plan()
+    desk.box.break_with("drop_after=1,only=addPet")
+    with pytest.raises(InterruptedRunError):
+        # The answer is lost, and from then on every other one.
+        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
+    desk.box.break_with(None)
+    desk.csv({**REX, "status": "sold"})
+    conflict = only_conflict(desk.plan())
+    assert conflict.rule == "added-unknown"
+    (run,) = desk.store.runs()["id"]
+    assert f"petsync resume {run}" in conflict.suggestion
+    desk.store.resume(run, progress=False)
+    (update,) = desk.plan().changes
+    assert update.kind == "update"
+    assert desk.names().count("Rex") == 1
