@@ -23,7 +23,7 @@ def test_the_row_with_most_headers_is_found(tmp_path: Path, kind: str) -> None:
         workbook_of(ROWS).save(path)
     seen = peek(path)
     assert seen.headers == ("Nummer", "Tiername", "Staus")
-    assert seen.meant == {"Staus": "status"}
+    assert seen.meant == {"Nummer": "id", "Tiername": "name", "Staus": "status"}
 
 
 def test_a_worksheet_is_named(tmp_path: Path) -> None:

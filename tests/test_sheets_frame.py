@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +15,7 @@ from strategies import ids, pets
 
 from petsync.errors import SheetError
 from petsync.model import MAX_ID, Pet, Tag
-from petsync.sheets import sheet_from_frame
+from petsync.sheets import sheet_from_frame, write_sheet
 from petsync.table.frame import frame_from_pets
 
 PLAIN = pets(extra=st.none(), pet_ids=ids).filter(lambda pet: bool((pet.name or "").strip()))
@@ -96,3 +99,110 @@ def test_half_a_character_is_refused(column: str) -> None:
     value = "a\ud800" if column == "name" else ["a\ud800"]
     with pytest.raises(SheetError, match=f"column {column} has half a character at position"):
         sheet_from_frame(pd.DataFrame({"id": [1], column: [value]}, dtype=object))
+
+
+CATALOGUE = pd.DataFrame({"id": [7, MAX_ID], "name": ["Bello", "Mia"], "status": ["sold"] * 2})
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        CATALOGUE.set_index("id"),
+        CATALOGUE.rename(columns={"id": "Pet_Id"}).set_index("Pet_Id"),
+        CATALOGUE.set_index("id", drop=False),
+        CATALOGUE.set_index(["id", "name"]),
+        CATALOGUE.set_index([pd.Index(["a", "b"], name="shelf"), "id"]),
+        CATALOGUE.astype({"id": "Int64"}).set_index("id"),
+    ],
+    ids=["id", "mapped", "both", "two levels", "own level", "Int64"],
+)
+def test_an_index_that_has_a_name_is_a_column(frame: pd.DataFrame) -> None:
+    """A frame that is indexed by id names its pets, and none of them is added again."""
+    sheet = sheet_from_frame(frame, defaults={"Pet_Id": "id"})
+    assert sheet.frame["id"].tolist() == [7, MAX_ID]
+    assert sheet.frame["name"].tolist() == ["Bello", "Mia"]
+    assert not sheet.errors
+    assert sheet.others.columns.tolist() == (["shelf"] if "shelf" in frame.index.names else [])
+    pets = [Pet(id=7, name="Bello", status="sold"), Pet(id=MAX_ID, name="Mia", status="sold")]
+    assert plan_of(pets, sheet).changes == ()
+
+
+def test_an_index_without_a_name_says_nothing() -> None:
+    """It counts rows; and so does one that is named like petsync's own column of row numbers."""
+    for index in (pd.Index([5, 6]), pd.Index([5, 6], name="row")):
+        sheet = sheet_from_frame(CATALOGUE.drop(columns="id").set_index(index))
+        assert "id" not in sheet.frame
+        assert sheet.others.empty
+
+
+def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
+    """Nobody knows which of them is the pet's."""
+    frame = CATALOGUE.set_index(pd.Index([1, 2], name="id"))
+    with pytest.raises(SheetError, match="index 'id' and its column 'id' hold different ids"):
+        sheet_from_frame(frame)
+
+
+@pytest.mark.parametrize("known", [{}, {"name": "Bello"}])
+def test_a_misspelt_column_is_an_error(known: dict[str, str]) -> None:
+    """Whatever else is there: its values would go nowhere, and the plan would be in sync."""
+    with pytest.raises(SheetError, match="does not know: 'staus'") as caught:
+        sheet_from_frame(pd.DataFrame([{"id": 7, "staus": "sold", **known}]))
+    assert "'staus' may mean status" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(("header", "hint"), [("Zustand", "may mean status"), ("Regal", "Rename")])
+def test_a_frame_of_which_only_the_id_is_known_is_refused(header: str, hint: str) -> None:
+    """It could change nothing, and whoever gave it means a change."""
+    with pytest.raises(SheetError, match="says anything of a pet but its id") as caught:
+        sheet_from_frame(pd.DataFrame({"id": [7], header: ["sold"]}))
+    assert hint in str(caught.value.hint)
+    assert len(sheet_from_frame(pd.DataFrame({"id": [7]}))) == 1
+    assert len(sheet_from_frame(pd.DataFrame({"id": [7], header: ["x"], "action": ["delete"]})))
+
+
+def test_a_mapping_of_a_header_that_is_not_there_is_an_error() -> None:
+    """`defaults` are for headers that some frames have."""
+    frame = pd.DataFrame({"id": [7], "name": ["Bello"]})
+    with pytest.raises(SheetError, match="no column has the header 'Foo'") as caught:
+        sheet_from_frame(frame, mapping={"Foo": "name"})
+    assert "'id', 'name'" in str(caught.value.hint)
+    assert sheet_from_frame(frame, defaults={"Foo": "name"}).mapping == {}
+
+
+def test_values_that_are_no_text_are_judged_as_in_a_workbook() -> None:
+    """A date and a truth in a column of text are errors, a number is a warning."""
+    values = [dt.date(2026, 5, 1), pd.Timestamp("2026-05-01"), np.datetime64("2026-05-01", "ns")]
+    frame = pd.DataFrame(
+        {"name": pd.Series([*values, True, np.bool_(False), 7, 8.0], dtype=object)}
+    )
+    sheet = sheet_from_frame(frame.assign(status="sold"))
+    assert [(each.row, each.rule) for each in sheet.problems] == [
+        *((row, "date-instead-of-text") for row in range(3)),
+        *((row, "boolean-instead-of-text") for row in (3, 4)),
+        *((row, "number-instead-of-text") for row in (5, 6)),
+    ]
+    assert sheet.problems[0].value == "2026-05-01"
+    assert sheet.frame["name"].tolist() == ["7", "8"]
+    ids = pd.DataFrame({"id": pd.Series([True, dt.date(1912, 5, 1), 10**15, 7.0], dtype=object)})
+    sheet = sheet_from_frame(ids)
+    assert [each.rule for each in sheet.problems] == ["id-not-a-cell"] * 2
+    assert sheet.frame["id"].tolist() == [10**15, 7]
+
+
+@pytest.mark.parametrize("value", [b"Bello", {"name": "Bello"}, dt.timedelta(1), {"Bello"}])
+def test_values_that_no_cell_can_hold_are_refused(value: object) -> None:
+    """They would be sent as what Python prints of them."""
+    with pytest.raises(SheetError, match=f"column name has a {type(value).__name__}"):
+        sheet_from_frame(pd.DataFrame({"id": [7], "name": pd.Series([value], dtype=object)}))
+
+
+def test_a_parquet_export_that_pandas_read_is_a_sheet(tmp_path: Path) -> None:
+    """Its lists are arrays, and its tags have fields."""
+    pets = [
+        Pet(id=7, name="Bello", status="sold", tags=(Tag(3, "old"), Tag(None, "a, b"))),
+        Pet(id=8, name="Mia", status="sold", photo_urls=("https://a/1.jpg", "https://a/2.jpg")),
+    ]
+    write_sheet(frame_from_pets(pets), tmp_path / "pets.parquet")
+    sheet = sheet_from_frame(pd.read_parquet(tmp_path / "pets.parquet"))
+    assert plan_of(pets, sheet).changes == ()
+    assert not sheet.problems

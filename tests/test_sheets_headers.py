@@ -50,19 +50,34 @@ def test_a_mapping_to_no_column_is_refused(tmp_path: Path) -> None:
         ("Pet name", "name"),
         ("Images", "photo_urls"),
         ("St\u0430tus", "status"),
+        *(
+            (name, "id")
+            for name in ("Nummer", "No.", "#", "SKU", "identifier", "N\u00b0", "\u2116")
+        ),
+        *(
+            (name, "id")
+            for name in ("\u00ef\u00bb\u00bfid", "n\u00famero", "\uff29\uff24", "Code:")
+        ),
+        ("Zustand", "status"),
+        ("Cat\u00e9gorie", "category"),
+        ("Cat\u00c3\u00a9gorie", "category"),
+        ("Schlagw\u00f6rter", "tags"),
+        ("Im\u00e1genes", "photo_urls"),
+        ("\u0418\u043c\u044f", "name"),
+        ("Aktion", "action"),
     ],
 )
 def test_near_misses_are_suggested_and_never_guessed(
     tmp_path: Path, header: str, ours: str
 ) -> None:
     """The column is kept under its own name; the finding says what may be meant."""
-    rest = "status" if ours == "id" else "id"
-    sheet = csv_of(tmp_path, f"{rest},name,{header}\n,Bello,x\n".replace(f",{ours},", ",action,"))
+    first, second = [name for name in ("id", "status", "tags") if name != ours][:2]
+    sheet = csv_of(tmp_path, f"{first},{second},{header}\n,,x\n")
     finding = next(each for each in sheet.problems if each.rule == "header-near-miss")
     assert finding.address == "line 1, column 3"
     assert finding.value == header
     assert finding.suggestion == f"Rename it to {ours} if that is meant, or map it."
-    assert ours not in sheet.frame
+    assert ours not in sheet.columns
     assert header in sheet.others
 
 
@@ -126,3 +141,37 @@ def test_very_many_headers_are_read_in_time(tmp_path: Path) -> None:
         start = time.perf_counter()
         csv_of(tmp_path, f"id,{','.join(names)}\n1" + "," * 16_000)
         assert time.perf_counter() - start < 10
+
+
+IDS = "Nr,name,status\n1001,Bello,sold\n1002,Mia,sold\n"
+
+
+def test_a_column_of_numbers_is_pointed_out_where_no_column_has_ids(tmp_path: Path) -> None:
+    """Whatever it is called: without ids each row would be a new pet."""
+    sheet = csv_of(tmp_path, IDS.replace("Nr", "Regal"))
+    assert found(sheet) == [("line 1, column 1", "header-numbers")]
+    assert "Rename 'Regal' to id" in sheet.problems[0].suggestion
+    assert "unused column 1 ('Regal')" in sheet.problems[0].problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        IDS.replace("Nr", "id"),
+        "Regal,name,status\n3,Bello,sold\n3,Mia,sold\n",
+        "Regal,name,status\nA1,Bello,sold\n2,Mia,sold\n",
+        "Regal,name,status\n1.5,Bello,sold\n2,Mia,sold\n",
+        "row,name,status\n1,Bello,sold\n2,Mia,sold\n",
+    ],
+)
+def test_other_columns_of_numbers_are_the_shops_own(tmp_path: Path, text: str) -> None:
+    """Beside ids, with the same numbers again, other texts, or from a result sheet."""
+    assert "header-numbers" not in {rule for _, rule in found(csv_of(tmp_path, text))}
+
+
+def test_a_mapping_of_a_header_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Also where another column is what it was mapped to; `defaults` are for some sheets only."""
+    with pytest.raises(SheetError, match="no column has the header 'Foo'") as caught:
+        csv_of(tmp_path, IDS, mapping={"nr": "id", "Foo": "name"})
+    assert "'Nr', 'name', 'status'" in caught.value.hint
+    assert csv_of(tmp_path, IDS, defaults={"nr": "id", "Foo": "name"}).mapping == {"nr": "id"}

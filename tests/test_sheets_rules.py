@@ -399,6 +399,12 @@ def test_rule_filter_active(tmp_path: Path) -> None:
     assert len(sheet) == 2
 
 
+def test_rule_header_numbers(tmp_path: Path) -> None:
+    """A sheet without ids whose unused column may hold them."""
+    sheet = csv_of(tmp_path, "Regal,name,status\n1001,Bello,sold\n1002,Mia,sold\n")
+    assert found(sheet) == [("line 1, column 1", "header-numbers")]
+
+
 def test_rule_header_near_miss(tmp_path: Path) -> None:
     """A header that is nearly ours is not used; the finding says what may be meant."""
     sheet = csv_of(tmp_path, "id,nmae,photo url\n1,Bello,x\n")

@@ -10,7 +10,7 @@ import petsync as ps
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import free, keep_apart, must_be_writable
-from petsync.cli.planning import SOME_FAILED, must_be_there, sheet_options
+from petsync.cli.planning import SOME_FAILED, as_usage_error, sheet_options
 from petsync.profile import profile_from
 
 __all__ = ["command"]
@@ -60,9 +60,15 @@ def command(
         must_be_writable(marked)
     settings = context.settings
     profile = profile_from(settings.profile, settings.service)
-    mapping = {**settings.columns, **dict(columns)}
-    read = ps.read_sheet(sheet, tab=tab, mapping=mapping, statuses=profile.statuses)
-    must_be_there(read, dict(columns))
+    mapping = dict(columns)
+    with as_usage_error(mapping):
+        read = ps.read_sheet(
+            sheet,
+            tab=tab,
+            mapping=mapping,
+            defaults=settings.columns,
+            statuses=profile.statuses,
+        )
     if context.as_json or form == "json":
         from petsync.render.machine import findings_json
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,8 +28,8 @@ __all__ = [
     "PENDING",
     "SOME_FAILED",
     "Asked",
+    "as_usage_error",
     "guard_of",
-    "must_be_there",
     "of_sheet",
     "plan_options",
     "read",
@@ -231,20 +232,24 @@ def read(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
     snapshot = store.snapshot()
     known = frozenset(snapshot.frame["status"].dropna().unique())
     mapping = dict(asked.columns)
-    sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
-    must_be_there(sheet, mapping)
+    with as_usage_error(mapping):
+        sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
     return snapshot, sheet
 
 
-def must_be_there(sheet: Sheet, mapping: Mapping[str, str]) -> None:
-    """Raise UsageError where no column of the sheet has a header that was mapped."""
-    for header, column in mapping.items():
-        if column not in sheet.columns:
-            own = ", ".join(repr(str(name)) for name in sheet.others.columns) or "none"
-            raise click.UsageError(
-                f"--column {header}={column}: no column of {sheet.source} has the header "
-                f"{header!r}. Headers that are not used: {own}."
-            )
+@contextmanager
+def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
+    """Raise UsageError for a header that was mapped by an option and is not there."""
+    # What reads sheets is loaded when one is read.
+    from petsync.sheets import HeaderNotFoundError
+
+    try:
+        yield
+    except HeaderNotFoundError as error:
+        header = error.missing[0]
+        raise click.UsageError(
+            f"--column {header}={mapping[header]}: {error.message}. {error.hint}"
+        ) from None
 
 
 def verdict_code(plan: Plan) -> int:

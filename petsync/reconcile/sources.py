@@ -54,7 +54,6 @@ class Source:
             return store.aio.read(
                 self.path,
                 tab=self.job.tab,
-                mapping=self.job.columns,
                 known_statuses=known_statuses,
             )
         except SheetError as error:
@@ -69,7 +68,7 @@ class Source:
         frame = _queried(self.job.database, self.job.query, self.name)
         sheet = sheets.sheet_from_frame(
             frame,
-            mapping=self.job.columns,
+            defaults=self.job.columns,
             statuses=store.api.aio.session.profile.statuses,
             known_statuses=known_statuses,
             first=1,

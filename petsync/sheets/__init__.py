@@ -4,6 +4,7 @@ from petsync.sheets.annotate import Annotated, annotate_sheet
 from petsync.sheets.backup import must_take_results, write_back
 from petsync.sheets.edits import Obstacle, SheetEdits, cells_of, edits_of
 from petsync.sheets.frame import sheet_from_frame
+from petsync.sheets.headers import HeaderNotFoundError
 from petsync.sheets.mended import write_corrected
 from petsync.sheets.peek import Peek, peek
 from petsync.sheets.read import read_sheet
@@ -14,6 +15,7 @@ from petsync.sheets.write import write_sheet
 
 __all__ = [
     "Annotated",
+    "HeaderNotFoundError",
     "Obstacle",
     "Peek",
     "SheetEdits",

@@ -5,14 +5,26 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
+from petsync.sheets.judge.misread import repaired
 from petsync.table.cells import BLANKS, trim
 from petsync.table.columns import COLUMNS
 
-__all__ = ["ACTION", "OURS", "RESULTS", "Headers", "Mapper", "loose"]
+__all__ = [
+    "ACTION",
+    "OURS",
+    "RESULTS",
+    "HeaderNotFoundError",
+    "Headers",
+    "Mapper",
+    "loose",
+    "named",
+    "present",
+]
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")
@@ -28,14 +40,42 @@ _JUDGED, _LONGEST, _LISTED = 200, 40, 12
 """So many headers are compared with ours, no longer than so many characters; so many are named."""
 _NUMBERS = {2: "two", 3: "three"}
 _USUAL = {
-    **dict.fromkeys(("petid", "petnumber", "petno"), "id"),
-    **dict.fromkeys(("petname", "animalname"), "name"),
-    **dict.fromkeys(("petstatus", "state"), "status"),
-    **dict.fromkeys(("categoryname", "categorie", "categories", "kategorie"), "category"),
-    **dict.fromkeys(("labels", "tagnames", "tagslist"), "tags"),
-    **dict.fromkeys(("photo", "photos", "image", "images", "imageurl", "imageurls"), "photo_urls"),
+    name: column
+    for column, names in {
+        "id": "petid petnumber petno petnr animalid productid itemid recordid identifier ident "
+        "identifiant identificador identificativo kennung number no n° num nr nummer numero "
+        "# sku code itemno itemnumber artikelnummer artikelnr tierid tiernr tiernummer idnr idno "
+        "lfdnr laufendenummer номер ид код 编号 番号",
+        "name": "petname animalname pet tiername tier rufname nom nomanimal nombre nome naam namn "
+        "nimi nazwa имя 名前 名称",
+        "status": "petstatus state statut stato estado etat zustand tila availability "
+        "verfugbarkeit verfuegbarkeit disponibilite disponibilidad статус 状态 状態",
+        "category": "categoryname categorie categories categoria categorias kategorie kategori "
+        "kategoria species animaltype pettype tierart espece especie specie rubrik категория 分类",
+        "category_id": "categorynumber categoryno categorynr kategorieid kategorienr "
+        "kategorienummer categorieid categoriaid idcategoria idcategorie",
+        "tags": "labels label tagnames tagslist keywords schlagworter schlagwoerter schlagworte "
+        "stichworter stichworte merkmale etiketten etiquettes etiquetas etichette motscles "
+        "теги метки 标签 タグ",
+        "photo_urls": "photo photos image images imageurl imageurls imagelinks photolinks picture "
+        "pictures pictureurl pictureurls foto fotos fotourl fotourls bild bilder bildurl bildurls "
+        "bildadresse bildadressen imagen imagenes immagine immagini фото 照片 写真",
+        ACTION: "aktion accion azione acao действие 操作",
+    }.items()
+    for name in names.split()
 }
-"""What people call our columns; suggested like near misses, and never taken for granted."""
+"""What people call our columns, without accents; suggested like near misses, and never taken for
+granted."""
+_MARKS = ("ï»¿", "п»ї", "∩╗┐", "Ôªø", "ÿþ", "þÿ")
+"""The byte order mark at the beginning of a file as other encodings read it."""
+
+
+class HeaderNotFoundError(SheetError):
+    """A mapping names headers, `missing`, that the sheet does not have."""
+
+    def __init__(self, message: str, *, hint: str, missing: Sequence[str]) -> None:
+        super().__init__(message, hint=hint)
+        self.missing = tuple(missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +171,12 @@ class Mapper:
 
     def nearest(self, text: str) -> str:
         """Which of our columns a header means or may mean, "" if none."""
-        plain = loose(text)
-        if plain in _USUAL:
-            return _USUAL[plain]
-        if len(plain) > _LONGEST:
+        return self.similar(text) or _USUAL.get(_plain(text), "")
+
+    def similar(self, text: str) -> str:
+        """Which of our columns a header is a misspelling of, "" if none."""
+        plain = _plain(text)
+        if plain in _USUAL or len(plain) > _LONGEST:
             return ""
         match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_NEAR)
         return self.mapping[match[0]] if match else ""
@@ -158,6 +200,35 @@ class Mapper:
 def loose(text: str) -> str:
     """A header as it is compared: without regard to case, spaces, underscores and hyphens."""
     return _LOOSE.sub("", text).casefold()
+
+
+def named(source: str, mapping: Mapping[str, str], header: Sequence[str]) -> None:
+    """Raise HeaderNotFoundError where the mapping names a header that the sheet does not have."""
+    there = present(mapping, header)
+    missing = [theirs for theirs in mapping if theirs not in there]
+    if missing:
+        shown = [repr(trim(text)[:_LONGEST]) for text in header if trim(text)]
+        more = ", …" if len(shown) > _LISTED else ""
+        raise HeaderNotFoundError(
+            f"{source}: no column has the header {', '.join(map(repr, missing))}",
+            hint=f"The headers are {', '.join(shown[:_LISTED])}{more}.",
+            missing=missing,
+        )
+
+
+def present(mapping: Mapping[str, str], header: Sequence[str]) -> dict[str, str]:
+    """The mapping of the headers that are there."""
+    there = {loose(text) for text in header}
+    return {theirs: ours for theirs, ours in mapping.items() if loose(theirs) in there}
+
+
+def _plain(text: str) -> str:
+    """A header as it is looked up: as it was before a wrong encoding, without accents and dots."""
+    for mark in _MARKS:
+        text = text.removeprefix(mark)
+    letters = unicodedata.normalize("NFKD", loose(repaired(text) or text))
+    bare = "".join(char for char in letters if not unicodedata.combining(char)).casefold()
+    return bare if bare == "#" else bare.strip(".:*#")
 
 
 def _listed(positions: Sequence[int], header: Sequence[str], places: Sequence[str]) -> str:

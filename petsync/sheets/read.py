@@ -14,7 +14,7 @@ from petsync.sheets.base import find
 from petsync.sheets.corrections import corrected
 from petsync.sheets.delimited import csv
 from petsync.sheets.grid import Bools, Grid
-from petsync.sheets.headers import ACTION, Headers, Mapper
+from petsync.sheets.headers import ACTION, Headers, Mapper, named, present
 from petsync.sheets.judge import lists, words
 from petsync.sheets.judge.column import open_column, positions
 from petsync.sheets.judge.duplicates import collapse, note_repeated
@@ -49,6 +49,7 @@ def read_sheet(
     *,
     tab: str | None = None,
     mapping: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
     statuses: Sequence[str] = STATUSES,
     known_statuses: Collection[str] = (),
     clear: str = CLEAR,
@@ -57,8 +58,9 @@ def read_sheet(
     """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
     `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
-    gives our column for each header of the file's own. A status is one of `statuses`, or one of
-    `known_statuses` as it is spelt there. A cell with the text `clear` empties its field.
+    gives our column for each header of the file's own, which must be there; `defaults` does so for
+    headers that may be there. A status is one of `statuses`, or one of `known_statuses` as it is
+    spelt there. A cell with the text `clear` empties its field.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
     judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
@@ -68,13 +70,16 @@ def read_sheet(
     """
     with no_collection():
         source = load(Path(path))
-        grid = read_grid(source, tab, mapping, corrections)
+        columns = {**(defaults or {}), **(mapping or {})}
+        grid = read_grid(source, tab, columns, corrections)
+        named(str(source.path), mapping or {}, grid.header)
+        columns = present(columns, grid.header)
         base, refused = find(source)
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
         del source
-        sheet = judged(grid, origin, mapping, (statuses, known_statuses), clear, base)
-    return replace(sheet, base=base, base_refused=refused, mapping=dict(mapping or {}))
+        sheet = judged(grid, origin, columns, (statuses, known_statuses), clear, base)
+    return replace(sheet, base=base, base_refused=refused, mapping=columns)
 
 
 def judged(

@@ -34,20 +34,20 @@ class Reader:
         if isinstance(sheet, Sheet):
             return self._again(sheet, corrections, known) if corrections else sheet
         if isinstance(sheet, pd.DataFrame):
-            return self._frame(sheet, corrections, known)
+            return self._frame(sheet, mapping, corrections, known)
         if not isinstance(sheet, str | Path):
             raise SheetError(
                 f"a {type(sheet).__name__} is no sheet",
                 hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
             )
-        columns = {**self.columns, **(mapping or {})}
-        return self._file(sheet, tab, columns, corrections, known)
+        return self._file(sheet, tab, mapping, self.columns, corrections, known)
 
     def _file(
         self,
         path: str | Path,
         tab: str | None,
-        mapping: Mapping[str, str],
+        mapping: Mapping[str, str] | None,
+        defaults: Mapping[str, str],
         corrections: Mapping[str, str] | None,
         known: Collection[str],
     ) -> Sheet:
@@ -55,26 +55,37 @@ class Reader:
             path,
             tab=tab,
             mapping=mapping,
+            defaults=defaults,
             statuses=self.statuses,
             known_statuses=known,
             corrections=corrections,
         )
 
     def _frame(
-        self, frame: pd.DataFrame, corrections: Mapping[str, str] | None, known: Collection[str]
+        self,
+        frame: pd.DataFrame,
+        mapping: Mapping[str, str] | None,
+        corrections: Mapping[str, str] | None,
+        known: Collection[str],
     ) -> Sheet:
         if corrections:
             raise SheetError(
                 "a DataFrame is read from no file, so no cell of it is corrected",
                 hint="Change the DataFrame itself.",
             )
-        return sheets.sheet_from_frame(frame, statuses=self.statuses, known_statuses=known)
+        return sheets.sheet_from_frame(
+            frame,
+            mapping=mapping,
+            defaults=self.columns,
+            statuses=self.statuses,
+            known_statuses=known,
+        )
 
     def _again(self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]) -> Sheet:
         """The sheet's file with further corrections."""
         before = {each.address: each.after for each in sheet.corrections}
         given = {**before, **corrections}
-        again = self._file(sheet.source, sheet.tab or None, sheet.mapping, given, known)
+        again = self._file(sheet.source, sheet.tab or None, None, sheet.mapping, given, known)
         if again.digest != sheet.digest:
             raise SheetError(
                 f"{sheet.source}: the file has changed since it was read", hint="Read it again."

@@ -60,6 +60,23 @@ def test_a_mapping_that_cannot_be_is_refused(shell: Shell, given: str) -> None:
     assert "photo_urls" in done.err
 
 
+@pytest.mark.parametrize("command", ["check", "plan", "apply"])
+def test_a_mapped_header_that_is_not_there_is_refused(
+    shell: Shell, box: Sandbox, command: str
+) -> None:
+    """Also where another column has the name that it was to have; petsync.toml names headers that
+    some sheets have.
+    """
+    Path("petsync.toml").write_text('[columns]\nTiername = "name"\n', "utf-8")
+    store = () if command == "check" else to(box)
+    sheet = _sheet("id,name\n1,Rex\n")
+    assert shell("check", sheet).code == 0
+    done = shell(command, sheet, *store, "--column", "Foo=name")
+    assert done.code == 64
+    assert "--column Foo=name" in done.err
+    assert "'id', 'name'" in done.err
+
+
 @pytest.mark.parametrize("command", ["plan", "apply"])
 def test_strict_plans_nothing_beside_a_finding(shell: Shell, box: Sandbox, command: str) -> None:
     """Without it a warning stops nothing."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from petsync.sheets.grid import Grid
-from petsync.sheets.headers import Headers
+from petsync.sheets.grid import Cells, Grid
+from petsync.sheets.headers import OURS, RESULTS, Headers
 from petsync.sheets.judge.notes import Note, Notes
 from petsync.sheets.ooxml.markup import column_number
 
 __all__ = ["note_worksheet"]
 
 _RANGE = re.compile(r"\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})")
-_LISTED = 8
+_LISTED, _SEARCHED = 8, 200
+_WHOLE = r"^#?[0-9]{1,19}(?:\.0)?$"
+_ALIKE = 0.9
+"""So large a part of the numbers in a column of ids are different, duplicates by mistake apart."""
 
 
 def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
@@ -25,11 +31,36 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
         notes.add(-1, text, Note("header-near-miss", text, problem, hint, name))
+    if "id" not in headers.ours:
+        _note_numbers(grid, headers, notes)
     _note_headless(grid, notes)
     for text in grid.merged:
         _note_merged(grid, headers, text, notes)
     _note_hidden(grid, notes)
     _note_unseen_columns(grid, headers, notes)
+
+
+def _note_numbers(grid: Grid, headers: Headers, notes: Notes) -> None:
+    """Note the unused columns that may hold the ids that the sheet lacks."""
+    others = ((n, name) for name, n in headers.others.items() if n not in headers.near)
+    columns = [
+        (name, place)
+        for n, name in itertools.islice(others, _SEARCHED)
+        if name.removeprefix(OURS) not in RESULTS and _may_be_ids(grid.columns[n])
+        for place in [grid.places[n]]
+    ]
+    for name, place in columns[:_LISTED]:
+        where = f"column {place} ('{name}')" if grid.header_row else f"column '{name}'"
+        problem = f"No column is known to hold ids, and the unused {where} holds whole numbers."
+        hint = f"Rename '{name}' to id if these are the pets' ids, or map it."
+        notes.add(-1, name, Note("header-numbers", name, problem, hint, "id"))
+
+
+def _may_be_ids(cells: Cells) -> bool:
+    texts = cells.trimmed().filter(pc.invert(pa.array(cells.blank())))
+    if not len(texts) or not pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
+        return False
+    return bool(pc.count_distinct(texts).as_py() >= _ALIKE * len(texts))
 
 
 def _note_headless(grid: Grid, notes: Notes) -> None:

@@ -71,7 +71,18 @@ SHEET = (
         "Staus",
         "status",
         "Write the header as suggested, or map it.",
-        "A header is never guessed. How to map one of your own is in [sheets.md](sheets.md).",
+        "A header is never guessed, not even a usual one such as `Nummer`, `SKU`, `Catégorie` or "
+        "`ï»¿id`, which is `id` in a wrong encoding. In a DataFrame a misspelt header is an error. "
+        "How to map a header of your own is in [sheets.md](sheets.md).",
+    ),
+    warning(
+        "header-numbers",
+        "No column is known to hold ids, and an unused column holds whole numbers.",
+        "Regal, over 1001, 1002, 1003",
+        "id",
+        "Rename the column to id if these are the pets' ids, or map it.",
+        "Without ids each row is a new pet. This is looked for where hardly any number of the "
+        "column is there twice.",
     ),
     warning(
         "header-missing",

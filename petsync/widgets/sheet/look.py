@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from petsync.errors import SheetError
-from petsync.sheets import Peek
+from petsync.sheets import HeaderNotFoundError, Peek
 from petsync.store import Store
 from petsync.table.correction import Suggestion
 from petsync.table.sheet import Finding, Sheet
@@ -54,9 +54,14 @@ def looked(
     """The sheet as it is read so; `known` are the store's own statuses. Raises SheetError where the
     file is not of this digest any more, if one is given.
     """
-    sheet = store.aio.read(
-        path, tab=tab, mapping=mapping, corrections=corrections, known_statuses=known
-    )
+    try:
+        sheet = store.aio.read(
+            path, tab=tab, mapping=mapping, corrections=corrections, known_statuses=known
+        )
+    except HeaderNotFoundError as error:
+        # The columns were chosen for another worksheet.
+        rest = {name: ours for name, ours in mapping.items() if name not in error.missing}
+        return looked(store, path, tab, rest, corrections, known=known, digest=digest)
     if digest and sheet.digest != digest:
         raise SheetError(
             f"{path}: the file has changed since it was read",
