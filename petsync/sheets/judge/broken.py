@@ -52,11 +52,13 @@ def kinds(raw: Any) -> Iterator[tuple[int, Kind]]:
 
     An apostrophe before a text says that it is meant so; `raw` must still have it.
     """
-    yield from ((at, Kind.ERROR) for at in errors(raw))
-    for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
-        yield at, Kind.FORMULA
-    for at, _ in _texts(raw, beginning_with(raw, b" \xc2"), '^[ \u00a0]+"'):
-        yield at, Kind.QUOTED
+    # One look for all of them: most columns have none.
+    if len(beginning_with(raw, b"#E= \xc2")):
+        yield from ((at, Kind.ERROR) for at in errors(raw))
+        for at, _ in _texts(raw, beginning_with(raw, b"="), "^=[^=]"):
+            yield at, Kind.FORMULA
+        for at, _ in _texts(raw, beginning_with(raw, b" \xc2"), '^[ \u00a0]+"'):
+            yield at, Kind.QUOTED
     seen = octets(raw)
     for at in seen.rows(seen.places(lambda data: data == 0)).tolist():
         if not raw[at].as_py().startswith("'"):
