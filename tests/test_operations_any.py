@@ -18,12 +18,16 @@ from petsync.client.session import Session
 from petsync.model import Pet
 from petsync.profile import PROFILES
 from petsync.sandbox import Sandbox
+from petsync.sandbox.behaviour import LIVE, STANDARD
 
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[Sandbox]:
-    """A sandbox whose profile refuses nothing."""
-    with Sandbox(profile="live", auth=False) as sandbox:
+    """A sandbox that refuses nothing and keeps every field."""
+    tolerant = replace(
+        STANDARD, strict_pets=False, statuses=None, post_replaces=True, shape=LIVE.shape
+    )
+    with Sandbox(profile=tolerant, auth=False) as sandbox:
         yield sandbox
 
 

@@ -41,7 +41,7 @@ from petsync.rehearsal import rehearse
 from petsync.rehearsal.imitation import imitated
 from petsync.sandbox import Sandbox
 
-FAR = 2**63 - 1
+FAR = 2**63 - 10
 # Each of a few attempts is refused.
 _REFUSED = "503=1"
 READING = {"findPetsByStatus", "findPetsByTags", "getPetById"}

@@ -15,12 +15,16 @@ _STRICT = frozenset({"name", "photo_urls"})
 def imitated(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
     """The behaviour that comes nearest to the profile, and a sentence for each of its settings
     that the sandbox cannot imitate.
+
+    The copy gives no id to two pets: whether the service does is a matter of moments.
     """
     behaviour = replace(
         BEHAVIOURS.get(profile.name, STANDARD),
         name=profile.name,
         put_creates=profile.update_unknown == "creates",
         post_replaces=profile.add_existing == "replaces",
+        unique_ids=True,
+        capacity=profile.capacity,
         first_value_only=profile.one_value_a_query,
         statuses=None if profile.any_status else frozenset(profile.statuses),
         strict_pets=set(profile.required) >= _STRICT,

@@ -11,13 +11,15 @@ from starlette.responses import Response
 from petsync.errors import InvalidInputError
 from petsync.model import ApiResponse
 from petsync.sandbox.behaviour import Behaviour
+from petsync.sandbox.binding import LISTS
 from petsync.sandbox.negotiate import JSON, XML, welcome
 from petsync.sandbox.refusal import RefusedError
 from petsync.wire import json, xml
 
-__all__ = ["accepted", "api_response", "done", "not_in_xml", "one_pet", "problem"]
+__all__ = ["accepted", "api_response", "done", "not_in_xml", "one_pet", "pet_xml", "problem"]
 
-_PLAIN = frozenset({405, 406, 413, 415})
+_UNROUTED = frozenset({405, 415})
+"""Answered before an operation is chosen: by the original server in XML if Accept is absent."""
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -29,7 +31,7 @@ def accepted(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
     found = _accept(request)
     if found:
         return found
-    if not behaviour.typed_errors:
+    if behaviour.imitates_original:
         return (JSON,)
     raise RefusedError(406, f"there is {JSON} and {XML} to choose from, and Accept allows neither")
 
@@ -40,11 +42,23 @@ def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response
         if kind == JSON:
             return Response(body, media_type=JSON)
         try:
-            text = xml.encode_pet(json.decode_pet(body), behaviour.shape)
+            text = pet_xml(body, behaviour.shape)
         except InvalidInputError:
             continue
         return Response(text, media_type=XML)
     raise not_in_xml("the pet")
+
+
+def pet_xml(body: bytes, shape: xml.Shape) -> bytes:
+    """A pet as an XML document, from its JSON; a list that the JSON leaves out is left out here.
+
+    Raises InvalidInputError for a character that XML cannot carry.
+    """
+    document = xml.encode_pet(json.decode_pet(body), shape)
+    for name in LISTS:
+        if f'"{name}":'.encode() not in body:
+            document = document.replace(f"<{name} />".encode(), b"")
+    return document
 
 
 def not_in_xml(what: str) -> RefusedError:
@@ -61,7 +75,8 @@ def api_response(
         return Response(json.encode_api_response(said), status, media_type=JSON)
     if not behaviour.code_in_xml:
         said = ApiResponse(None, kind, said.message)
-    return Response(xml.encode_api_response(said), status, media_type=XML)
+    text = xml.encode_api_response(said, behaviour.response_root)
+    return Response(text, status, media_type=XML)
 
 
 def done(message: str, media: str, behaviour: Behaviour) -> Response:
@@ -73,18 +88,28 @@ def done(message: str, media: str, behaviour: Behaviour) -> Response:
 
 def problem(refusal: RefusedError, request: Request, behaviour: Behaviour) -> Response:
     """A refusal, as the profile words it."""
-    response = _problem(refusal, (*_accept(request), JSON)[0], behaviour)
+    media = (*_accept(request), JSON)[0]
+    if behaviour.imitates_original:
+        response = _as_original(refusal, request, media, behaviour)
+    else:
+        code, kind = refusal.status, refusal.kind
+        response = api_response(code, kind, refusal.message, media, behaviour, status=code)
     response.headers.update(refusal.headers)
     return response
 
 
-def _problem(refusal: RefusedError, media: str, behaviour: Behaviour) -> Response:
-    if refusal.empty:
-        return Response(status_code=refusal.status)
-    if refusal.status in _PLAIN and not behaviour.typed_errors:
-        return Response(refusal.message, refusal.status, media_type="text/plain")
-    code, kind = refusal.status, refusal.kind
-    return api_response(code, kind, refusal.message, media, behaviour, status=refusal.status)
+def _as_original(
+    refusal: RefusedError, request: Request, media: str, behaviour: Behaviour
+) -> Response:
+    status, original = refusal.status, refusal.original
+    if original.message is None:
+        return Response(status_code=status)
+    if status == 413:
+        return Response(original.message, status, media_type="text/plain")
+    if status in _UNROUTED and not request.headers.get("accept"):
+        media = XML
+    code = status if original.code is None else original.code
+    return api_response(code, original.kind, original.message, media, behaviour, status=status)
 
 
 def _accept(request: Request) -> tuple[str, ...]:

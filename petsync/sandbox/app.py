@@ -25,7 +25,7 @@ from petsync.sandbox.consent import Consent
 from petsync.sandbox.drift import KEY
 from petsync.sandbox.faults import Hit
 from petsync.sandbox.oauth import AUTHORIZE, INTROSPECT, METADATA, REVOKE, TOKEN, OAuth
-from petsync.sandbox.refusal import RefusedError
+from petsync.sandbox.refusal import Original, RefusedError
 from petsync.sandbox.service import BASE, Service
 
 __all__ = ["application"]
@@ -152,7 +152,12 @@ class _Methods:
             await operation(scope, receive, send)
             return
         allow = ", ".join(self._operations)
-        raise RefusedError(405, f"the methods here are {allow}", headers={"Allow": allow})
+        original = Original(
+            f"RESTEASY003650: No resource method found for {scope['method']}, "
+            "return 405 with Allow header"
+        )
+        said = f"the methods here are {allow}"
+        raise RefusedError(405, said, headers={"Allow": allow}, original=original)
 
 
 def _routes(service: Service) -> list[BaseRoute]:

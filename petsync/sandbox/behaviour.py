@@ -25,7 +25,15 @@ class Behaviour:
     post_replaces: bool = False
     """addPet with a known id replaces the pet instead of answering 409."""
     reuses_ids: bool = False
-    """An assigned id is the highest present one plus one, even if that one was used before."""
+    """An assigned id is the highest present one plus one, even if that one was used before, and at
+    2^63-1 that id again.
+    """
+    unique_ids: bool = True
+    """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
+    parallel adds can get the same id, and the later pet replaces the earlier.
+    """
+    capacity: int | None = None
+    """An add beyond so many pets drops the one that was added first; None for no limit."""
     statuses: frozenset[str] | None = STATUSES
     """The values a status may have; None for any text."""
     strict_pets: bool = True
@@ -42,10 +50,12 @@ class Behaviour:
     """updatePetWithForm passes over empty values."""
     upload_needs_pet: bool = True
     upload_adds_photo: bool = True
-    typed_errors: bool = True
-    """Every error is an ApiResponse; otherwise those of the transport are plain text."""
+    imitates_original: bool = False
+    """Bodies are read, and errors and uploads are answered, as the original server does it."""
     code_in_xml: bool = True
     """An ApiResponse in XML has its code."""
+    response_root: str = "ApiResponse"
+    """The root element of an ApiResponse in XML."""
     says_done: bool = False
     """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
     shape: Shape = field(default_factory=Shape)
@@ -60,6 +70,8 @@ LIVE = Behaviour(
     put_creates=True,
     post_replaces=True,
     reuses_ids=True,
+    unique_ids=False,
+    capacity=1000,
     statuses=None,
     strict_pets=False,
     bad_id=404,
@@ -69,8 +81,9 @@ LIVE = Behaviour(
     form_skips_empty=True,
     upload_needs_pet=False,
     upload_adds_photo=False,
-    typed_errors=False,
+    imitates_original=True,
     code_in_xml=False,
+    response_root="apiResponse",
     says_done=True,
     shape=Shape(photo_item="photoUrl", tag_item="tag", list_root="pets"),
     flows=("token",),

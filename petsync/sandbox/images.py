@@ -14,10 +14,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from petsync.sandbox import answer, parameters, records
-from petsync.sandbox.incoming import limited
-from petsync.sandbox.negotiate import MULTIPART, media_type
+from petsync.sandbox.incoming import UNKNOWN_TYPE, limited
+from petsync.sandbox.negotiate import JSON, MULTIPART, media_type
 from petsync.sandbox.pets import named, not_found
-from petsync.sandbox.refusal import RefusedError
+from petsync.sandbox.refusal import Original, RefusedError
 from petsync.sandbox.service import Service
 from petsync.wire import json
 
@@ -40,6 +40,7 @@ _MAGIC = (
 @dataclass(frozen=True, slots=True)
 class _Upload:
     file: bytes | None = None
+    name: str | None = None
     metadata: str | None = None
 
 
@@ -54,16 +55,28 @@ async def upload_file(service: Service, request: Request) -> ASGIApp:
     """uploadFile: an ApiResponse that says what was stored."""
     behaviour = service.behaviour
     media = answer.accepted(request, behaviour)
+    if behaviour.imitates_original and JSON not in media:
+        raise RefusedError(406, "RESTEASY003635: No match for accept header")
     number = named(service, request)
     upload = await _read(request)
+    if behaviour.imitates_original and upload.file is None:
+        raise RefusedError(500, "there is no file", original=Original(None))
     image = await service.storage.write(
         partial(_store, number=number, upload=upload, service=service)
     )
+    if behaviour.imitates_original:
+        return answer.api_response(200, "unknown", _as_original(upload), JSON, behaviour)
     said = "nothing was stored: there was no file"
     if upload.file is not None:
         said = f"image {image}: {len(upload.file)} bytes of {sniff(upload.file)}"
     note = "" if upload.metadata is None else f"; additional metadata: {upload.metadata[:500]}"
     return answer.api_response(200, "unknown", said + note, media[0], behaviour)
+
+
+def _as_original(upload: _Upload) -> str:
+    metadata = "null" if upload.metadata is None else upload.metadata
+    stored = f"./{upload.name}, {len(upload.file or b'')} bytes"
+    return f"additionalMetadata: {metadata}\nFile uploaded to {stored}"
 
 
 async def serve_image(service: Service, request: Request) -> Response:
@@ -89,14 +102,17 @@ async def _read(request: Request) -> _Upload:
     receive = limited(request, MAX_IMAGE + _ENVELOPE)
     if media_type(request.headers.get("content-type")) != MULTIPART:
         if await Request(request.scope, receive).body():
-            raise RefusedError(415, f"a file is sent as {MULTIPART}")
+            said = f"a file is sent as {MULTIPART}"
+            raise RefusedError(415, said, original=UNKNOWN_TYPE)
         return _Upload()
     whole = Request(request.scope, receive)
     try:
         async with whole.form(max_files=1, max_fields=20, max_part_size=_MAX_METADATA) as form:
             parameters.once(form.multi_items(), ("file", "additionalMetadata"))
             file, metadata = form.get("file"), form.get("additionalMetadata")
-            return _Upload(await _bytes(file), None if metadata is None else await _text(metadata))
+            name = file.filename if isinstance(file, UploadFile) else None
+            extra = None if metadata is None else await _text(metadata)
+            return _Upload(await _bytes(file), name, extra)
     except HTTPException as error:
         raise RefusedError(400, f"the form cannot be read: {error.detail}") from None
 

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.sandbox import records
-from petsync.sandbox.answer import not_in_xml
+from petsync.sandbox.answer import not_in_xml, pet_xml
 from petsync.sandbox.drift import Drift
 from petsync.sandbox.negotiate import JSON, XML
 from petsync.sandbox.records import BATCH, Selection
 from petsync.sandbox.storage import Storage
-from petsync.wire import json, xml
+from petsync.wire import xml
 
 __all__ = ["pets"]
 
@@ -84,10 +84,8 @@ def _json(found: Batches) -> Iterator[bytes]:
 
 
 def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
-    start, end = (f"<{slash}{shape.list_root}>".encode() for slash in ("", "/"))
-    cut = 0
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{shape.list_root}>'.encode()
     for batch in found:
-        document = xml.encode_pets([json.decode_pet(body) for body in batch], shape)
-        yield document[cut:].removesuffix(end)
-        cut = document.index(start) + len(start)
-    yield end if cut else xml.encode_pets([], shape)
+        documents = (pet_xml(body, shape) for body in batch)
+        yield b"".join(document[document.index(b"<Pet") :] for document in documents)
+    yield f"</{shape.list_root}>".encode()

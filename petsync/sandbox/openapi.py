@@ -34,7 +34,6 @@ _WORDS = {
     500: "The store failed",
     503: "The store is not available",
 }
-_PLAIN = frozenset({405, 406, 413, 415})
 
 
 def document(service: Service) -> Json:
@@ -65,7 +64,7 @@ class _Paths:
     def __init__(self, behaviour: Behaviour, *, is_guarded: bool) -> None:
         self._behaviour = behaviour
         self._is_guarded = is_guarded
-        self._is_live = not behaviour.typed_errors
+        self._is_live = behaviour.imitates_original
 
     def all(self) -> Json:
         named = [_path_id(self._behaviour)]
@@ -161,20 +160,25 @@ class _Paths:
         return operation
 
     def _upload(self) -> Json:
-        form = {
+        form: Json = {
             "type": "object",
             "properties": {
                 "additionalMetadata": {"type": "string", "description": "Extra data"},
                 "file": {"type": "string", "format": "binary", "description": "The image"},
             },
         }
-        return self._operation(
+        operation = self._operation(
             "uploadFile",
             "Upload an image of a pet",
             "ApiResponse",
             (400, self._behaviour.bad_id, 404, 413, 415),
             requestBody={"content": {MULTIPART: {"schema": form}}},
         )
+        if self._is_live:
+            form["required"] = ["file"]
+            operation["responses"]["200"]["content"] = {JSON: _reference("ApiResponse")}
+            operation["responses"]["500"] = {"description": _WORDS[500]}
+        return operation
 
     def _operation(
         self,
@@ -202,7 +206,7 @@ class _Paths:
 
     def _failure(self, code: int) -> Json:
         failure: Json = {"description": _WORDS[code]}
-        if self._is_live and code in _PLAIN:
+        if self._is_live and code == 413:
             failure["content"] = {"text/plain": {"schema": {"type": "string"}}}
         else:
             failure["content"] = _both("ApiResponse")
@@ -215,7 +219,7 @@ class _Paths:
             "name": name,
             "in": "query",
             "description": description,
-            "required": self._behaviour.typed_errors,
+            "required": not self._is_live,
             "style": "form",
             "explode": self._behaviour.first_value_only,
             "schema": {"type": "array", "minItems": 1, "items": items(self._behaviour)},

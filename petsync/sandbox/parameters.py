@@ -8,23 +8,27 @@ from collections.abc import Collection, Iterable
 from urllib.parse import parse_qsl, unquote_plus
 
 from petsync.model import MAX_ID, MIN_ID
-from petsync.sandbox.refusal import RefusedError
+from petsync.sandbox.refusal import Original, RefusedError
 
 __all__ = ["array", "form", "once", "pet_id"]
 
+_BAD_ID = Original(
+    "RESTEASY003870: Unable to extract parameter from http request: "
+    'javax.ws.rs.PathParam("petId") value is {1}'
+)
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
     """The values of an array parameter, in csv and multi form alike; [] if it is not given.
 
-    Values are separated before they are decoded, so an escaped comma is data. Raises RefusedError
-    for bytes that are no UTF-8.
+    Values are decoded before they are separated: clients and proxies escape commas, and every
+    known server takes `a%2Cb` for two values. Raises RefusedError for bytes that are no UTF-8.
     """
     given = [raw for key, raw in _pairs(query) if key == name]
     if first_only:
         given = given[:1]
-    return [_decoded(item) for raw in given for item in raw.split(",")]
+    return [item for raw in given for item in _decoded(raw).split(",")]
 
 
 def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
@@ -54,7 +58,8 @@ def pet_id(text: str, *, refused_with: int) -> int:
     """The int64 that a path names. Raises RefusedError with the given status for anything else."""
     if _INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
         return number
-    raise RefusedError(refused_with, f"{text[:40]!r} is no pet id: an id is a 64-bit integer")
+    said = f"{text[:40]!r} is no pet id: an id is a 64-bit integer"
+    raise RefusedError(refused_with, said, original=_BAD_ID)
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

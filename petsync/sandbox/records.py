@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -14,6 +15,7 @@ from petsync.model import MAX_ID, Pet
 from petsync.wire import json, xml
 
 __all__ = [
+    "Order",
     "Selection",
     "batches",
     "by_status",
@@ -22,6 +24,7 @@ __all__ = [
     "fill",
     "find",
     "is_xml",
+    "keep_within",
     "next_id",
     "put",
     "remove",
@@ -43,25 +46,23 @@ class Selection:
     values: tuple[str, ...] = ()
 
 
-def by_status(statuses: Sequence[str]) -> Selection:
-    """The pets of these statuses, by id."""
+Order = Literal["id", "arrived"]
+"""Of a list's pets: by their ids, or by when they were added."""
+
+
+def by_status(statuses: Sequence[str], order: Order = "id") -> Selection:
+    """The pets of these statuses."""
     if len(statuses) == 1:
-        return Selection(
-            "SELECT body, xml, id FROM pet WHERE status = ? ORDER BY id", tuple(statuses)
-        )
+        return _of("SELECT body, xml, id FROM pet WHERE status IN (?)", statuses, order)
     # With the plus the table is read in the order of ids, and nothing has to be sorted.
-    sql = "SELECT body, xml, id FROM pet WHERE +status IN (?) ORDER BY id"
-    return _of(sql, statuses)
+    return _of("SELECT body, xml, id FROM pet WHERE +status IN (?)", statuses, order)
 
 
-def by_tags(names: Sequence[str], *, once_per_tag: bool) -> Selection:
-    """The pets with any of these tags, by id: each once, or once for each tag that matches."""
-    joined = "SELECT body, xml, id FROM tag JOIN pet ON id = pet_id WHERE name IN (?) ORDER BY id"
-    listed = (
-        "SELECT body, xml, id FROM pet"
-        " WHERE id IN (SELECT pet_id FROM tag WHERE name IN (?)) ORDER BY id"
-    )
-    return _of(joined if once_per_tag else listed, names)
+def by_tags(names: Sequence[str], *, once_per_tag: bool, order: Order = "id") -> Selection:
+    """The pets with any of these tags: each once, or once for each tag that matches."""
+    joined = "SELECT body, xml, id FROM tag JOIN pet ON id = pet_id WHERE name IN (?)"
+    listed = "SELECT body, xml, id FROM pet WHERE id IN (SELECT pet_id FROM tag WHERE name IN (?))"
+    return _of(joined if once_per_tag else listed, names, order)
 
 
 def batches(connection: sqlite3.Connection, selection: Selection) -> Iterator[list[bytes]]:
@@ -91,9 +92,15 @@ def everything(connection: sqlite3.Connection) -> list[Pet]:
     return json.decode_pets(b"[" + b",".join(row[0] for row in rows) + b"]")
 
 
-def save(connection: sqlite3.Connection, pet: Pet) -> bytes:
-    """The JSON under which the pet, new or known, is now stored. It must have an id."""
+def save(connection: sqlite3.Connection, pet: Pet, nulls: Collection[str] = frozenset()) -> bytes:
+    """The JSON under which the pet, new or known, is now stored. It must have an id.
+
+    The lists named in `nulls` are left out.
+    """
     body = json.encode_pet(pet)
+    if nulls:
+        plain = msgspec.json.decode(body)
+        body = msgspec.json.encode({k: value for k, value in plain.items() if k not in nulls})
     changed = connection.execute(
         "UPDATE pet SET status = ?, xml = ?, body = ? WHERE id = ?",
         (pet.status, is_xml(pet, body), body, pet.id),
@@ -102,7 +109,8 @@ def save(connection: sqlite3.Connection, pet: Pet) -> bytes:
         connection.execute("DELETE FROM tag WHERE pet_id = ?", (pet.id,))
     else:
         connection.execute(
-            "INSERT INTO pet (id, status, xml, body) VALUES (?, ?, ?, ?)",
+            "INSERT INTO pet (id, status, xml, body, arrived)"
+            " VALUES (?, ?, ?, ?, (SELECT coalesce(max(arrived), 0) + 1 FROM pet))",
             (pet.id, pet.status, is_xml(pet, body), body),
         )
     tags = [(pet.id, tag.name) for tag in pet.tags if tag.name is not None]
@@ -112,10 +120,10 @@ def save(connection: sqlite3.Connection, pet: Pet) -> bytes:
 
 def fill(connection: sqlite3.Connection, pets: Sequence[Pet]) -> None:
     """Put pets with ids of their own into an empty store: several times as fast as one by one."""
-    bodies = ((pet, json.encode_pet(pet)) for pet in pets)
+    bodies = ((place, pet, json.encode_pet(pet)) for place, pet in enumerate(pets, 1))
     connection.executemany(
-        "INSERT INTO pet (id, status, xml, body) VALUES (?, ?, ?, ?)",
-        ((pet.id, pet.status, is_xml(pet, body), body) for pet, body in bodies),
+        "INSERT INTO pet (id, status, xml, body, arrived) VALUES (?, ?, ?, ?, ?)",
+        ((pet.id, pet.status, is_xml(pet, body), body, place) for place, pet, body in bodies),
     )
     connection.executemany(
         "INSERT INTO tag (pet_id, name) VALUES (?, ?)",
@@ -131,6 +139,16 @@ def put(connection: sqlite3.Connection, pet: Pet, *, reuse: bool) -> Pet:
     return pet
 
 
+def keep_within(connection: sqlite3.Connection, capacity: int | None) -> None:
+    """Drop the pet that was added first, if the store has more pets than its capacity."""
+    if capacity is None:
+        return
+    (count,) = connection.execute("SELECT count(*) FROM pet").fetchone()
+    if count > capacity:
+        oldest = connection.execute("SELECT id FROM pet ORDER BY arrived LIMIT 1").fetchone()
+        remove(connection, oldest[0])
+
+
 def remove(connection: sqlite3.Connection, number: int) -> bool:
     """Whether there was such a pet; its id is remembered, so that it is not assigned again."""
     if not connection.execute("DELETE FROM pet WHERE id = ?", (number,)).rowcount:
@@ -144,15 +162,16 @@ def remove(connection: sqlite3.Connection, number: int) -> bool:
 def next_id(connection: sqlite3.Connection, *, reuse: bool) -> int:
     """The id for a pet that came without one: above the highest.
 
-    That is the highest one present (`reuse`), or the highest that was ever present below 2^31:
-    a shop's own sequence goes on where it was, whatever far ids were brought along. Where nothing
-    is left above it, the lowest free one that was not assigned this way before.
+    That is the highest one present (`reuse`), which at 2^63-1 is assigned again, or the highest
+    that was ever present below 2^31: a shop's own sequence goes on where it was, whatever far ids
+    were brought along. Where nothing is left above it, the lowest free one that was not assigned
+    this way before.
     """
     limit = MAX_ID if reuse else _SEQUENCE
     row = connection.execute("SELECT max(id) FROM pet WHERE id <= ?", (limit,)).fetchone()
     highest = max(0, row[0] or 0, 0 if reuse else _counter(connection, "highest"))
-    if highest < limit:
-        return highest + 1
+    if reuse or highest < limit:
+        return min(highest + 1, limit)
     number = _gap(connection, _counter(connection, "gap") + 1)
     _raise_counter(connection, "gap", number)
     return number
@@ -178,9 +197,10 @@ def is_xml(pet: Pet, body: bytes) -> bool:
     return True
 
 
-def _of(sql: str, values: Sequence[str]) -> Selection:
+def _of(sql: str, values: Sequence[str], order: Order) -> Selection:
     distinct = tuple(dict.fromkeys(values))
-    return Selection(sql.replace("(?)", f"({','.join('?' * len(distinct))})"), distinct)
+    marks = f"({','.join('?' * len(distinct))})"
+    return Selection(f"{sql.replace('(?)', marks)} ORDER BY {order}", distinct)
 
 
 def _gap(connection: sqlite3.Connection, start: int) -> int:

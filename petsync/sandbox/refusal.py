@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-__all__ = ["RefusedError"]
+__all__ = ["Original", "RefusedError"]
 
 _KINDS = {
     400: "invalid_input",
@@ -21,20 +22,38 @@ _KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Original:
+    """How the original server words a refusal: the ApiResponse's fields.
+
+    Without a `message` the answer has no body; `code` is the status where it is None.
+    """
+
+    message: str | None
+    code: int | None = None
+    kind: str = "unknown"
+
+
 class RefusedError(Exception):
     """Ends a request with `status`; a job of the store raises it before it writes anything.
 
-    `headers` are added to the answer's; where `empty` is set, the answer has no body.
+    `headers` are added to the answer's; `original` words it in the `live` profile, as `message`
+    does where it is None.
     """
 
     def __init__(
-        self, status: int, message: str, *, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        original: Original | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.headers = headers or {}
-        self.empty = False
+        self.original = original or Original(message)
 
     @property
     def kind(self) -> str:

@@ -20,8 +20,9 @@ INT64 = {"minimum": MIN_ID, "maximum": MAX_ID}
 
 def all_of(behaviour: Behaviour) -> dict[str, Json]:
     """Every schema by its name."""
+    always = ["id"] if behaviour.imitates_original else ["id", "photoUrls", "tags"]
     return {
-        "Pet": _pet(behaviour, "Label", nullable=False) | {"required": ["id", "photoUrls", "tags"]},
+        "Pet": _pet(behaviour, "Label", nullable=False) | {"required": always},
         "Pets": {
             "type": "array",
             "items": {"$ref": "#/components/schemas/Pet"},
@@ -31,7 +32,7 @@ def all_of(behaviour: Behaviour) -> dict[str, Json]:
         **_taken(behaviour, "Xml", nullable=False),
         "Label": _label(nullable=False),
         "NewLabel": _label(nullable=True),
-        "ApiResponse": _api_response(),
+        "ApiResponse": _api_response(behaviour.response_root),
     }
 
 
@@ -44,7 +45,7 @@ def status(behaviour: Behaviour) -> Json:
 
 def tag_name(behaviour: Behaviour) -> Json:
     """A tag to search for."""
-    return {"type": "string"} | ({"minLength": 1} if behaviour.typed_errors else {})
+    return {"type": "string", "pattern": "^[^,]*$" if behaviour.imitates_original else "^[^,]+$"}
 
 
 def _pet(behaviour: Behaviour, label: str, *, nullable: bool) -> Json:
@@ -94,10 +95,10 @@ def _null(*, nullable: bool) -> Json:
     return {"nullable": True} if nullable else {}
 
 
-def _api_response() -> Json:
+def _api_response(name: str) -> Json:
     properties = {
         "code": {"type": "integer", "format": "int32"},
         "type": {"type": "string"},
         "message": {"type": "string"},
     }
-    return {"type": "object", "properties": properties, "xml": {"name": "ApiResponse"}}
+    return {"type": "object", "properties": properties, "xml": {"name": name}}

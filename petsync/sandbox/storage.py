@@ -23,14 +23,16 @@ __all__ = ["Storage"]
 
 T = TypeVar("T")
 _OURS = 0x50657453
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE pet (
     id INTEGER PRIMARY KEY,
     status TEXT,
     xml INTEGER NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    arrived INTEGER NOT NULL DEFAULT 0
 );
+CREATE INDEX pet_by_arrival ON pet (arrived);
 CREATE INDEX pet_by_status ON pet (status, id);
 CREATE INDEX pet_not_xml ON pet (id) WHERE xml = 0;
 CREATE TABLE tag (pet_id INTEGER NOT NULL, name TEXT NOT NULL);
@@ -158,6 +160,8 @@ class Storage:
                 f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {_OURS};"
                 f"PRAGMA user_version = {_VERSION}; COMMIT;"
             )
+        elif _pragma(connection, "user_version") == 1:
+            _remember_arrival(connection)
 
     def _recognise(self, connection: sqlite3.Connection) -> None:
         """Before anything is changed: a file that is not ours stays as it is."""
@@ -176,6 +180,18 @@ class Storage:
         return SettingsError(
             f"{self.path} {why}", hint="Give another file, or a path where there is none yet."
         )
+
+
+def _remember_arrival(connection: sqlite3.Connection) -> None:
+    """Bring a file of version 1 to version 2: its pets arrived in the order of their ids."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ALTER TABLE pet ADD COLUMN arrived INTEGER NOT NULL DEFAULT 0")
+        rows = connection.execute("SELECT id FROM pet ORDER BY id").fetchall()
+        numbered = ((place, number) for place, (number,) in enumerate(rows, 1))
+        connection.executemany("UPDATE pet SET arrived = ? WHERE id = ?", numbered)
+        connection.execute("CREATE INDEX pet_by_arrival ON pet (arrived)")
+        connection.execute("PRAGMA user_version = 2")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -104,7 +104,10 @@ def upload_file(
     additional_metadata: str | None = None,
     profile: ServiceProfile = STANDARD,
 ) -> Call[ApiResponse]:
-    """uploadFile as multipart/form-data. Never repeatable: a second one adds a second image."""
+    """uploadFile as multipart/form-data. Never repeatable: a second one adds a second image.
+
+    It asks for JSON in every profile: the original server has no XML for it, and answers 406.
+    """
     boundary, body = _multipart(file, filename, additional_metadata)
     request = _request(
         "uploadFile",
@@ -112,7 +115,10 @@ def upload_file(
         pet_id,
         profile,
         suffix="/uploadImage",
-        headers={"content-type": f"multipart/form-data; boundary={boundary}"},
+        headers={
+            "accept": _MEDIA["json"],
+            "content-type": f"multipart/form-data; boundary={boundary}",
+        },
         body=body,
         repeatable=False,
     )

@@ -24,6 +24,7 @@ __all__ = [
     "encode_api_response",
     "encode_pet",
     "encode_pets",
+    "parse",
 ]
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -58,9 +59,9 @@ def encode_pets(pets: Sequence[Pet], shape: Shape = STANDARD_SHAPE) -> bytes:
     return _document(root)
 
 
-def encode_api_response(answer: ApiResponse) -> bytes:
+def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> bytes:
     """The answer to an upload."""
-    root = ET.Element("ApiResponse")
+    root = ET.Element(root_name)
     _leaf(root, "code", answer.code)
     _leaf(root, "type", answer.type)
     _leaf(root, "message", answer.message)
@@ -69,7 +70,7 @@ def encode_api_response(answer: ApiResponse) -> bytes:
 
 def decode_pet(body: bytes) -> Pet:
     """One pet, in any known shape. Raises ResponseError where the bytes are no pet."""
-    root = _parse(body)
+    root = parse(body)
     if _local(root).lower() != "pet":
         raise ResponseError(f"the XML is {_named(root)}, not a Pet")
     return _read_pet(root, "the pet")
@@ -80,7 +81,7 @@ def decode_pets(body: bytes) -> list[Pet]:
 
     Raises ResponseError that names the first item that is no pet.
     """
-    items = list(_parse(body))
+    items = list(parse(body))
     for item in items:
         if _local(item).lower() not in _PET_ITEMS:
             raise ResponseError(f"the list holds {_named(item)}, where a Pet was expected")
@@ -89,7 +90,7 @@ def decode_pets(body: bytes) -> list[Pet]:
 
 def decode_api_response(body: bytes) -> ApiResponse:
     """The answer to an upload; the live service leaves `code` out."""
-    root = _parse(body)
+    root = parse(body)
     code = root.findtext("code")
     return ApiResponse(
         code=None if code is None else _number(code, "code"),
@@ -162,7 +163,8 @@ class _NoDoctype(ET.TreeBuilder):
         raise ResponseError("the XML has a document type declaration, which is refused")
 
 
-def _parse(body: bytes) -> ET.Element:
+def parse(body: bytes) -> ET.Element:
+    """The root element. Raises ResponseError for broken XML, a DTD and a web page."""
     parser = ET.XMLParser(target=_NoDoctype())
     try:
         parser.feed(body)

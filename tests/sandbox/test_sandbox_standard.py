@@ -159,24 +159,26 @@ def test_a_path_that_names_no_id(api, method, text):
     assert api.request(method, f"/pet/{text}").status_code == (400 if text else 404)
 
 
-@pytest.mark.parametrize("query", ["status=sold,pending", "status=sold&status=pending"])
+@pytest.mark.parametrize(
+    "query", ["status=sold,pending", "status=sold%2Cpending", "status=sold&status=pending"]
+)
 def test_find_by_status_takes_both_styles(api, standard, query):
-    """Comma-separated and repeated values mean the same; pets come by id."""
+    """Values between commas, escaped or not, and repeated values mean the same; pets come by id."""
     statuses = ["sold", "available", "pending", None]
     standard.reset(Pet(id=n, name="x", status=s) for n, s in enumerate(statuses, 1))
     assert [pet["id"] for pet in api.get(f"/pet/findByStatus?{query}").json()] == [1, 3]
 
 
 @pytest.mark.parametrize(
-    "query", ["", "status=", "status=lost", "status=sold,lost", "status=sold%2Cpending", "x=sold"]
+    "query", ["", "status=", "status=lost", "status=sold,lost", "status=sold%2Clost", "x=sold"]
 )
 def test_find_by_unknown_status(api, query):
-    """A status that there is not, or none, is 400; an escaped comma separates nothing."""
+    """A status that does not exist, or none, is 400."""
     assert said(api.get(f"/pet/findByStatus?{query}")) == (400, "invalid_input")
 
 
 def test_find_by_tags_lists_each_pet_once(api, standard):
-    """A pet with several matching tags comes once; an escaped comma is part of a tag."""
+    """A pet with several matching tags comes once; an escaped comma separates values too."""
     standard.reset(
         [
             Pet(id=1, name="x", tags=(Tag(1, "a"), Tag(2, "b"))),
@@ -187,8 +189,8 @@ def test_find_by_tags_lists_each_pet_once(api, standard):
     found = {
         "tags=a,b": [1],
         "tags=b&tags=%2B%C3%BC": [1, 2],
-        "tags=c%2Cd": [2],
-        "tags=c,d": [],
+        "tags=a%2Cb": [1],
+        "tags=c%2Cd": [],
     }
     for query, ids in found.items():
         assert [pet["id"] for pet in api.get(f"/pet/findByTags?{query}").json()] == ids

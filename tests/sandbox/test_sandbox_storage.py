@@ -148,7 +148,8 @@ def test_any_text_is_found_again(things, wanted):
     ]
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(
-            "CREATE TABLE pet (id INTEGER PRIMARY KEY, status TEXT, xml INTEGER, body BLOB);"
+            "CREATE TABLE pet"
+            " (id INTEGER PRIMARY KEY, status TEXT, xml INTEGER, body BLOB, arrived INTEGER);"
             "CREATE TABLE tag (pet_id INTEGER, name TEXT);"
         )
         for pet in pets:
