@@ -12,8 +12,10 @@ import httpx
 import pytest
 from scripted import ScriptedServer, answer
 
+from petsync import __version__
 from petsync.client import auth
 from petsync.client.api import AsyncApi
+from petsync.client.oauth.talk import Talk
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import NotFoundError, SettingsError, TransportError
@@ -155,11 +157,11 @@ def test_what_netrc_has_for_the_host_is_never_sent(
 
 
 def test_what_is_percent_encoded_is_sent_so() -> None:
-    """A comma inside a value never becomes a comma between values."""
+    """A sign inside a value never becomes one between values."""
     with ScriptedServer(PETS) as server:
         profile = replace(STANDARD, array_style="multi")
-        do(lambda api: api.find_pets_by_tags(["a,b", "ü&"]), server.url, profile=profile)
-    assert server.requests[0].startswith("GET /v2/pet/findByTags?tags=a%2Cb&tags=%C3%BC%26 ")
+        do(lambda api: api.find_pets_by_tags(["a=b", "ü&"]), server.url, profile=profile)
+    assert server.requests[0].startswith("GET /v2/pet/findByTags?tags=a%3Db&tags=%C3%BC%26 ")
 
 
 def test_a_path_that_is_not_ascii_is_encoded() -> None:
@@ -175,3 +177,13 @@ def test_a_base_url_that_cannot_be_encoded_is_refused_at_once() -> None:
     """Before anything is sent."""
     with pytest.raises(SettingsError, match="cannot be read"):
         Session("http://shop.example/\x01")
+
+
+def test_every_request_names_the_installed_version() -> None:
+    """The service and the token endpoint are told petsync's own version."""
+    with ScriptedServer(PET) as server:
+        do(get, server.url)
+        asyncio.run(Talk(5.0).get(f"{server.url}/token"))
+    assert len(server.requests) == 2
+    for request in server.requests:
+        assert f"user-agent: petsync/{__version__}\r" in request.lower()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import httpx
 
+from petsync import __version__
 from petsync.client.credentials import Credentials
 from petsync.client.origin import encoded, endless, redirect_target
 from petsync.client.transport import ERRORS, Carrier, never_sent
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 OnSent = Callable[[int], None]
 _REDIRECTS = 5
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
-_AGENT = "petsync/0.1"
+_AGENT = f"petsync/{__version__}"
 
 
 class _Headers(dict[str, str]):

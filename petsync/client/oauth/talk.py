@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from petsync import __version__
 from petsync.client.oauth.echo import without_echo
 from petsync.client.oauth.said import Said, Values
 from petsync.client.origin import is_loopback
@@ -31,7 +32,7 @@ __all__ = ["Talk"]
 
 log = logging.getLogger(__name__)
 _MOST = 256 * 1024
-_AGENT = "petsync/0.1"
+_AGENT = f"petsync/{__version__}"
 _FORM = "application/x-www-form-urlencoded"
 Transport = Callable[[], httpx.AsyncBaseTransport]
 
