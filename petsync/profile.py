@@ -102,17 +102,18 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
     if key not in hints:
         raise SettingsError(f"[service] {key} is unknown", hint=f"Known: {', '.join(hints)}.")
-    options = get_args(hints[key])
+    options, items = get_args(hints[key]), value if isinstance(value, list | tuple) else ()
     if get_origin(hints[key]) is Literal:
         fits, wanted = value in options, " or ".join(map(repr, options))
     elif options:
         value = tuple(value) if isinstance(value, list) else value
-        fits = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+        fits = isinstance(value, tuple) and all(isinstance(item, str) for item in items)
         wanted = "a list of text"
     else:
         fits, wanted = type(value) is hints[key], f"of type {hints[key].__name__}"
     if key == "statuses":
-        fits, wanted = fits and bool(value), "a list of text, and not empty"
+        fits = fits and bool(value) and not any("," in item for item in items)
+        wanted = "a list of text without commas, and not empty"
     elif key == "api_key_header":
         fits = isinstance(value, str) and _HEADER.fullmatch(value) is not None
         wanted = "of type str, and a header's name"

@@ -136,6 +136,7 @@ def test_single_fields_of_a_profile_can_be_set() -> None:
         ("standard", {"api_key_header": "a b"}, "a header's name"),
         ("standard", {"api_key_header": ""}, "a header's name"),
         ("standard", {"statuses": []}, "not empty"),
+        ("standard", {"statuses": ["a,b"]}, "without commas"),
         ("standard", {"capacity": -1}, "a whole number, 0 for no limit"),
         ("standard", {"capacity": True}, "a whole number, 0 for no limit"),
         ("standard", {"assigns_unique_ids": 1}, "of type bool"),

@@ -217,15 +217,16 @@ def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation:
     items = list(dict.fromkeys(_texts(values, operation)))
     if not items:
         raise InvalidInputError(f"{operation} needs at least one value", operation=operation)
-    if profile.array_style == "multi":
-        return "&".join(f"{name}={quote(item, safe='')}" for item in items)
     for item in items:
         if "," in item:
             raise InvalidInputError(
                 f"{operation}: {item!r} holds a comma, which separates values here",
                 operation=operation,
-                hint='Set array_style = "multi" under [service] in petsync.toml.',
+                hint="Services split the value at an escaped comma too. Take a snapshot, and look "
+                "for the value in its table.",
             )
+    if profile.array_style == "multi":
+        return "&".join(f"{name}={quote(item, safe='')}" for item in items)
     return f"{name}={','.join(quote(item, safe='') for item in items)}"
 
 
