@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from importlib.metadata import version
 
 import httpx
 
-from petsync import __version__
 from petsync.client.credentials import Credentials
 from petsync.client.origin import encoded, endless, redirect_target
 from petsync.client.transport import ERRORS, Carrier, never_sent
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 OnSent = Callable[[int], None]
 _REDIRECTS = 5
 _KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
-_AGENT = f"petsync/{__version__}"
+_AGENT = f"petsync/{version('petsync')}"
 
 
 class _Headers(dict[str, str]):

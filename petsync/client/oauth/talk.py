@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from importlib.metadata import version
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
 
-from petsync import __version__
 from petsync.client.oauth.echo import without_echo
 from petsync.client.oauth.said import Said, Values
 from petsync.client.origin import is_loopback
@@ -32,7 +32,7 @@ __all__ = ["Talk"]
 
 log = logging.getLogger(__name__)
 _MOST = 256 * 1024
-_AGENT = f"petsync/{__version__}"
+_AGENT = f"petsync/{version('petsync')}"
 _FORM = "application/x-www-form-urlencoded"
 Transport = Callable[[], httpx.AsyncBaseTransport]
 
