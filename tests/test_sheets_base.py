@@ -201,7 +201,7 @@ def test_a_hidden_worksheet_that_was_deleted_is_missed(tmp_path):
     assert sheet.base_refused == (
         "the records of its export cannot be used: the worksheet 'petsync base' was deleted"
     )
-    write_sheet(a_snapshot(), path, base=False)
+    write_sheet(a_snapshot(), path, base=False, force=True)
     assert NAME not in openpyxl.load_workbook(path).defined_names
     assert read_sheet(path).base_refused == ""
 

@@ -11,6 +11,7 @@ import click
 import petsync as ps
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
+from petsync.cli.streams import loading
 from petsync.errors import PetsyncError
 from petsync.profile import profile_from
 
@@ -37,19 +38,33 @@ petsync export friendly.xlsx --tag friendly
     is_flag=True,
     help="Leave out the copy of the exported pets by which a plan tells your changes from others'.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace OUT although it was edited, is no export, or is open; a backup of it is kept.",
+)
 @click.pass_obj
 def command(
-    context: Context, out: Path, statuses: tuple[str, ...], tags: tuple[str, ...], no_base: bool
+    context: Context,
+    out: Path,
+    statuses: tuple[str, ...],
+    tags: tuple[str, ...],
+    no_base: bool,
+    force: bool,
 ) -> int:
     """Write the store's pets to OUT: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.
 
-    The file is written whole or not at all, and replaces one of that name. The .xlsx, .csv and
+    The file is written whole or not at all. An earlier export that nobody edited is replaced; a
+    file that was edited since its export, is no export, or is open in a program is left alone
+    (--force replaces it and keeps a backup). The .xlsx, .csv and
     .tsv read back exactly: `petsync plan OUT` then says in sync. They carry a copy of the pets as
     they are now, a CSV in OUT.petsync-base beside it: a later plan changes only what you changed
     since, and nothing that others changed meanwhile. With several tags or statuses a pet needs one
     of each. An export of no pets does not replace a file that has something in it.
     """
     _check_ending(out)
+    if not force:
+        _check_file(out)
     with context.connect() as store, context.busy("Reading the store"):
         base = _read(store, statuses, tags)
     if not len(base) and out.is_file() and out.stat().st_size:
@@ -59,12 +74,24 @@ def command(
         )
     settings = context.settings
     usual = profile_from(settings.profile, settings.service).statuses
-    ps.write_sheet(base.frame, out, base=False if no_base else base, statuses=usual)
+    backup = ps.write_sheet(
+        base.frame, out, base=False if no_base else base, statuses=usual, force=force
+    )
     said = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
     context.say(f"{said.format(base.store)} in {out}.")
+    if backup is not None:
+        context.say(f"The file as it was before is in {backup}.")
     if context.as_json:
-        context.show_json({"file": str(out), "pets": len(base), "store": base.store})
+        told = {"file": str(out), "pets": len(base), "store": base.store}
+        context.show_json(told if backup is None else {**told, "backup": str(backup)})
     return 0
+
+
+def _check_file(out: Path) -> None:
+    """Raise SheetError where the file must not be replaced, before the store is read."""
+    with loading():
+        from petsync.sheets.backup import must_be_replaceable
+    must_be_replaceable(out)
 
 
 def _check_ending(out: Path) -> None:

@@ -13,7 +13,7 @@ from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code, why_of_sheet
-from petsync.errors import GuardError
+from petsync.errors import GuardError, SheetError
 
 if TYPE_CHECKING:
     from petsync.diff.plan import Plan
@@ -155,6 +155,21 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
     if sheet is not None:
         keep_apart(path, sheet)
     must_be_writable(path)
+    if path.suffix.lower() == ".xlsx" and path.is_file():
+        _must_be_no_export(path)
+
+
+def _must_be_no_export(path: Path) -> None:
+    """Raise UsageError where the workbook carries the base of an export: people edit those."""
+    from petsync.sheets.base import find
+    from petsync.sheets.source import load
+
+    try:
+        base, refused = find(load(path))
+    except SheetError:
+        return
+    if base is not None or refused:
+        raise click.UsageError(f"{path} is an export of petsync: it would be overwritten.")
 
 
 def form_of(context: Context, form: str | None, outputs: Sequence[Path]) -> str:

@@ -201,6 +201,10 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
         raise click.UsageError("-o, --keep and --report need files of their own.")
     if output is not None and output.suffix.lower() not in _SHEETS:
         raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
+    if output is not None:
+        with loading():
+            from petsync.sheets.backup import must_be_replaceable
+        must_be_replaceable(output)
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
     if keep is not None and keep.exists():

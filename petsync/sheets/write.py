@@ -13,6 +13,7 @@ import pandas as pd
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
 from petsync.sheets import atomic
+from petsync.sheets.backup import make_way
 from petsync.sheets.base import carried, notice
 from petsync.sheets.delimited.csv import guarded
 from petsync.sheets.delimited.sidecar import write_with
@@ -39,7 +40,8 @@ def write_sheet(
     clear: str = CLEAR,
     base: Base | Snapshot | Literal[False] | None = None,
     statuses: Sequence[str] = STATUSES,
-) -> None:
+    force: bool = False,
+) -> Path | None:
     """Write a table of the canonical columns, or anything with such a `frame`, to `path`.
 
     The suffix says how: `.xlsx`, `.csv`, `.tsv`, `.json` (the list of pets as the service has
@@ -52,6 +54,11 @@ def write_sheet(
     store's: a Snapshot is its own, a Sheet keeps the one it has, and `base` gives another one or,
     with False, none. That of a CSV is in a file beside it, `catalogue.csv.petsync-base`.
     A workbook's drop-down offers the `statuses`, and those that occur.
+
+    A file that is there is replaced if it is an export that nobody edited. One that was edited
+    since its export, is no export or is open in Excel or LibreOffice is left alone, with a
+    SheetError, unless `force`. The path of a backup of what was replaced is returned, None where
+    nothing can be lost.
     """
     path = Path(path)
     if "\0" in str(path):
@@ -88,16 +95,19 @@ def write_sheet(
             hint=f"These are: {', '.join(writers)}.",
         )
     try:
+        content = writer()
+        backup = make_way(path, content, force=force)
         if path.suffix.casefold() in (".csv", ".tsv"):
-            write_with(path, writer(), _lines(kept) or None)
+            write_with(path, content, _lines(kept) or None)
         else:
-            atomic.replace(path, writer())
+            atomic.replace(path, content)
     except UnicodeEncodeError as error:
         raise SheetError(
             f"{path}: a text has the character {error.object[error.start]!r}, half of a "
             "surrogate pair, which no file can hold",
             hint="Correct that text.",
         ) from None
+    return backup
 
 
 def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True) -> bytes:

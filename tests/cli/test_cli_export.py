@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +14,7 @@ from commands import BIG, Shell, to
 from openpyxl import load_workbook
 
 from petsync import read_sheet
+from petsync.model import Pet
 from petsync.sandbox import Sandbox
 
 
@@ -89,13 +93,141 @@ def test_unknown_ending_sends_nothing(shell: Shell, box: Sandbox) -> None:
 
 def test_failed_export_leaves_the_old_file(shell: Shell, box: Sandbox) -> None:
     """A store that fails, or refuses a status, does not cost the file that was there."""
-    Path("a.csv").write_text("mine", "utf-8")
+    assert shell("export", "a.csv", *to(box)).code == 0
+    before = Path("a.csv").read_bytes()
     done = shell("export", "a.csv", *to(box), "--status", "reserved")
     assert done.code == 1
-    assert Path("a.csv").read_text("utf-8") == "mine"
+    assert Path("a.csv").read_bytes() == before
     missing = shell("export", "no/folder/a.csv", *to(box))
     assert missing.code == 1
     assert "folder" in missing.err
+
+
+EDITS = {
+    "a changed cell": lambda text: text.replace("Rex", "Max"),
+    "an emptied cell": lambda text: text.replace("Rex", ""),
+    "a row fewer": lambda text: "\r\n".join(text.split("\r\n")[:-2]) + "\r\n",
+    "a new row": lambda text: text + ",New,sold\r\n",
+    "an action": lambda text: text.replace("\r\n", "delete\r\n").replace("actiondelete", "action"),
+    "a column of one's own": lambda text: text.replace("\r\n", ",\r\n").replace(
+        "action,", "action,mine"
+    ),
+    "a broken id": lambda text: text.replace("\r\n1,", "\r\n1.5,"),
+    "something else": lambda text: "mine",
+}
+
+
+def names() -> set[str]:
+    """The files that are there."""
+    return {path.name for path in Path().iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+@pytest.mark.parametrize("edit", [*EDITS])
+def test_an_edited_export_is_not_replaced(
+    shell: Shell, box: Sandbox, edit: str, suffix: str
+) -> None:
+    """Whatever a person did to it since, and a file that is no export; --force keeps a backup, and
+    the new export carries its own base.
+    """
+    path = Path(f"a{suffix}")
+    edited = edited_file(shell, box, path, EDITS[edit])
+    requests = len(box.requests)
+    done = shell("export", path.name, *to(box))
+    assert done.code == 1
+    assert "--force" in done.err
+    assert path.read_bytes() == edited
+    assert len(box.requests) == requests
+    there = names()
+    assert shell("export", path.name, *to(box), "--force").code == 0
+    backups = [Path(name) for name in names() - there if name.endswith(suffix)]
+    assert [backup.read_bytes() for backup in backups] == [edited]
+    assert shell("plan", path.name, *to(box), "--exit-code").code == 0
+    assert read_sheet(path).base is not None
+
+
+def edited_file(shell: Shell, box: Sandbox, path: Path, edit: Callable[[str], str]) -> bytes:
+    """An export with this edit in it, made in its cells."""
+    assert shell("export", "plain.csv", *to(box)).code == 0
+    text = edit(Path("plain.csv").read_bytes().decode("utf-8-sig"))
+    assert shell("export", path.name, *to(box)).code == 0
+    if path.suffix == ".csv":
+        path.write_bytes(text.encode())
+        return path.read_bytes()
+    book = load_workbook(path)
+    sheet = book["Pets"]
+    sheet.delete_rows(1, sheet.max_row)
+    for row in csv.reader(io.StringIO(text)):
+        sheet.append([cell or None for cell in row])
+    book.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.csv", "a.tsv"])
+def test_an_export_that_nobody_edited_is_replaced(shell: Shell, box: Sandbox, name: str) -> None:
+    """Night after night, without a backup, also where the store moved on meanwhile."""
+    assert shell("export", name, *to(box)).code == 0
+    there = names()
+    box.reset([Pet(id=1, name="Another", status="sold")])
+    assert shell("export", name, *to(box)).code == 0
+    assert names() == there
+    assert list(read_sheet(name).frame["name"]) == ["Another"]
+
+
+def test_a_workbook_that_another_program_saved_is_kept(shell: Shell, box: Sandbox) -> None:
+    """It may have colours and comments, which no cell shows; its backup is named."""
+    assert shell("export", "a.xlsx", *to(box)).code == 0
+    book = load_workbook("a.xlsx")
+    book.properties.lastModifiedBy = "Anna"
+    book.save("a.xlsx")
+    saved = Path("a.xlsx").read_bytes()
+    done = shell("export", "a.xlsx", *to(box), "--json")
+    assert done.code == 0
+    assert Path(done.json["backup"]).read_bytes() == saved
+
+
+def test_an_export_that_is_open_is_not_replaced(shell: Shell, box: Sandbox) -> None:
+    """Whoever has it open would save over the new one."""
+    assert shell("export", "a.xlsx", *to(box)).code == 0
+    Path("~$a.xlsx").write_bytes(b"\x04Anna")
+    done = shell("export", "a.xlsx", *to(box))
+    assert done.code == 1
+    assert "Excel has the file open (Anna)" in done.err
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.parquet", "plain.csv"])
+def test_an_export_without_a_base_is_kept(shell: Shell, box: Sandbox, name: str) -> None:
+    """No edit can be told in it: a backup is kept where it would change. Another file of that
+    ending is left alone.
+    """
+    arguments = ("export", name, *to(box), "--no-base")
+    assert shell(*arguments).code == 0
+    before, there = Path(name).read_bytes(), names()
+    assert shell(*arguments).code == 0
+    assert names() == there
+    assert shell(*arguments, "--status", "sold").code == 0
+    (backup,) = names() - there
+    assert Path(backup).read_bytes() == before
+    Path(name).write_bytes(b'{"mine": 1')
+    assert shell(*arguments).code == 1
+    assert Path(name).read_bytes() == b'{"mine": 1'
+
+
+def test_no_plan_is_saved_over_an_export(shell: Shell, box: Sandbox) -> None:
+    """Neither the sheet's own nor another export; a rehearsal's table is none either."""
+    for name in ("a.xlsx", "b.xlsx"):
+        assert shell("export", name, *to(box)).code == 0
+    before = Path("b.xlsx").read_bytes()
+    done = shell("plan", "a.xlsx", *to(box), "-o", "b.xlsx")
+    assert (done.code, "is an export" in done.err) == (64, True)
+    book = load_workbook("b.xlsx")
+    book["Pets"]["B2"] = "Max"
+    book.save("b.xlsx")
+    edited = Path("b.xlsx").read_bytes()
+    assert edited != before
+    done = shell("rehearse", "a.xlsx", *to(box), "-o", "b.xlsx")
+    assert done.code == 1
+    assert Path("b.xlsx").read_bytes() == edited
 
 
 def test_tab_separated_export(shell: Shell, box: Sandbox) -> None:
@@ -107,12 +239,13 @@ def test_tab_separated_export(shell: Shell, box: Sandbox) -> None:
 
 def test_export_of_nothing_replaces_nothing(shell: Shell, box: Sandbox) -> None:
     """No pets do not replace a file that has something in it, and may be put elsewhere."""
-    Path("a.csv").write_text("mine", "utf-8")
+    assert shell("export", "a.csv", *to(box)).code == 0
+    before = Path("a.csv").read_bytes()
     box.reset([])
-    done = shell("export", "a.csv", *to(box))
+    done = shell("export", "a.csv", *to(box), "--force")
     assert done.code == 1
     assert "Delete the file first" in done.err
-    assert Path("a.csv").read_text("utf-8") == "mine"
+    assert Path("a.csv").read_bytes() == before
     assert shell("export", "new.csv", *to(box)).code == 0
 
 

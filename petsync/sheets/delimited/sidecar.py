@@ -12,11 +12,13 @@ from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.table.parcel import ParcelError
 
-__all__ = ["beside", "lines_beside", "write_with"]
+__all__ = ["INTERRUPTED", "beside", "lines_beside", "write_with"]
 
 _SUFFIX = ".petsync-base"
 _MOST = 1 << 30
 _UNFINISHED = "petsync-base unfinished"
+INTERRUPTED = "the export was interrupted"
+"""Why a base is refused that an export did not finish."""
 
 
 def beside(path: Path) -> Path:
@@ -47,7 +49,7 @@ def lines_beside(path: Path) -> list[str] | None:
     except UnicodeDecodeError:
         raise ParcelError("they were changed") from None
     if _UNFINISHED in lines:
-        raise ParcelError("the export was interrupted")
+        raise ParcelError(INTERRUPTED)
     return lines
 
 
