@@ -14,7 +14,7 @@ from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.interruption import interruptible_run
-from petsync.cli.outcome import default_results, save_report, save_results
+from petsync.cli.outcome import save_report, save_results
 from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
@@ -27,9 +27,18 @@ if TYPE_CHECKING:
     from petsync.diff.plan import Plan
     from petsync.diff.report import Report
     from petsync.store import Store
+    from petsync.store.outputs import IntoSheet, Outputs, Wanted
     from petsync.table.sheet import Sheet
 
-__all__ = ["carry_out", "check_outputs", "command", "conclude", "is_agreed", "watched"]
+__all__ = [
+    "carry_out",
+    "check_outputs",
+    "command",
+    "conclude",
+    "is_agreed",
+    "outputs_of",
+    "watched",
+]
 
 _STOPPING = "Stopping: what is on its way may still end. Ctrl-C once more does not wait for it."
 _EXAMPLES = """
@@ -49,10 +58,18 @@ petsync apply plan.json --yes --rate 20 --report report.html
     help="The sheet with what became of each row, and new ids.  [SHEET.results.xlsx]",
 )
 @click.option(
-    "--write-back",
-    is_flag=True,
-    help="Put the results into the sheet itself; it is kept as SHEET.backup-….xlsx.",
+    "--write-ids",
+    "into_sheet",
+    flag_value="ids",
+    help="Write the new ids into the sheet itself; it is kept as SHEET.backup-….xlsx.  [asks]",
 )
+@click.option(
+    "--write-back",
+    "into_sheet",
+    flag_value="results",
+    help="The same, with what became of each row.",
+)
+@click.option("--no-write-ids", "into_sheet", flag_value="", help="Do neither, and do not ask.")
 @click.option(
     "--report",
     "page",
@@ -75,7 +92,7 @@ def command(
     source: Path,
     yes: bool,
     results: Path | None,
-    write_back: bool,
+    into_sheet: IntoSheet | None,
     page: Path | None,
     limit: int,
     asked: Asked,
@@ -98,7 +115,7 @@ def command(
         raise click.UsageError("A saved plan is applied as it is; these options are for a SHEET.")
     check_outputs(source, results, page)
     if is_plan and is_sheet_plan(source):
-        if results or page or write_back:
+        if results or page or into_sheet:
             raise click.UsageError("This is for a sheet: it has no results, and no report.")
         return write_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context), context.connect() as store:
@@ -107,12 +124,16 @@ def command(
             read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
         plan, sheet = read
         _check_fit(plan, sheet, results, page)
-        if write_back:
-            _check_write_back(sheet)
+        if into_sheet:
+            _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
         if not is_agreed(context, plan, yes, limit or None):
             return PENDING
+        if into_sheet is None:
+            into_sheet = _asked_for_ids(context, plan, sheet, yes=yes)
+        outputs = outputs_of(store)
+        outputs.remember(plan, _wanted(into_sheet, results))
         report, error = carry_out(context, store, plan, **pacing)
-    return conclude(context, report, error, sheet, results, page, write_back=write_back)
+    return conclude(context, report, error, sheet, page, outputs=outputs)
 
 
 def conclude(
@@ -120,14 +141,13 @@ def conclude(
     report: Report,
     error: InterruptedRunError | None,
     sheet: Sheet | None,
-    results: Path | None,
     page: Path | None,
     *,
-    write_back: bool = False,
+    outputs: Outputs,
 ) -> int:
     """Leave the files that were asked for, tell what became of the run, and give its exit code."""
     # Whoever reads what is printed may have gone away: the files come first.
-    said, left = _leave(report, sheet, results, page, write_back=write_back)
+    said, left = _leave(report, sheet, page, outputs)
     _print(context, report)
     for line, style in said:
         context.say(line, style)
@@ -208,56 +228,121 @@ Said = list[tuple[str, str]]
 
 
 def _leave(
-    report: Report,
-    sheet: Sheet | None,
-    results: Path | None,
-    page: Path | None,
-    *,
-    write_back: bool,
+    report: Report, sheet: Sheet | None, page: Path | None, outputs: Outputs
 ) -> tuple[Said, int]:
     """Write what is asked for; what to say of it, and 1 if it could not be: the run itself is
     over, and stands.
     """
+    from petsync.store.outputs import default_results
+
     said: Said = []
     code = 0
-    done = write_back and sheet is not None and _write_back(report, sheet, said)
-    code |= write_back and not done
-    if results is None and sheet is not None and report.plan.changes and not done:
-        results = default_results(sheet)
+    wanted = outputs.wanted(report.plan)
+    # The copy first: it is of the sheet as it is before anything is written into that.
+    results = Path(wanted.results) if wanted.results else None
+    if results is None and sheet is not None and report.plan.changes:
+        results = None if wanted.into_sheet == "results" else default_results(sheet)
     if results is not None:
-        file = results
-        told = f"What became of each row is in {file}."
-        code |= _write(said, told, lambda: save_results(report, sheet, file))
+        code |= _write_results(report, sheet, results, outputs, said)
     elif sheet is None and not report.plan.undoes:
         said.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
+    if wanted.into_sheet and not report.plan.undoes:
+        code |= not _write_into_sheet(report, sheet, wanted.into_sheet, outputs, said)
     if page is not None:
         code |= _write(said, f"The report is in {page}.", lambda: save_report(report, page))
     return said, code
 
 
-def _write_back(report: Report, sheet: Sheet, said: Said) -> bool:
-    """Whether the results are in the sheet itself; if not, what to say of that."""
-    from petsync.sheets import write_back
+def _write_results(
+    report: Report, sheet: Sheet | None, path: Path, outputs: Outputs, said: Said
+) -> int:
+    """0 if the results file is written, and what to say of it."""
+    from petsync.cli.files import free
+    from petsync.sheets.locks import must_be_closed
 
+    backups: list[Path] = []
     try:
-        backup = write_back(sheet, report)
+        must_be_closed(path)
+    except PetsyncError as error:
+        said.append((f"{error.message}, so that the results get another name.", "bold"))
+        path = free(path)
+
+    def save() -> None:
+        if sheet is None:
+            save_results(report, None, path)
+        elif backup := outputs.write_results(sheet, report, path):
+            backups.append(backup)
+
+    code = _write(said, f"What became of each row is in {_shown(path)}.", save)
+    said += [(f"The file of that name is kept as {_shown(backup)}.", "") for backup in backups]
+    return code
+
+
+def _shown(path: Path) -> Path:
+    """The path as it is shorter: from here, where it is below this folder."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _write_into_sheet(
+    report: Report, sheet: Sheet | None, into_sheet: IntoSheet, outputs: Outputs, said: Said
+) -> bool:
+    """Whether the ids, or the results, are in the sheet itself; and what to say of that."""
+    if sheet is None:
+        told = f"error: {report.plan.source} is gone or was changed, so no id was written into it."
+        said.append((told, "bold red"))
+        said.append(("petsync still knows which row became which pet: go on in that file.", ""))
+        return False
+    try:
+        backup = outputs.write_into_sheet(sheet, report, into_sheet)
     except PetsyncError as error:
         said += [(f"error: {error.message}", "bold red"), (error.hint, "")]
         return False
-    told = f"What became of each row is in {sheet.source}; as it was before it is in {backup}."
-    said.append((told, ""))
+    what = "The new ids are" if into_sheet == "ids" else "What became of each row is"
+    said.append((f"{what} in {sheet.source}; as it was before it is in {backup}.", ""))
     return True
 
 
-def _check_write_back(sheet: Sheet | None) -> None:
-    """Raise, before anything is sent, where the results could not go into the sheet itself."""
+def _check_into_sheet(sheet: Sheet | None, option: str) -> None:
+    """Raise, before anything is sent, where nothing could be written into the sheet itself."""
     from petsync.sheets import must_take_results
 
     if sheet is None:
-        raise click.UsageError(
-            "--write-back: the sheet of this plan is gone, or was changed since."
-        )
+        raise click.UsageError(f"{option}: the sheet of this plan is gone, or was changed since.")
     must_take_results(sheet)
+
+
+def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bool) -> IntoSheet:
+    """Whether a person has the new ids written into the sheet; nobody is asked where `yes` said
+    that, or where there is none to write.
+    """
+    from petsync.sheets import must_take_results
+    from petsync.store.outputs import gives_ids
+
+    if yes or sheet is None or not plan.changes or not gives_ids(plan):
+        return ""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return ""
+    try:
+        must_take_results(sheet)
+    except PetsyncError as error:
+        context.say(f"The new ids are not written into the sheet: {error.message}.")
+        return ""
+    question = f"Write the new ids into {sheet.source} itself, and keep a backup?"
+    return "ids" if click.confirm(question, default=True, err=True) else ""
+
+
+def _wanted(into_sheet: IntoSheet, results: Path | None) -> Wanted:
+    from petsync.store.outputs import Wanted
+
+    return Wanted(into_sheet=into_sheet, results="" if results is None else str(results.absolute()))
+
+
+def outputs_of(store: Store) -> Outputs:
+    """What writes the files that runs on the store leave."""
+    from petsync.store.outputs import Outputs
+
+    return Outputs(store.aio.history)
 
 
 def _write(said: Said, told: str, save: Callable[[], None]) -> int:

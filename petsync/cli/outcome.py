@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from petsync.cli.files import free
 
 if TYPE_CHECKING:
     from petsync.diff.report import Report
     from petsync.diff.uploaded import Uploaded
     from petsync.table.sheet import Sheet
 
-__all__ = ["default_results", "save_report", "save_results", "save_uploaded"]
-
-
-def default_results(sheet: Sheet) -> Path:
-    """`catalogue.results.xlsx` beside the sheet (here, if that folder is read-only), or with a
-    number where that is there already.
-    """
-    source = Path(sheet.source)
-    # Of a workbook with macros the copy has them too.
-    keeps = sheet.tab == "" or source.suffix.casefold() == ".xlsm"
-    suffix = source.suffix if keeps else ".xlsx"
-    folder = source.parent if os.access(source.parent, os.W_OK) else Path()
-    # A folder takes no name of more than 255 bytes, the sidecar's and a number counted.
-    stem = source.stem.encode()[:200].decode(errors="ignore")
-    return free(folder / f"{stem}.results{suffix}")
+__all__ = ["save_report", "save_results", "save_uploaded"]
 
 
 def save_results(report: Report, sheet: Sheet | None, path: Path) -> None:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
-from petsync.cli.apply import check_outputs, conclude, watched
+from petsync.cli.apply import check_outputs, conclude, outputs_of, watched
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.history import named_run
 from petsync.cli.interruption import interruptible_run
 from petsync.cli.known import runs
 from petsync.cli.pacing import run_options
-
-if TYPE_CHECKING:
-    from petsync.diff.plan import Plan
-    from petsync.store import Store
-    from petsync.table.sheet import Sheet
 
 __all__ = ["command"]
 
@@ -64,19 +60,17 @@ def command(
     check_outputs(None, results, page)
     with interruptible_run(context), context.connect() as store:
         with named_run(context.settings.state, run_id):
-            past, plan, sheet = _plan_of(store, run_id)
+            past, plan = store.aio.to_resume(run_id)
+            run = past.run_id
+            statuses = store.api.aio.session.profile.statuses
+            outputs = outputs_of(store)
+            sheet = None if plan.undoes else outputs.sheet(plan, statuses)
+        if results is not None:
+            wanted = outputs.wanted(plan)
+            outputs.remember(plan, replace(wanted, results=str(results.absolute())))
         total = len(plan.changes)
-        context.say(f"Resuming run {past} on {store.url}: {total:,} changes in all.")
+        context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
         report, error = watched(
-            context, store, total, partial(store.resume, past, **pacing), text="Resuming"
+            context, store, total, partial(store.resume, run, **pacing), text="Resuming"
         )
-    return conclude(context, report, error, sheet, results, page)
-
-
-def _plan_of(store: Store, run_id: str) -> tuple[str, Plan, Sheet | None]:
-    """The run's id, its plan, and the plan's sheet if it is still there as it was."""
-    from petsync.sheets.planned import sheet_of
-
-    past, plan = store.aio.to_resume(run_id)
-    statuses = store.api.aio.session.profile.statuses
-    return past.run_id, plan, None if plan.undoes else sheet_of(plan, statuses=statuses)
+    return conclude(context, report, error, sheet, page, outputs=outputs)

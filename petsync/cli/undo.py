@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from petsync.cli import progress
-from petsync.cli.apply import carry_out, check_outputs, conclude, is_agreed
+from petsync.cli.apply import carry_out, check_outputs, conclude, is_agreed, outputs_of
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.history import named_run
@@ -150,7 +150,8 @@ def command(
         if not is_agreed(context, plan, yes):
             return PENDING
         report, error = carry_out(context, store, plan, **pacing)
-    return conclude(context, report, error, None, None, page)
+        files = outputs_of(store)
+    return conclude(context, report, error, None, page, outputs=files)
 
 
 def _tell(context: Context, store: Store, plan: Plan) -> None:

@@ -69,8 +69,15 @@ def must_be_writable(sheet: Sheet, hint: str) -> None:
         )
 
 
-def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = None) -> Path:
-    """Put the results into the sheet's own file, as `write_results` puts them into a copy.
+def write_back(
+    sheet: Sheet,
+    results: Results,
+    *,
+    moment: dt.datetime | None = None,
+    only_ids: bool = False,
+) -> Path:
+    """Put the results into the sheet's own file, as `write_results` puts them into a copy; with
+    `only_ids` no columns of results, but the ids alone, and `merge` for an `add` that was applied.
 
     The path of the backup is returned: the file as it was, beside it under the name and the
     `moment`, by default now in UTC (`catalogue.backup-20261121-103000.xlsx`; no earlier backup is
@@ -84,7 +91,7 @@ def write_back(sheet: Sheet, results: Results, *, moment: dt.datetime | None = N
     results = as_results(results)
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
-    data, lines = told(source, sheet, results)
+    data, lines = told(source, sheet, results, only_ids=only_ids)
     backup = kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)

@@ -14,11 +14,13 @@ from petsync.table.sheet import Sheet
 __all__ = ["sheet_of"]
 
 
-def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES) -> Sheet | None:
-    """The sheet of the plan, read as it was then; None where it is gone or was changed since."""
+def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
+    """The sheet of the plan, read as it was then; None where it is gone or was changed since.
+    `digest` is its SHA-256 if its run has written into it.
+    """
     source = Path(plan.source)
     try:
-        if hashlib.sha256(source.read_bytes()).hexdigest() != plan.source_digest:
+        if hashlib.sha256(source.read_bytes()).hexdigest() != (digest or plan.source_digest):
             return None
         sheet = read_sheet(
             source,

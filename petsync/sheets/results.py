@@ -60,17 +60,18 @@ def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
 
 
 def told(
-    source: Source, sheet: Sheet, results: Results, suffix: str = ""
+    source: Source, sheet: Sheet, results: Results, suffix: str = "", *, only_ids: bool = False
 ) -> tuple[bytes, list[str] | None]:
     """The file's bytes with the results, and of a CSV file the lines of its sidecar if it has one.
 
-    A workbook becomes of the kind that a suffix tells.
+    A workbook becomes of the kind that a suffix tells. With `only_ids` no column of results is
+    made or filled.
     """
     of_one_sheet(sheet, results)
     base = advanced(sheet, results) if isinstance(results, Report) else None
     edits = _edits(sheet, _by_row(results, sheet) if isinstance(results, Report) else results)
     lines = None if base is None else [notice(base), *base.to_lines()]
-    edits = _renamed(edits, sheet.columns)
+    edits = _ids_alone(edits) if only_ids else _renamed(edits, sheet.columns)
     for each in sheet.corrections:
         # What the row gets of the run comes first: an id, or another action.
         edits.setdefault(each.row, {}).setdefault(each.column, each.after)
@@ -145,6 +146,15 @@ def _told(result: object, *, is_add: bool, is_named: bool) -> dict[str, str]:
     if not is_named and (pet_id := said["assigned_id"] or recognised):
         said["id"] = pet_id
     return {**said, "action": "merge"} if is_add and said["outcome"] == "applied" else said
+
+
+def _ids_alone(edits: Mapping[int, Mapping[str, str]]) -> dict[int, dict[str, str]]:
+    """The edits of ids and actions."""
+    own = {
+        row: {name: text for name, text in edit.items() if name in ("id", ACTION)}
+        for row, edit in edits.items()
+    }
+    return {row: edit for row, edit in own.items() if edit}
 
 
 def _new_columns(places: Collection[str], edits: Mapping[int, Mapping[str, str]]) -> list[str]:

@@ -33,8 +33,8 @@ _UNSEEN = frozenset({"not-looked-up", "not-settled"})
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The journal below a state folder; nothing is written. Everything raises PetsyncError where
-    the journal cannot be read.
+    """The journal below a state folder; only notes are written. Everything raises PetsyncError
+    where the journal cannot be read.
     """
 
     state: Path
@@ -44,6 +44,16 @@ class History:
         """The journal itself; empty where there is none yet."""
         with closing(Journal.open(self.state, create=False)) as journal:
             yield journal
+
+    def note(self, name: str) -> str:
+        """What the journal keeps under the name, "" where there is nothing."""
+        with self.opened() as journal:
+            return journal.note(name)
+
+    def set_note(self, name: str, text: str) -> None:
+        """Have the journal keep a text under the name."""
+        with closing(Journal.open(self.state, create=True)) as journal:
+            journal.set_note(name, text)
 
     def runs(self, store: str | None = None) -> list[Past]:
         """All runs, or those on a store, the newest first."""

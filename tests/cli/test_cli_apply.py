@@ -51,12 +51,18 @@ def test_result_sheet_tells_each_row(shell: Shell, box: Sandbox) -> None:
     assert Path("pets.csv").read_text("utf-8") == CHANGED
 
 
-def test_result_sheet_never_overwrites(shell: Shell, box: Sandbox) -> None:
-    """A result file that is there gets a neighbour with a number; --results names another."""
+def test_result_sheet_is_the_latest_and_loses_nothing(shell: Shell, box: Sandbox) -> None:
+    """The last run's results have the one name; a file that is somebody else's, or that somebody
+    changed, is kept as a backup; --results names another.
+    """
     Path("pets.results.csv").write_text("mine", "utf-8")
     shell("apply", _sheet(), *to(box), "--yes")
-    assert Path("pets.results.csv").read_text("utf-8") == "mine"
-    assert Path("pets.results-2.csv").exists()
+    (backup,) = Path().glob("pets.results.backup-*.csv")
+    assert backup.read_text("utf-8") == "mine"
+    assert "Max" in Path("pets.results.csv").read_text("utf-8")
+    shell("apply", _sheet("id,name\n2,Ida\n"), *to(box), "--yes")
+    assert "Ida" in Path("pets.results.csv").read_text("utf-8")
+    assert len([*Path().glob("pets.results*")]) == 2
     shell("apply", _sheet("id,name\n5,Tim\n"), *to(box), "--yes", "--results", "r.csv")
     assert "applied" in Path("r.csv").read_text("utf-8")
 

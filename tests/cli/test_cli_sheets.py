@@ -11,6 +11,7 @@ from commands import Shell, shop, to
 from msgspec.structs import replace
 from openpyxl import load_workbook
 
+from petsync import read_sheet
 from petsync.sandbox import Sandbox
 
 OWN_HEADERS = "Nummer,Tiername,Zustand\n1,Max,available\n"
@@ -240,3 +241,47 @@ def test_a_marked_copy_never_replaces_one_that_may_have_been_mended(shell: Shell
     done = shell("check", sheet, "--annotate", "marked.xlsx")
     assert "marked-2.xlsx" in done.err
     assert Path("marked.xlsx").read_bytes() == first
+
+
+def test_new_ids_go_into_the_sheet_alone_if_that_is_asked_for(shell: Shell, box: Sandbox) -> None:
+    """--write-ids fills the ids, and has the results in their own file; nothing else changes."""
+    sheet = _sheet("id,name,status,action,note\n1,Max,available,,a\n,New,sold,add,b\n")
+    before = sheet.read_bytes()
+    done = shell("apply", sheet, *to(box), "--yes", "--write-ids")
+    assert done.code == 0
+    (new,) = (pet for pet in box.pets() if pet.name == "New")
+    expected = f"id,name,status,action,note\n1,Max,available,,a\n{new.id},New,sold,merge,b\n"
+    assert sheet.read_text("utf-8") == expected
+    (backup,) = Path().glob("pets.backup-*.csv")
+    assert backup.read_bytes() == before
+    assert "applied" in Path("pets.results.csv").read_text("utf-8")
+    again = shell("apply", sheet, *to(box), "--yes", "--write-ids")
+    assert "In sync" in again.err
+
+
+@pytest.mark.parametrize("option", ["--write-ids", "--write-back"])
+@pytest.mark.parametrize("name", ["pets.csv", "pets.xlsx"])
+def test_a_resume_writes_what_was_asked_for(
+    shell: Shell, box: Sandbox, option: str, name: str
+) -> None:
+    """The first sitting stops after one add; the resume writes all ids into the sheet, and its
+    results take the place of the first sitting's.
+    """
+    if name == "pets.csv":
+        _sheet("id,name,status\n,New,sold\n,Newer,sold\n,Newest,sold\n")
+    else:
+        shell("export", name, *to(box))
+        _edit(
+            name, {f"{c}{8 + n}": v for n in range(3) for c, v in (("B", f"N{n}"), ("C", "sold"))}
+        )
+    box.break_with("503=1,only=addPet")
+    first = shell("apply", name, *to(box), "--yes", option, "--max-failures", "0")
+    assert first.code == 7
+    box.break_with(None)
+    done = shell("resume", *to(box))
+    assert done.code == 0
+    sheet = read_sheet(name)
+    assert sheet.frame["id"].notna().all()
+    assert not [*Path().glob("pets.results-*")]
+    again = shell("apply", name, *to(box), "--yes")
+    assert "In sync" in again.err

@@ -137,6 +137,20 @@ class Journal:
         with self._reading() as connection:
             return row_records(connection, store)
 
+    def note(self, name: str) -> str:
+        """What `set_note` kept under the name, "" where there is nothing."""
+        with self._reading() as connection:
+            row = connection.execute(_NOTE, (name,)).fetchone()
+        return "" if row is None else str(row[0])
+
+    def set_note(self, name: str, text: str) -> None:
+        """Keep a text under a name, in place of an earlier one; on disk when this returns."""
+        if not self._exists:
+            make(self.path)
+            self._exists = True
+        with translated(self.path), closing(connect(self.path)) as connection, writing(connection):
+            connection.execute(_SET_NOTE, (name, text))
+
     def begin(
         self,
         run_id: str,
@@ -208,6 +222,10 @@ class Journal:
             except BaseException:
                 connection.close()
                 raise
+
+
+_NOTE = "SELECT value FROM meta WHERE name = ?"
+_SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 
 
 def _take_over(path: Path) -> None:
