@@ -1,6 +1,7 @@
 """Files that are made to take all memory or time: an error at once, or a sheet within the cap."""
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -60,6 +61,33 @@ def many_tabs():
     book = f'<workbook xmlns="{MAIN}" xmlns:r="{KINDS}"><sheets>{tabs}</sheets></workbook>'
     parts = unzipped(package(sheet("")))
     return zipped([(name, book if name == "xl/workbook.xml" else data) for name, data in parts])
+
+
+def tabs_of_one_part(count):
+    """A workbook of so many tabs that are all one part of a megabyte, without a header."""
+    rows = "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(1, 25_000))
+    part = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+    tabs = "".join(f'<sheet name="t{n}" sheetId="{n}" r:id="rId1"/>' for n in range(count))
+    book = f'<workbook xmlns="{MAIN}" xmlns:r="{KINDS}"><sheets>{tabs}</sheets></workbook>'
+    parts = unzipped(package(part))
+    return zipped([(name, book if name == "xl/workbook.xml" else data) for name, data in parts])
+
+
+def many_parts(count, rows):
+    """A workbook of so many tabs without a header, each with a part of its own."""
+    part = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+    tabs = "".join(f'<sheet name="t{n}" sheetId="{n}" r:id="rId{n}"/>' for n in range(count))
+    links = "".join(
+        f'<Relationship Id="rId{n}" Type="{KINDS}/worksheet" Target="worksheets/s{n}.xml"/>'
+        for n in range(count)
+    )
+    book = f'<workbook xmlns="{MAIN}" xmlns:r="{KINDS}"><sheets>{tabs}</sheets></workbook>'
+    kept = dict(unzipped(package(part)))
+    kept["xl/workbook.xml"] = book
+    kept["xl/_rels/workbook.xml.rels"] = re.sub(
+        "<Relationship .*/>", links, str(kept["xl/_rels/workbook.xml.rels"], "utf-8")
+    )
+    return zipped([*kept.items(), *((f"xl/worksheets/s{n}.xml", part) for n in range(count))])
 
 
 def blank_rows(style, count):
@@ -148,6 +176,85 @@ CASES = {
         "too many parts",
     ),
     "100,000 sheets.xlsx": (many_tabs, "it has 100,000 sheets"),
+    "1,000 tabs on one part.xlsx": (
+        lambda: tabs_of_one_part(1000),
+        "no column has a header that petsync knows",
+    ),
+    "300 large sheets without a header.xlsx": (
+        lambda: many_parts(
+            300,
+            "".join(
+                f'<row r="{n}">{cell(f"A{n}", random.Random(1).randbytes(5_000).hex())}</row>'
+                for n in range(1, 101)
+            ),
+        ),
+        "together they are too large to look through",
+    ),
+    "two million values in a cell.xlsx": (
+        lambda: package(
+            sheet(f'{ROW}<row r="3"><c r="A3"><f>1</f>{"<v>7</v>" * 2_000_000}</c></row>')
+        ),
+        "0 rows, 2 problems",
+    ),
+    "a count of texts that is there a million times.xlsx": (
+        lambda: package(
+            sheet(ROW), strings=f'<sst xmlns="{MAIN}"><si><t>{"uniqueCount" * 10**6}</t></si></sst>'
+        ),
+        "1 rows, 0 problems",
+    ),
+    "a count of texts in a million attributes.xlsx": (
+        lambda: package(
+            sheet(ROW), strings=f'<sst xmlns="{MAIN}" {"uniqueCount=0 " * 10**6}><si/></sst>'
+        ),
+        "attributes",
+    ),
+    "15 million styles.xlsx": (
+        lambda: package(
+            sheet(ROW), styles=f'<styleSheet xmlns="{MAIN}">{"<a/>" * 15_000_000}</styleSheet>'
+        ),
+        "it has more than 400,000 elements",
+    ),
+    "40 million texts.xlsx": (
+        lambda: package(sheet(ROW), strings=f'<sst xmlns="{MAIN}">{"<si/>" * 41_000_000}</sst>'),
+        "elements|times its size",
+    ),
+    "an element of a million attributes.xlsx": (
+        lambda: package(sheet("<row " + " ".join(f"a{n}='>'" for n in range(10**6)) + "/>" + ROW)),
+        "an element of more than 100,000 attributes",
+    ),
+    "a part that is a million elements deep.xlsx": (
+        lambda: package(sheet(f"{ROW}{'<a>' * 10**6}<f/>{'</a>' * 10**6}")),
+        "deep|damaged",
+    ),
+    "a million defined names.xlsx": (
+        lambda: package(
+            sheet(ROW), book=f"<definedNames>{'<definedName/>' * 10**6}</definedNames>"
+        ),
+        "it has more than 400,000 elements",
+    ),
+    "merged cells that overlap.xlsx": (
+        lambda: package(
+            sheet(
+                "".join(f'<row r="{n}"><c r="A{n}"><v>{n}</v></c></row>' for n in range(2, 20_000))
+            ).replace(
+                "</worksheet>",
+                "<mergeCells>"
+                + '<mergeCell ref="A2:B20000"/>' * 100_000
+                + "</mergeCells></worksheet>",
+            )
+        ),
+        "0 rows, 79990 problems",
+    ),
+    "a million columns that are set.xlsx": (
+        lambda: package(sheet(ROW, before=f"<cols>{'<col ' * 200_000}</cols>")),
+        "1 rows, 0 problems",
+    ),
+    "a million filters.xlsx": (
+        lambda: package(
+            sheet(ROW).replace("</sheetData>", "</sheetData>" + "<autoFilter " * 10**6)
+        ),
+        "1 rows, 0 problems",
+    ),
     "deep elements.xlsx": (
         lambda: package(sheet(f'<row r="2">{"<c>" * 200_000}{"</c>" * 200_000}</row>')),
         "the worksheet is damaged",
@@ -266,3 +373,25 @@ def test_a_claimed_count_of_texts_is_taken_away_and_no_text_is_changed():
     assert uncounted(b'<x:sst count="2" uniqueCount="9">' + text) == (
         b'<x:sst count="2" was="9">' + text
     )
+
+
+def test_a_part_that_many_tabs_share_is_read_once(tmp_path, monkeypatch):
+    """And the texts and styles of the workbook once, whatever many sheets are looked through."""
+    read = []
+    whole = Package.part
+
+    def counted(self, name):
+        read.append(name)
+        return whole(self, name)
+
+    monkeypatch.setattr(Package, "part", counted)
+    for data in (tabs_of_one_part(50), many_parts(50, f'<row r="1">{cell("A1", "x")}</row>')):
+        path = tmp_path / "pets.xlsx"
+        path.write_bytes(data)
+        with pytest.raises(SheetError, match="no column has a header"):
+            read_sheet(path)
+    assert read
+    assert {name: read.count(name) for name in set(read) if "sheets/s" in name} == {
+        "xl/worksheets/sheet1.xml": 1,
+        **{f"xl/worksheets/s{n}.xml": 1 for n in range(50)},
+    }

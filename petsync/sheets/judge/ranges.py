@@ -34,8 +34,12 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
     if "id" not in headers.ours:
         _note_numbers(grid, headers, notes)
     _note_headless(grid, notes)
+    # Merged ranges do not overlap: together they cover no more than there is.
+    room = len(grid.rows) * max(1, len(headers.ours))
     for text in grid.merged:
-        _note_merged(grid, headers, text, notes)
+        room -= _note_merged(grid, headers, text, notes)
+        if room < 0:
+            break
     _note_hidden(grid, notes)
     _note_unseen_columns(grid, headers, notes)
 
@@ -74,10 +78,12 @@ def _note_headless(grid: Grid, notes: Notes) -> None:
             notes.add(-1, place, Note("header-missing", "", problem))
 
 
-def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> None:
+def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> int:
+    """How many cells of the table the range covers, each of which is noted."""
     found = _RANGE.fullmatch(text)
     if found is None:
-        return
+        return 0
+    noted = 0
     top, bottom = int(found[2]), int(found[4])
     start, stop = np.searchsorted(grid.rows, [top, bottom + 1]).tolist()
     covered = range(column_number(found[1]), column_number(found[3]) + 1)
@@ -87,6 +93,8 @@ def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> None:
         if start < stop and column_number(place) in covered:
             bare = (at for at in range(start, stop) if (grid.rows[at], place) != (top, found[1]))
             notes.add_all(bare, name, Note("merged-cells", text, problem))
+            noted += stop - start
+    return noted
 
 
 def _note_hidden(grid: Grid, notes: Notes) -> None:

@@ -25,7 +25,7 @@ __all__ = ["MOST_COMMENTS", "Made", "annotated"]
 MOST_COMMENTS = 5_000
 """Above that, cells are only coloured: spreadsheet programs take long to open so many comments."""
 
-_MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
+_MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^<>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
 _MOST_MERGED = 1 << 16
 _FEW = 256
 _COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comments+xml"

@@ -23,15 +23,16 @@ _NAMESPACES = {
 _BLOCK = 1024
 # Whatever prefix a program gives to the namespaces.
 _P = rb"(?:[\w.-]+:)?"
-_SHAPE = re.compile(rb"<%bshape\s.*?</%bshape\s*>" % (_P, _P), re.DOTALL)
+# A shape that has no end ends where the next one begins: each byte is looked at once.
+_SHAPE = re.compile(rb"<%bshape\s[^<]*(?:<(?!/?%bshape[\s>])[^<]*)*</%bshape\s*>" % (_P, _P, _P))
 _NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
 _ROW = re.compile(rb"<%bRow\s*>\s*([0-9]{1,9})\s*<" % _P)
 _COLUMN = re.compile(rb"<%bColumn\s*>\s*([0-9]{1,9})\s*<" % _P)
 _ANCHOR = re.compile(rb"(<%bAnchor\s*>)([0-9,\s]+)(?=</%bAnchor)" % (_P, _P))
-_BLOCKS = re.compile(rb"<%bidmap\s[^>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']" % _P)
+_BLOCKS = re.compile(rb"<%bidmap\s[^<>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']" % _P)
 _HEIGHT = re.compile(rb"(?<![\w-])(height:\s*)([0-9]+(?:\.[0-9]+)?)(px|pt)")
 _LINE = {b"px": 15, b"pt": 11.25}
-_ROOT = re.compile(rb"<xml\b[^>]*>")
+_ROOT = re.compile(rb"<xml\b[^<>]*>")
 _TYPE = (
     '<v:shapetype id="_x0000_t202" coordsize="21600,21600" o:spt="202" '
     'path="m,l,21600r21600,l21600,xe"><v:stroke joinstyle="miter"/>'

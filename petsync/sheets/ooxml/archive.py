@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
+import threading
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,19 @@ from dataclasses import dataclass
 from petsync.errors import SheetError
 from petsync.sheets.kinds import AS_WORKBOOK, packed
 from petsync.sheets.ooxml.container import stored
-from petsync.sheets.ooxml.markup import MarkupError, elements
+from petsync.sheets.ooxml.markup import (
+    MAX_ELEMENTS,
+    MarkupError,
+    check_count,
+    check_form,
+    elements,
+)
 from petsync.sheets.ooxml.misreading import misreading
 from petsync.sheets.ooxml.shared import shared_size, uncounted
 from petsync.sheets.ooxml.trailing import without_trailing
 from petsync.sheets.source import Source
 
-__all__ = ["Package", "Tab"]
+__all__ = ["MAX_SEARCHED", "Package", "Tab"]
 
 MAX_UNPACKED = 1 << 30
 """The most bytes that a workbook may have unpacked."""
@@ -36,6 +43,13 @@ MAX_TEXT_RATIO = 16
 """How many times its parts' size the text may have where it is more than `FREE` bytes: a cell
 that repeats a text of the workbook takes 30 bytes, whatever the text's size.
 """
+MAX_STRINGS = 20_000_000
+MAX_CELLS = 60_000_000
+"""The most elements of the shared texts, and of one worksheet: a million pets have some twenty
+million of the latter.
+"""
+MAX_SEARCHED = 1 << 27
+"""The most bytes of worksheets that are looked through for one with a header."""
 MAX_TABS = 1_000
 MAX_PARTS = 10_000
 """The most parts of a workbook. One with a picture in each row has some thousand."""
@@ -107,6 +121,8 @@ class Package:
         self._book = self.elements(self.workbook)
         self._related = self._relations(self.workbook)
         self.tabs: Sequence[Tab] = self._tabs()
+        self._texts: Mapping[str, bytes] | None = None
+        self._texts_lock = threading.Lock()
 
     def part(self, name: str) -> bytes:
         """The bytes of one part."""
@@ -138,6 +154,7 @@ class Package:
     def worksheet(self, tab: Tab) -> bytes:
         """The bytes of a tab's part up to the last cell that holds anything."""
         data = without_trailing(self.text_part(tab.part))
+        self._check(tab.part, data, MAX_CELLS)
         why = misreading(data)
         if why:
             raise self._damaged(f"{tab.part}: {why}")
@@ -152,19 +169,43 @@ class Package:
             raise SheetError(f"{self.path}: there is no sheet {name!r}", hint=f"It has {listed}.")
         return (exact + alike)[0]
 
-    def texts(self) -> dict[str, bytes]:
-        """The parts that every worksheet refers to, the styles and the texts, by their names."""
+    def texts(self) -> Mapping[str, bytes]:
+        """The parts that every worksheet refers to, the styles and the texts, by their names; they
+        are read once.
+        """
+        with self._texts_lock:
+            if self._texts is None:
+                self._texts = self._read_texts()
+            return self._texts
+
+    def _read_texts(self) -> Mapping[str, bytes]:
         parts = {
             target: self.text_part(part)
             for kind, target in (("styles", _STYLES), ("sharedStrings", _STRINGS))
             for part in self._of_kind(kind)
         }
         if _STYLES in parts:
-            # calamine reads past what is not well-formed, and a date becomes a number.
-            self.elements(self._of_kind("styles")[0])
+            self._check(_STYLES, parts[_STYLES], MAX_ELEMENTS)
+            try:
+                # calamine reads past what is not well-formed, and a date becomes a number.
+                check_form(parts[_STYLES])
+            except MarkupError as error:
+                raise self._damaged(f"{_STYLES}: {error}") from None
         if _STRINGS in parts:
+            self._check(_STRINGS, parts[_STRINGS], MAX_STRINGS)
             parts[_STRINGS] = uncounted(parts[_STRINGS])
         return parts
+
+    def _check(self, name: str, data: bytes, most: int) -> None:
+        try:
+            check_count(data, most)
+        except MarkupError as error:
+            raise self._damaged(f"{name}: {error}") from None
+
+    def size(self, tab: Tab) -> int:
+        """How many bytes the tab's part has unpacked; 0 where it is missing."""
+        info = self._parts.get(tab.part.casefold())
+        return 0 if info is None else info.file_size
 
     def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
         """A workbook of one worksheet with these bytes, and this one's styles and texts, which

@@ -12,10 +12,32 @@ from xml.parsers import expat
 
 from petsync.sheets.grid import letter
 
-__all__ = ["CellMark", "MarkupError", "RowMark", "Walk", "column_number", "elements"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "CellMark",
+    "MarkupError",
+    "RowMark",
+    "Walk",
+    "check_count",
+    "check_form",
+    "column_number",
+    "elements",
+]
 
 _REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})", re.ASCII)
 _ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+MAX_ELEMENTS = 400_000
+"""The most elements of a part that is kept as a whole: a workbook's list of sheets and names, what
+a part refers to, the styles, comments and drawings. Excel allows 65,490 cell formats.
+"""
+MAX_DEPTH = 256
+"""How deep the elements of a worksheet may be; a parser keeps those that are open."""
+_SPAN = 1_000_000
+_MANY = 100_000
+_LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
 
 
 class MarkupError(ValueError):
@@ -63,6 +85,9 @@ class Walk:
         self._row: RowMark | None = None
         self._number = 0
         self._text: list[str] | None = None
+        self._values: list[str] = []
+        self._in_cell = False
+        self._depth = 0
         self._data = b""
         self._parser = _parser(self._start)
         self._parser.EndElementHandler = self._end
@@ -74,6 +99,9 @@ class Walk:
         _parse(self._parser, data)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
         local = name.rpartition(":")[2]
         if local == "c" and self._row is not None:
             self._start_cell(self._row, attributes)
@@ -99,6 +127,9 @@ class Walk:
         self._row = RowMark(self._number, [], hidden)
 
     def _start_cell(self, row: RowMark, attributes: Mapping[str, str]) -> None:
+        if self._in_cell:
+            raise MarkupError(f"a cell in the row {self._number} is within another one")
+        self._in_cell = True
         after = row.cells[-1].column + 1 if row.cells else 0
         column = self._column(attributes.get("r", "").strip(), after)
         kind, style = attributes.get("t", ""), attributes.get("s", "")
@@ -127,6 +158,7 @@ class Walk:
             self._text.append(text)
 
     def _end(self, name: str) -> None:
+        self._depth -= 1
         local = name.rpartition(":")[2]
         row = self._row
         if row is None:
@@ -139,8 +171,12 @@ class Walk:
         elif local == "c" and row.cells:
             at = self._parser.CurrentByteIndex
             row.cells[-1].end = self._data.index(b">", at) + 1 if self._at_end_tag(name) else at
+            # Joined once: a cell may have its value in millions of pieces.
+            row.cells[-1].value = "".join(self._values)
+            self._values, self._in_cell = [], False
         elif local in ("v", "t") and self._text is not None and row.cells:
-            row.cells[-1].value += "".join(self._text)
+            if self._in_cell:
+                self._values += self._text
             self._text = None
 
     def _at_end_tag(self, name: str) -> bool:
@@ -150,11 +186,30 @@ class Walk:
         return self._data.startswith(tag, at) and after in b"> \t\r\n"
 
 
+def check_count(data: bytes, most: int) -> None:
+    """Raise MarkupError for a part with more elements than `most`, or with an element of more than
+    100,000 attributes: each takes some hundred bytes once it is looked at.
+    """
+    count = data.count(b"<")
+    if count > 2 * most:
+        raise MarkupError(f"it has more than {most:,} elements")
+    # A search for single bytes costs next to nothing, unlike the other one.
+    is_long = data.count(b"=") > _MANY + 8 * count
+    if is_long and any(each[0].count(b"=") > _MANY for each in _LONG.finditer(data)):
+        raise MarkupError(f"it has an element of more than {_MANY:,} attributes")
+
+
+def check_form(data: bytes) -> None:
+    """Raise MarkupError where the part is not well-formed; nothing of it is kept."""
+    _parse(_parser(lambda *_: None), data)
+
+
 def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
     """The elements of a small part in order: local name, and attributes by local name.
 
-    Raises MarkupError where the part is not well-formed.
+    Raises MarkupError where the part is not well-formed, or has more than MAX_ELEMENTS.
     """
+    check_count(data, MAX_ELEMENTS)
     found: list[tuple[str, dict[str, str]]] = []
 
     def start(name: str, attributes: dict[str, str]) -> None:

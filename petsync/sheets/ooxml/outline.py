@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from xml.parsers import expat
 
-from petsync.sheets.ooxml.markup import MarkupError
+from petsync.sheets.ooxml.markup import MAX_DEPTH, MAX_ELEMENTS, MarkupError
 
 __all__ = ["Element", "Rows", "Splices", "outline", "start_tag", "whole", "xml_text"]
 
@@ -26,7 +26,7 @@ _SPECIAL = re.compile('[&<>"\x00-\x1f\x7f-\U0010ffff]')
 class Element:
     """One element: the bytes from `start` to `end`, its content from `inside` to `close`.
 
-    `text` is the character data directly in it. An `empty` one (`<a/>`) has no end tag:
+    An `empty` one (`<a/>`) has no end tag:
     `inside`, `close` and `end` are all behind it.
     """
 
@@ -37,8 +37,13 @@ class Element:
     close: int = 0
     end: int = 0
     empty: bool = False
-    text: str = ""
+    pieces: list[str] = field(default_factory=list)
     children: list[Element] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The character data directly in it, all pieces together."""
+        return "".join(self.pieces)
 
     @property
     def local(self) -> str:
@@ -169,7 +174,7 @@ class _Builder:
         self._data = data
         self._rows = rows
         self._open = [Element("", {}, 0)]
-        self._unwanted = self._within = 0
+        self._unwanted = self._within = self._count = 0
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = _refuse
@@ -188,6 +193,8 @@ class _Builder:
             raise MarkupError(str(error)) from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._unwanted + self._within > MAX_DEPTH:
+            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
         if self._unwanted:
             self._unwanted += 1
             return
@@ -196,6 +203,10 @@ class _Builder:
             if self._within == 1 and name.rpartition(":")[2] == "f":
                 self._open[-1].children.append(Element(name, attributes, 0))
             return
+        # Rows are handed on one by one; all else is kept.
+        self._count += self._rows is None or len(self._open) < _ROW_DEPTH - 1
+        if self._count > MAX_ELEMENTS:
+            raise MarkupError(f"it has more than {MAX_ELEMENTS:,} elements")
         element = Element(name, attributes, self._parser.CurrentByteIndex)
         tag = _TAG.match(self._data, element.start)
         if tag is None:
@@ -209,7 +220,7 @@ class _Builder:
 
     def _characters(self, text: str) -> None:
         if not self._unwanted and not self._within:
-            self._open[-1].text += text
+            self._open[-1].pieces.append(text)
 
     def _end(self, _: str) -> None:
         if self._unwanted > 1:

@@ -13,7 +13,8 @@ import numpy as np
 __all__ = ["shared_size", "uncounted"]
 
 _COUNT = b"uniqueCount"
-_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s")
+# Up to the next element: nothing but blanks stands between the two.
+_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s[^<]*")
 _INDEX = re.compile(rb">([0-9]{1,9})<")
 _END = b"</si>"
 _WORTH = 64
@@ -23,12 +24,7 @@ _LEAST = 16
 
 def uncounted(strings: bytes) -> bytes:
     """The part without its claim of how many texts it has, for which calamine makes room."""
-    at = strings.rfind(_COUNT)
-    while at >= 0:
-        if _TABLE.match(strings, strings.rfind(b"<", 0, at)):
-            strings = strings[:at] + b"was" + strings[at + len(_COUNT) :]
-        at = strings.rfind(_COUNT, 0, at)
-    return strings
+    return _TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
 
 
 def shared_size(sheet: bytes, strings: bytes, most: int) -> int:

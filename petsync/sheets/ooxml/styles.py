@@ -59,6 +59,13 @@ class Styles:
         self._formats = [self._format(each) for each in self._root.all("cellXfs", "xf")]
         self._fills = [_fill(each) for each in self._root.all("fills", "fill")]
         self._old = len(self._formats), len(self._fills)
+        self._places: dict[object, int] = {}
+        for at, each in enumerate(self._formats):
+            self._note(each, at)
+        self._fill_places: dict[object, int] = {}
+        self._plain_places: dict[object, int] = {}
+        for at, fill in enumerate(self._fills):
+            self._note_fill(fill, at)
         self._paint: dict[tuple[int, str], int] = {}
 
     def painted(self, style: int, colour: str) -> int:
@@ -126,10 +133,8 @@ class Styles:
 
     def _plain(self, colour: Mapping[str, str]) -> int:
         """The fill of one colour; alpha, which spreadsheets pass over, does not count."""
-        for at, fill in enumerate(self._fills):
-            if fill.pattern == "solid" and _opaque(fill.front) == _opaque(colour):
-                return at
-        return self._fill_at(_Fill("solid", colour, {"indexed": "64"}))
+        at = self._plain_places.get(_key(_opaque(colour)))
+        return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
 
     def _known(self, style: int) -> int:
         return style if style < len(self._formats) else 0
@@ -139,18 +144,31 @@ class Styles:
         return self._fills[at] if at < len(self._fills) else _Fill("", {}, {})
 
     def _fill_at(self, fill: _Fill) -> int:
-        if fill not in self._fills:
+        at = self._fill_places.get(_fill_key(fill))
+        if at is None:
+            at = len(self._fills)
             self._fills.append(fill)
-        return self._fills.index(fill)
+            self._note_fill(fill, at)
+        return at
+
+    def _note_fill(self, fill: _Fill, at: int) -> None:
+        self._fill_places.setdefault(_fill_key(fill), at)
+        if fill.pattern == "solid":
+            self._plain_places.setdefault(_key(_opaque(fill.front)), at)
 
     def _format_at(self, wanted: _Format) -> int:
-        if wanted in self._formats:
-            return self._formats.index(wanted)
-        for at, each in enumerate(self._formats):
-            if each.content == wanted.content and _applied(each) == _applied(wanted):
+        """Where the format is, or one that differs in nothing but whether a fill is applied."""
+        for attributes in (dict(wanted.attributes), _applied(wanted)):
+            at = self._places.get((_key(attributes), wanted.content))
+            if at is not None:
                 return at
         self._formats.append(wanted)
+        self._note(wanted, len(self._formats) - 1)
         return len(self._formats) - 1
+
+    def _note(self, each: _Format, at: int) -> None:
+        for attributes in (dict(each.attributes), _applied(each)):
+            self._places.setdefault((_key(attributes), each.content), at)
 
     def _format(self, element: Element) -> _Format:
         content = self._data[element.inside : element.close].decode("utf-8", "replace")
@@ -216,6 +234,14 @@ def _wrapped(content: str, alignment: str) -> str:
 
 def _opaque(colour: Mapping[str, str]) -> dict[str, str]:
     return {key: value[-6:] if key == "rgb" else value for key, value in colour.items()}
+
+
+def _key(values: Mapping[str, str]) -> object:
+    return frozenset(values.items())
+
+
+def _fill_key(fill: _Fill) -> object:
+    return fill.pattern, _key(fill.front), _key(fill.back)
 
 
 def _applied(each: _Format) -> dict[str, str]:

@@ -12,12 +12,12 @@ from petsync.sheets.ooxml.markup import column_number
 __all__ = ["View", "view"]
 
 _HEAD = 1 << 20
-_COLUMN = re.compile(rb"<(?:\w+:)?col\s([^>]*)>")
+_COLUMN = re.compile(rb"<(?:\w+:)?col\s([^<>]*)>")
 _NUMBER = re.compile(rb"\b(min|max)\s*=\s*[\"']([0-9]{1,5})[\"']")
 _HIDDEN = re.compile(rb"\bhidden\s*=\s*[\"'](?:1|true)[\"']|\bwidth\s*=\s*[\"']0(?:\.0+)?[\"']")
-_FILTER = re.compile(rb"<(?:\w+:)?autoFilter\s([^>]*)>")
+_FILTER = re.compile(rb"<(?:\w+:)?autoFilter\s([^<>]*)>")
 _REF = re.compile(rb"\bref\s*=\s*[\"']\$?([A-Z]{1,3})")
-_CRITERION = re.compile(rb"<(?:\w+:)?filterColumn\s([^>]*)>")
+_CRITERION = re.compile(rb"<(?:\w+:)?filterColumn\s([^<>]*)>")
 _PLACE = re.compile(rb"\bcolId\s*=\s*[\"']([0-9]{1,5})[\"']")
 _END = re.compile(rb"</(?:\w+:)?autoFilter>|<(?:\w+:)?customSheetViews\b")
 

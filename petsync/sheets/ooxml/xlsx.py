@@ -18,7 +18,7 @@ from petsync.errors import SheetError
 from petsync.sheets.export.contents import GUIDE
 from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
-from petsync.sheets.ooxml.archive import Package, Tab
+from petsync.sheets.ooxml.archive import MAX_SEARCHED, Package, Tab
 from petsync.sheets.ooxml.extent import extent
 from petsync.sheets.ooxml.halves import halves
 from petsync.sheets.ooxml.order import misplaced
@@ -46,7 +46,19 @@ def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE)
         return _known(package, package.tab(tab), mapper, large)
     seen = [each for each in package.tabs if each.visible] or package.tabs[:1]
     failure: SheetError | None = None
+    known: set[str] = set()
+    searched = 0
     for each in seen:
+        if each.part.casefold() in known:
+            continue  # Another name for what has no header.
+        known.add(each.part.casefold())
+        searched += package.size(each)
+        if failure is not None and searched > MAX_SEARCHED:
+            raise SheetError(
+                f"{package.path}: none of the first {len(known) - 1} sheets has a header that "
+                "petsync knows, and together they are too large to look through the others",
+                hint="Name the sheet with the pets: --tab, tab=.",
+            )
         try:
             return _known(package, each, mapper, large)
         except _NoHeaderError as error:
