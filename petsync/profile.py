@@ -58,6 +58,10 @@ class ServiceProfile:
     """The representation in which pets travel."""
     api_key_header: str = "api_key"
     """The header that carries the api key."""
+    max_answer_mb: int = 512
+    """How long a list of pets may be, in megabytes (10^6 bytes) once it is decompressed."""
+    answer_seconds: int = 600
+    """How many seconds a whole answer may take, from when the request has gone out."""
 
 
 STANDARD = ServiceProfile()
@@ -120,6 +124,8 @@ def _checked(key: str, value: object, hints: Mapping[str, Any]) -> object:
     elif key == "capacity":
         fits, wanted = type(value) is int and value >= 0, "a whole number, 0 for no limit"
         value = value or None
+    elif key in ("max_answer_mb", "answer_seconds"):
+        fits, wanted = type(value) is int and value > 0, "a whole number above 0"
     if not fits:
         raise SettingsError(f"[service] {key} is {value!r}, and must be {wanted}")
     return value

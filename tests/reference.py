@@ -46,7 +46,7 @@ def compared(unit: str, pet: Pet) -> Any:
         return (plain(pet.category.name), pet.category.id) if pet.category else ("", None)
     if unit == "tags":
         return {(tag.id, plain(tag.name)) for tag in pet.tags}
-    return once(pet.photo_urls)
+    return once(map(plain, pet.photo_urls))
 
 
 def agree(one: Pet, other: Pet) -> bool:
@@ -164,7 +164,8 @@ def merged_urls(base: list[str], sheet: list[str], store: list[str]) -> Any:
 @dataclass
 class Expected:
     """What a plan must be. `conflicts`: row, pet, the rules that may be named, the units in
-    clash; `older`, `gone`: rows; `uncertain`: a row without an id may mean any missing pet.
+    clash; `refused`: rows whose cleared status never wins; `older`, `gone`: rows; `uncertain`: a
+    row without an id may mean any missing pet.
     """
 
     adds: dict[int, Pet] = field(default_factory=dict)
@@ -179,6 +180,7 @@ class Expected:
     gone: set[int] = field(default_factory=set)
     uncertain: bool = False
     recognised: dict[int, int] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
 
     def conflict(self, row: int | None, number: int | None, *rules: str, units: Any = ()) -> None:
         """Note a row of which a person has to decide."""
@@ -313,6 +315,9 @@ class Reference:
                 if value is CLASH:
                     clashes.add(unit)
                     value = self.wanted(unit, line, pet, old)
+                    if unit == "status" and not plain(value):
+                        self.expected.refused.add(row)
+                        value = pet.status
                     value = getattr(pet, unit) if self.on_conflict == "store" else value
                 after = replace(after, **{unit: value})
                 if old and not self.is_edited(unit, line, old):
@@ -347,7 +352,7 @@ class Reference:
             return merged_tags(old, once(line["tags"]), pet, self.words)
         if unit == "photo_urls":
             three = old.photo_urls, line["photo_urls"], pet.photo_urls
-            return merged_urls(*map(once, three))
+            return merged_urls(*(once(map(plain, urls)) for urls in three))
         return CLASH
 
     def says(self, unit: str, line: Line) -> bool:
@@ -368,8 +373,9 @@ class Reference:
         """Which of a category's two cells was edited."""
         name, number = line.get("category"), line.get("category_id")
         was = compared("category", old)
+        clears = name is not None and not plain(name) and was != ("", None)
         return (
-            name is not None and plain(name) != was[0],
+            clears or (name is not None and plain(name) != was[0]),
             number is not None and number != was[1],
         )
 
@@ -383,7 +389,9 @@ class Reference:
             return self.words.category(name, number, pet)
         if unit == "tags":
             return tuple(once(self.words.tag(tag, pet) for tag in line["tags"]))
-        return tuple(once(line[unit])) if unit == "photo_urls" else line[unit]
+        if unit == "photo_urls":
+            return tuple(once(map(plain, line[unit])))
+        return line[unit]
 
     def says_otherwise(self, unit: str, line: Line, pet: Pet) -> bool:
         """Whether a row says something else of a unit than a pet."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socketserver
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-Answer = bytes | None | Callable[[], bytes | None]
+Answer = bytes | None | Callable[[], bytes | None] | Iterable[bytes]
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
@@ -20,7 +20,8 @@ def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
 
 class ScriptedServer:
     """Answers one request after the other from the script, the last answer for ever; None closes
-    the connection without a word. `requests` holds each request's head and body as text.
+    the connection without a word, and pieces are sent one by one while somebody listens.
+    `requests` holds each request's head and body as text.
     """
 
     def __init__(self, *script: Answer) -> None:
@@ -71,8 +72,20 @@ class ScriptedServer:
         reply = step() if callable(step) else step
         if reply is None:
             return False
+        if not isinstance(reply, bytes):
+            return _stream(handler, reply)
         handler.wfile.write(reply)
         return b"\r\n\r\n" in reply and _is_whole(reply)
+
+
+def _stream(handler: socketserver.StreamRequestHandler, pieces: Iterable[bytes]) -> bool:
+    """Send the pieces until nobody listens; the connection ends with them."""
+    try:
+        for piece in pieces:
+            handler.wfile.write(piece)
+    except OSError:
+        pass
+    return False
 
 
 def _is_whole(reply: bytes) -> bool:

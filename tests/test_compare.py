@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shop import NO_LIMITS, error_at, plan_of, sheet_of, sheet_saying
+from shop import NO_LIMITS, base_of, error_at, plan_of, sheet_of, sheet_saying
 from strategies import ids, pets, texts
 
 from petsync.diff.change import Add, Delete, Update
@@ -154,6 +154,57 @@ def test_a_tag_without_id_is_the_tag_of_that_name() -> None:
     assert change.after.tags == (SHY, OLD, Tag(None, "new"))
     reordered = sheet_saying({"id": 2, "tags": [Tag(None, "shy"), Tag(2)]})
     assert plan_of(PETS, reordered).in_sync
+
+
+def test_photo_urls_are_compared_trimmed_and_composed() -> None:
+    """White space around an address, and how its letters are composed, is no change; the store's
+    spelling stays where an address is edited beside it.
+    """
+    pet = Pet(id=1, name="Rex", status="sold", photo_urls=("http://s/e\u0301.png ", "b"))
+    same = sheet_saying({"id": 1, "photo_urls": ["http://s/\u00e9.png", " b"]})
+    assert plan_of([pet], same).changes == ()
+    more = sheet_saying({"id": 1, "photo_urls": ["http://s/\u00e9.png", "b", "c"]})
+    (change,) = plan_of([pet], more).changes
+    assert change.after is not None
+    assert change.after.photo_urls == ("http://s/e\u0301.png ", "b", "c")
+
+
+def test_merged_photos_keep_their_order_whatever_their_spelling() -> None:
+    """A photo that the store spells otherwise is still the one behind which the sheet's new photo
+    stands.
+    """
+    old = Pet(id=1, name="Rex", status="sold", photo_urls=("\u00e9", "b"))
+    now = msgspec.structs.replace(old, photo_urls=("b", "e\u0301"))
+    sheet = sheet_saying({"id": 1, "photo_urls": ["\u00e9", "new", "b"]}, base=base_of([old]))
+    (change,) = plan_of([now], sheet).changes
+    assert change.after is not None
+    assert change.after.photo_urls == ("b", "e\u0301", "new")
+
+
+@pytest.mark.parametrize("is_based", [False, True])
+def test_a_category_without_a_name_can_be_cleared(is_based: bool) -> None:
+    """[clear] takes away a category that has an id alone; the change stands at the cell that says
+    so, with and without an export.
+    """
+    pet = Pet(id=1, name="Rex", status="sold", category=Category(5, None))
+    base = base_of([pet]) if is_based else None
+    plan = plan_of([pet], sheet_saying({"id": 1, "name": "Rex", "category": ""}, base=base))
+    (change,) = plan.changes
+    assert change.after is not None
+    assert (change.after.category, change.fields) == (None, ("category_id",))
+    assert change.source == "Pets!C2"
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_clash_of_a_category_without_a_name_can_be_won_by_clearing_it() -> None:
+    """Both sides changed it, apart: choosing the sheet's side names the cell that says so."""
+    old = Pet(id=1, name="Rex", status="sold", category=DOGS)
+    now = msgspec.structs.replace(old, category=Category(5, None))
+    sheet = sheet_saying({"id": 1, "name": "Rex", "category": ""}, base=base_of([old]))
+    chosen = plan_of([now], sheet).resolve({(1, "category"): "sheet"})
+    forced = plan_of([now], sheet, on_conflict="sheet")
+    assert chosen.changes == forced.changes
+    assert forced.changes[0].source == "Pets!C2"
 
 
 def test_photo_urls_are_an_ordered_list() -> None:

@@ -20,7 +20,7 @@ from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
 from petsync.reconcile.notify import NAMES, Notifier, mistakes_in
 from petsync.reconcile.notify.plain import plain
 from petsync.reconcile.notify.templates import DEFAULTS, filled
-from petsync.reconcile.redact import Redactor
+from petsync.redact import Redactor
 from petsync.settings import Secret
 from petsync.table.visible import visible
 

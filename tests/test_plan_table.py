@@ -288,8 +288,25 @@ class TestChangedApart:
         """The pet would be in no query any more."""
         line = row_of(REX) | {"status": "", "name": "Max"}
         made = plan(line, replace(REX, status="sold"), on_conflict="sheet")
-        assert made.changes == ()
-        assert conflict(made).rule == "no-status"
+        assert update(made).after == replace(REX, status="sold", name="Max")
+        assert update(made).fields == ("name",)
+        clash = conflict(made)
+        assert (clash.rule, clash.winner, clash.is_open) == ("both-changed", "store", True)
+        assert clash.clashes[0].refused
+        assert "--on-conflict" not in clash.suggestion
+
+    def test_a_cleared_status_keeps_no_other_clash_from_being_won(self) -> None:
+        """The other fields take the sheet's values, just as if a person had chosen them."""
+        line = row_of(REX) | {"status": "", "name": "Max"}
+        now = replace(REX, status="sold", name="Rexy")
+        made = plan(line, now, on_conflict="sheet")
+        assert update(made).after == replace(now, name="Max")
+        assert [(each.winner, each.clashes[0].column) for each in made.conflicts] == [
+            ("sheet", "name"),
+            ("store", "status"),
+        ]
+        chosen = plan(line, now).resolve({(1, "name"): "sheet"})
+        assert (chosen.changes, chosen.conflicts) == (made.changes, made.conflicts)
 
 
 class TestRowRemoved:

@@ -19,11 +19,13 @@ from test_engine import carry_out
 from triples import Triple, row_of, triples
 
 import petsync as ps
+from petsync.cli.sheetplan import is_sheet_plan
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, PlanError, StalePlanError
 from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sandbox import Sandbox
+from petsync.sheets.planned import sheet_of as planned_sheet
 
 SHY, OLD = Tag(1, "shy"), Tag(2, "old")
 DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
@@ -467,3 +469,15 @@ def test_every_row_of_a_part_is_accounted_for(
     assert sum(report.counts.values()) == plan.rows + without_row
     applied = sum(result.outcome == "applied" for result in report.results)
     assert applied == len(part.changes)
+
+
+def test_a_pipe_or_a_device_is_read_for_no_plan(tmp_path: Path) -> None:
+    """Neither as the plan itself, nor as the sheet that a plan names: reading it might not end."""
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    for source in (pipe, Path("/dev/zero")):
+        with pytest.raises(PlanError, match="no ordinary file"):
+            ps.load_plan(source)
+        named = replace(PLAN, source=str(source), source_digest="0" * 64)
+        assert planned_sheet(named) is None
+        assert not is_sheet_plan(source)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import os
 import subprocess
 import sys
 
@@ -96,6 +97,14 @@ def test_a_file_that_is_open_is_left_alone(book, lock, content, program):
         assert lock in caught.value.hint
     assert book.read_bytes() == before
     assert len(names(book)) == 2
+
+
+@pytest.mark.parametrize("lock", ["~$pets.xlsx", ".~lock.pets.xlsx#"])
+def test_a_pipe_in_the_place_of_a_lock_file_is_not_read(book, lock):
+    """Nobody writes to it, so reading would never end; the file counts as open."""
+    os.mkfifo(book.with_name(lock))
+    with pytest.raises(SheetError, match="has the file open"):
+        must_take_results(read_sheet(book))
 
 
 def test_a_lock_beside_a_link_counts_too(book, tmp_path):

@@ -99,6 +99,51 @@ def test_an_edited_table_is_planned_applied_and_then_in_sync(box: Sandbox, store
     assert after["Tom"].tags == (ps.Tag(1, "shy"), ps.Tag(None, "new"))
 
 
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+def test_an_exported_status_is_no_error_once_the_store_moved_on(
+    tmp_path: Path, suffix: str
+) -> None:
+    """A cell that nobody edited keeps no row back, though its status is none of the profile's and
+    no pet has it any more; without its export it is an error.
+    """
+    odd = ps.Pet(id=4, name="Odd", status="reserved")
+    path = tmp_path / f"pets{suffix}"
+    with (
+        Sandbox(profile="live", pets=[REX, odd], auth=False) as sandbox,
+        ps.connect(sandbox.url, profile="live", state=tmp_path / "state") as store,
+    ):
+        ps.write_sheet(store.snapshot(statuses=["available", "reserved"]), path)
+        sandbox.reset([REX, msgspec.structs.replace(odd, status="sold")])
+        for sheet in (path, store.read(path), ps.read_sheet(path)):
+            plan = store.plan(sheet)
+            assert (plan.blocked, plan.changes, plan.unchanged) == ((), (), 2)
+        ps.write_sheet(ps.read_sheet(path).frame.drop(columns="action"), path, base=False)
+        assert len(store.plan(path).blocked) == 1
+
+
+@pytest.mark.parametrize("kind", ["file", "frame"])
+def test_a_sheet_that_was_read_before_plans_as_its_source_does(tmp_path: Path, kind: str) -> None:
+    """A status that only the store knows is one for a sheet too that was read without the store."""
+    odd = ps.Pet(id=4, name="Odd", status="reserved")
+    path = tmp_path / "pets.csv"
+    path.write_text("id,name,status\n4,Even,reserved\n", "utf-8")
+    source = path if kind == "file" else pd.read_csv(path)
+    with (
+        Sandbox(profile="live", pets=[REX, odd], auth=False) as sandbox,
+        ps.connect(sandbox.url, profile="live", state=tmp_path / "state") as store,
+    ):
+        now = store.snapshot(statuses=["available", "reserved"])
+        plan = store.plan(store.read(source), snapshot=now)
+        direct = store.plan(source, snapshot=now)
+    assert plan.changes == direct.changes
+    assert [change.fields for change in plan.changes] == [("name",)]
+    assert (plan.blocked, plan.source, plan.source_digest) == (
+        (),
+        direct.source,
+        direct.source_digest,
+    )
+
+
 def test_a_plan_sends_nothing_but_gets(box: Sandbox, store: ps.Store) -> None:
     """Dry by default: planning can never change a store."""
     before = box.requests

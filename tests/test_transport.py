@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from petsync.client.api import AsyncApi
 from petsync.client.oauth.talk import Talk
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
-from petsync.errors import NotFoundError, SettingsError, TransportError
+from petsync.errors import ApiError, NotFoundError, SettingsError, TransportError
 from petsync.model import Pet
 from petsync.profile import STANDARD
 
@@ -127,6 +129,45 @@ def test_the_proxy_of_the_environment_carries_what_leaves_the_machine(
     assert "proxy-authorization: basic bwu6chc=" in request.lower()
     assert len(server.requests) == 1
     assert "proxy" not in server.requests[0].lower()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("reply", [None, 407, 200, "gone", "nonsense"])
+def test_a_proxys_password_is_not_shown(
+    scheme: str, reply: int | str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong with it: not in the error, nor in a traceback with its variables."""
+    password = "pr0xy-s3cret"
+    basic = base64.b64encode(f"me:{password}".encode()).decode()
+    echo = f"{password} {basic} {password.encode().hex()}".encode()
+    script = b"nonsense\r\n\r\n" if reply == "nonsense" else None
+    script = answer(reply, echo) if isinstance(reply, int) else script
+    with ScriptedServer(script) as proxy:
+        at = proxy.url.removeprefix("http://").removesuffix("/v2")
+        at = "127.0.0.1:9" if reply == "gone" else at
+        monkeypatch.setenv(f"{scheme}_proxy", f"http://me:{password}@{at}")
+        with pytest.raises(ApiError) as failed:
+            do(get, FAR.replace("http", scheme))
+    told = traceback.TracebackException.from_exception(failed.value, capture_locals=True)
+    told.stack = traceback.StackSummary.from_list(
+        [frame for frame in told.stack if frame.filename != __file__]
+    )
+    shown = "".join((*told.format(), repr(failed.value), failed.value.service_message))
+    assert not [each for each in (password, basic, password.encode().hex()) if each in shown]
+
+
+@pytest.mark.parametrize(
+    "named", ["http://me:pr0xy-s3cret@shop.example:x", "socks5://me:pr0xy-s3cret@h:1", "http://"]
+)
+def test_a_proxy_that_cannot_be_used_is_refused(
+    named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the variable's name, as its value may have a password."""
+    monkeypatch.setenv("http_proxy", named)
+    with pytest.raises(SettingsError, match="the proxy that the environment names") as failed:
+        do(get, FAR)
+    assert "pr0xy" not in str(failed.value)
+    assert "http_proxy" in failed.value.hint
 
 
 def test_a_host_that_the_environment_exempts_is_not_sent_to_its_proxy(

@@ -30,9 +30,9 @@ HIDDEN = "lost"
 FRESH = 10**6
 STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
-CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"))
+CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"), Category(7))
 TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
-URLS = ("a", "b", "c", "d", "e")
+URLS = ("a", "b", "c", "d", "\u00e9", "e\u0301", " a")
 COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
 
 

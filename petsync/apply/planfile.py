@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petsync._file import write_private
+from petsync._file import landing, write_private
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 
@@ -24,6 +24,8 @@ def load_plan(path: str | Path) -> Plan:
     """The plan in a file. Raises PlanError where there is none, or it was changed by hand."""
     source = Path(path)
     try:
+        if source.exists():
+            landing(source)
         return Plan.from_json(source.read_bytes(), str(source))
     except OSError as error:
         raise PlanError(

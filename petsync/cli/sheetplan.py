@@ -24,6 +24,8 @@ _HEAD = 300
 
 def is_sheet_plan(path: Path) -> bool:
     """Whether the file holds what a sheet is to take; reading it as a plan tells any other."""
+    if not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
             return b'"sheet_plan"' in file.read(_HEAD)

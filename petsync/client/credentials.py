@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from urllib.parse import quote, quote_plus
+from functools import lru_cache
 
 from petsync.client.grant import Grant
 from petsync.errors import ApiError, AuthError, PetsyncError
+from petsync.redact import Redactor, proxy_secrets
 from petsync.settings import Secret
 
 __all__ = ["Credentials", "Renew"]
@@ -70,23 +70,14 @@ class Credentials:
         past = dict.fromkeys((*others.past, *(each for each in gone if each is not None)))
         return replace(self, past=tuple(past)[-_REMEMBERED:])
 
-    def masked(self, text: bytes) -> bytes:
-        """The text with every secret in it replaced: services echo what they were sent."""
-        for secret in self._secrets():
-            text = text.replace(secret.encode(), b"***")
-        return text
-
-    def masked_text(self, text: str) -> str:
-        """The same for text, in whatever case: a host name loses its own."""
-        for secret in self._secrets():
-            text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
-        return text
-
-    def _secrets(self) -> list[str]:
-        """The longest first, as a token may begin as another does; as they are, and as an address
-        or a form has them.
+    def masked(self, text: str) -> str:
+        """The text with every secret in it replaced: services echo what they were sent, in
+        whatever encoding.
         """
-        kept = (self.token, self.key, *self.grant.secrets(), *self.past)
-        plain = [each.reveal() for each in kept if each]
-        forms = {form for each in plain for form in (each, quote(each, safe=""), quote_plus(each))}
-        return sorted(forms, key=len, reverse=True)
+        kept = (self.token, self.key, *self.grant.secrets(), *self.past, *proxy_secrets())
+        return _redactor(frozenset(each for each in kept if each))(text)
+
+
+@lru_cache(maxsize=8)
+def _redactor(secrets: frozenset[Secret]) -> Redactor:
+    return Redactor(secrets)

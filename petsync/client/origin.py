@@ -79,6 +79,9 @@ def redirect_target(
     except (ValueError, httpx.InvalidURL):
         said = f"answers {response.status} and points to an address that cannot be read"
         raise _refused(request, response.status, said) from None
+    if "@" in there.netloc:
+        said = f"answers {response.status} and points to an address with a user in it"
+        raise _refused(request, response.status, said)
     if same and (response.status in (307, 308) or request.method == "GET"):
         return target
     where = masked(f"{there.scheme}://{there.netloc.rpartition('@')[2]}")

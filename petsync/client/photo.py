@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from petsync.client.exchange import PHOTO
 from petsync.client.origin import encoded
 from petsync.client.session import Session
 from petsync.errors import InvalidInputError
@@ -15,8 +16,6 @@ from petsync.wire.failure import error_for
 from petsync.wire.message import Request
 
 __all__ = ["photo", "target_of"]
-
-_OPERATION = "a photo"
 
 
 async def photo(session: Session, url: str) -> bytes:
@@ -28,12 +27,10 @@ async def photo(session: Session, url: str) -> bytes:
         raise InvalidInputError(
             f"a photo: this address is not below {session.base_url}, and nothing else is fetched"
         )
-    request = Request(
-        operation=_OPERATION, method="GET", target=target, headers={"accept": "image/*"}
-    )
+    request = Request(operation=PHOTO, method="GET", target=target, headers={"accept": "image/*"})
     answer = await session.answer(request)
     if answer.status != 200:
-        raise error_for(answer, request, datetime.now(UTC))
+        raise error_for(answer, request, datetime.now(UTC), session.credentials.masked)
     return answer.body
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from urllib.parse import quote, urlsplit
 
 from petsync.client.ask import MEDIA, Asker
@@ -32,7 +32,8 @@ async def examine(session: Session) -> Diagnosis:
     making: what goes wrong is a check that fails.
     """
     site = Site(session, Asker(session))
-    checks = [check async for check in _checks(site)]
+    masked = session.credentials.masked
+    checks = [replace(check, found=masked(check.found)) async for check in _checks(site)]
     return Diagnosis(
         url=session.base_url,
         profile=session.profile,

@@ -135,7 +135,7 @@ class Keyring:
             new = await how()
             failure = _Failure("its renewal brought it once more")
         except PetsyncError as error:
-            said = before.masked_text(error.message)
+            said = before.masked(error.message)
             failure = _Failure(f"its renewal failed: {said}", error.hint or _LOOK)
             after = before.doubted(error)
         except Exception as error:  # noqa: BLE001 - a caller's function may raise anything

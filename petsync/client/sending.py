@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
-from petsync.client.credentials import Credentials
 from petsync.client.exchange import Exchange, OnSent
 from petsync.client.flow import LONGEST_PAUSE, Flow
 from petsync.client.renewal import Keyring, still_refused
@@ -27,7 +26,7 @@ from petsync.errors import (
 from petsync.wire.failure import error_for
 from petsync.wire.message import Call, Response
 
-__all__ = ["Again", "Hold", "Line", "Sending", "masked"]
+__all__ = ["Again", "Hold", "Line", "Sending"]
 
 T = TypeVar("T")
 Again = Callable[[ApiError], Awaitable[None]]
@@ -178,16 +177,17 @@ class Sending(Generic[T]):
             request, credentials, line.flow.carrier, self._on_sent
         )
         if not 200 <= response.status < 300:
-            response = masked(response, credentials)
-            raise error_for(response, request, datetime.now(UTC))
+            raise error_for(response, request, datetime.now(UTC), credentials.masked)
         try:
             return self._call.read(response)
         except ResponseError as error:
-            error.status = response.status
-            error.message = f"{request.operation}: {credentials.masked_text(error.message)}"
-            error.args = (error.message,)
-            error.may_have_happened = True
-            raise
+            # Its frames hold the answer.
+            failure = error.with_traceback(None)
+        failure.status = response.status
+        failure.message = f"{request.operation}: {credentials.masked(failure.message)}"
+        failure.args = (failure.message,)
+        failure.may_have_happened = True
+        raise failure from None
 
     def _noted(self, error: ApiError) -> ApiError:
         """The error, which now also says what is known of the attempts before."""
@@ -206,11 +206,6 @@ class Sending(Generic[T]):
             return math.inf
         spent = self._line.flow.now() - self._held - self._begun
         return self._line.policy.seconds - spent
-
-
-def masked(response: Response, credentials: Credentials) -> Response:
-    """The response with every secret in its body masked."""
-    return replace(response, body=credentials.masked(response.body))
 
 
 def _asked_for(error: ApiError) -> float:

@@ -24,7 +24,7 @@ from petsync.client.origin import checked_base
 from petsync.client.pace import Pace
 from petsync.client.renewal import Keyring, Renewer
 from petsync.client.retry import RetryPolicy
-from petsync.client.sending import Again, Hold, Line, Sending, masked
+from petsync.client.sending import Again, Hold, Line, Sending
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
 from petsync.errors import AuthError, SettingsError
 from petsync.profile import STANDARD, ServiceProfile
@@ -58,7 +58,7 @@ class Session:
         _check(credentials, timeout)
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
-        self._exchange = Exchange(self.base_url, profile.api_key_header)
+        self._exchange = Exchange(self.base_url, profile)
         self._keyring = Keyring(credentials)
         self._health = Health()
         self._retry, self._allow_http = retry, allow_http
@@ -108,10 +108,11 @@ class Session:
         return await sending.result()
 
     async def answer(self, request: Request) -> Response:
-        """What the service answers, whatever its status, with every secret in it masked.
+        """What the service answers, whatever its status, as it is: `credentials.masked` takes
+        secrets out of what is shown of it.
 
-        One attempt, which waits its turn and teaches nothing. Raises TransportError, and
-        RedirectError for a redirect to another origin.
+        One attempt, which waits its turn and teaches nothing. Raises TransportError, ResponseError
+        for an answer that is too long, and RedirectError for a redirect to another origin.
         """
         line, credentials = self._here(), self.credentials
         while not await line.flow.gate.enter():
@@ -119,7 +120,7 @@ class Session:
         line.flow.counts.requests += 1
         try:
             carrier = line.flow.carrier
-            return masked(await self._exchange.answer(request, credentials, carrier), credentials)
+            return await self._exchange.answer(request, credentials, carrier)
         finally:
             line.flow.leave()
 

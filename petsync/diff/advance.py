@@ -43,15 +43,18 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     sent = _partly_applied(report)
+    moved = {pet_id for pet_id, _ in _applied(report)}
     for row in _edited(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
             pets.pop(row.pet_id, None)
         elif row.pet_id in pets:
+            moved.add(row.pet_id)
             pets[row.pet_id] = _overlaid(pets[row.pet_id], _of(row, sent))
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
-    return replace(sheet.base, frame=frame_from_pets(ordered))
+    said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
+    return replace(sheet.base, frame=frame_from_pets(ordered), said=said)
 
 
 def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:

@@ -1,27 +1,48 @@
-"""Agreed: in what a sheet and a store differ now, and the base that follows from it."""
+"""Agreed: in what a sheet and a store differ now, and the base that follows from it.
+
+The base has both sides. Its frame is what the store had when both agreed; its `said` is what the
+sheet said then, where that is another text: a row may say a category's new name beside the number
+of the old one, and a column that is missing keeps what it said before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import with_fields
-from petsync.diff.merge import laid_over
+from petsync.diff.fields import equal, normal, with_fields
+from petsync.diff.known import pets_of
+from petsync.diff.merge import Said, laid_over
 from petsync.diff.rows import said_rows
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns
 from petsync.diff.vocabulary import Vocabulary
+from petsync.model import Category, Pet
 from petsync.table.base import Base
-from petsync.table.columns import Column
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Sight", "named_ids", "sight_of"]
+__all__ = [
+    "Sight",
+    "category_cells",
+    "is_blank",
+    "is_empty",
+    "is_other",
+    "missing_columns",
+    "named_ids",
+    "said_category",
+    "sight_of",
+    "with_category",
+    "with_columns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +51,9 @@ class Sight:
 
     `rows` are their numbers, `ids` their pets' ids and `places` these pets' places in the snapshot
     (-1 where it is not there); `differing` has the units in which a row says something else than
-    its pet. `named` are all pets that rows mean, blocked rows too.
+    its pet. `named` are all pets that rows mean, blocked rows too. `frame` has the rows themselves;
+    `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
+    `voiced` are the columns that say anything, `headers` those that petsync does not use.
     """
 
     rows: tuple[int, ...]
@@ -38,34 +61,115 @@ class Sight:
     places: tuple[int, ...]
     differing: Mapping[int, tuple[Unit, ...]]
     named: frozenset[int]
+    frame: pd.DataFrame
+    cells: Mapping[int, Category]
+    voiced: frozenset[str]
+    headers: tuple[str, ...]
 
     def columns(self, row: int) -> tuple[Column, ...]:
         """The columns of the units in which a row differs."""
         return tuple(c for unit in self.differing.get(row, ()) for c in COLUMNS_OF[unit])
 
     def base(
-        self, snapshot: Snapshot, old: Base | None, elsewhere: frozenset[int] = frozenset()
+        self,
+        snapshot: Snapshot,
+        old: Base | None,
+        elsewhere: frozenset[int] = frozenset(),
+        *,
+        fills: bool = False,
     ) -> Base:
         """What both sides agree on now, or did once.
 
         Of a pet that is on both sides, units that agree, or of which the sheet says nothing, are
         as the store has them; those that differ stay as they were in `old`, and a pet that differs
         and was not there is left out. A pet of `old` that is on one side alone, or in another
-        sheet (`elsewhere`), stays as it was.
+        sheet (`elsewhere`), stays as it was. Where the round `fills` blank cells, one that is
+        still to be filled stays as it was, too.
         """
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
-        agreeing = [place for row, place in pairs if not self.differing.get(row)]
-        mixed = {place: self.differing[row] for row, place in pairs if self.differing.get(row)}
+        blank = self._unfilled(snapshot, old) if fills and old is not None else {}
+        units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
+        agreeing = [place for row, place in pairs if not units[row]]
+        mixed = {place: units[row] for row, place in pairs if units[row]}
         parts = [snapshot.frame.iloc[sorted(set(agreeing))], *_mixed(snapshot, mixed, old)]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
         kept = [part for part in parts if len(part)] or parts[:1]
         frame = kept[0] if len(kept) == 1 else pd.concat(kept, ignore_index=True)
-        return Base(
+        known = frozenset[str]() if old is None or old.columns is None else old.columns
+        missing = known - self.voiced - {"id"}
+        renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
+        base = Base(
             frame=frame.sort_values("id", kind="stable").reset_index(drop=True),
             store=snapshot.source,
             taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
+            columns=self.voiced | missing,
+            missing=missing,
+            headers=old.headers if renamed and old is not None else self.headers,
         )
+        return replace(base, said=self._said(base, old))
+
+    def _unfilled(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
+        """By row, the units that say nothing and had nothing, and of which the store has something
+        by now.
+        """
+        before = align.positions(self.frame["id"], old.frame)
+        places = np.array(self.places, dtype=np.intp)
+        at = np.flatnonzero((places >= 0) & (before >= 0))
+        found: dict[int, tuple[Unit, ...]] = {}
+        for unit in UNITS:
+            columns = [column for column in COLUMNS_OF[unit] if column in self.frame]
+            some = at if columns else at[:0]
+            for column in columns:
+                some = some[is_blank(self.frame[column].iloc[some])]
+            for column in columns:
+                some = some[is_empty(old.frame[column].iloc[before[some]])]
+            if columns:
+                now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
+                some = some[~np.logical_and.reduce(now)]
+            for n in some.tolist():
+                found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
+        return found
+
+    def _said(self, base: Base, old: Base | None) -> dict[int, Pet]:
+        """The pets as the sheet says them, or last said them, where that differs from the base."""
+        rows = dict(zip(self.ids, self.rows, strict=True))
+        seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
+        before = {} if old is None else self._before(base, old)
+        wanted = [*self.cells, *before, *(old.said if old is not None else ())]
+        said: dict[int, Pet] = {}
+        for pet in pets_of(wanted, base.frame):
+            pet_id = pet.id or 0
+            then = before.get(pet_id) or (old.said.get(pet_id) if old is not None else None)
+            if pet_id not in seen:
+                new = pet if then is None else then
+            else:
+                new = self._as_said(pet, rows[pet_id], then, base.missing)
+            if is_other(pet, new):
+                said[pet_id] = new
+        return said
+
+    def _as_said(self, pet: Pet, row: int, then: Pet | None, missing: Collection[str]) -> Pet:
+        """A pet of the base as its row says it; `then` is how the sheet last said it."""
+        if "category" in self.differing.get(row, ()):
+            pet = pet if then is None else with_fields(pet, then, ("category",))
+        elif (cells := self.cells.get(pet.id or 0)) is not None:
+            pet = with_category(pet, cells)
+        return pet if then is None else with_columns(pet, then, missing)
+
+    def _before(self, base: Base, old: Base) -> dict[int, Pet]:
+        """The pets as the sheet said them before columns of it were missing, where the base has
+        something else by now.
+        """
+        if not base.missing:
+            return {}
+        said = old.said_frame
+        places = align.positions(said["id"], base.frame)
+        at = np.flatnonzero(places >= 0)
+        masks = align.differences(said, at, base.frame, places[at])
+        units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
+        some = at[np.logical_or.reduce([masks[unit] for unit in units])]
+        return {pet.id or 0: pet for pet in pets_from_frame(said.iloc[some])}
 
     def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
         settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
@@ -81,6 +185,65 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
     return frozenset([*known, *sheet.blocked_ids])
 
 
+def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The columns in which the sheet has said something before and says nothing now, but for `id`,
+    and the headers that have come since: one of them may be the new name of such a column.
+    """
+    if base is None or base.columns is None:
+        return frozenset(), ()
+    missing = base.columns - _voiced(sheet) - {"id"}
+    new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
+    return missing, tuple(new) if missing - {*sheet.columns} else ()
+
+
+def category_cells(pet: Pet) -> Category:
+    """A pet's category, one without anything where it has none."""
+    return pet.category or Category()
+
+
+def is_other(pet: Pet, said: Pet) -> bool:
+    """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
+    return not all(equal(pet, said, column) for column in COLUMNS)
+
+
+def with_category(pet: Pet, cells: Category) -> Pet:
+    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
+    that is cleared no number counts.
+    """
+    if cells.name is not None and not normal(cells.name):
+        return msgspec.structs.replace(pet, category=None)
+    old = category_cells(pet)
+    number = old.id if cells.id is None else cells.id
+    name = old.name if cells.name is None else cells.name
+    if (number, name) == (old.id, old.name):
+        return pet
+    return msgspec.structs.replace(pet, category=Category(number, name))
+
+
+def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
+    """The pet with these columns of the other one; of a category each cell by itself."""
+    plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
+    cells = category_cells(other)
+    name = cells.name if "category" in columns else None
+    number = cells.id if "category_id" in columns else None
+    return with_category(with_fields(pet, other, plain), Category(number, name))
+
+
+def is_blank(column: pd.Series[Any]) -> align.Mask:
+    """Which cells of a sheet say nothing."""
+    if column.dtype != object:
+        return column.isna().to_numpy(dtype=bool, copy=True)
+    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
+
+
+def is_empty(column: pd.Series[Any]) -> align.Mask:
+    """Where a pet has nothing in a column."""
+    if column.dtype == object:
+        return np.array([not value for value in column.tolist()], dtype=bool)
+    gone: align.Mask = column.isna().to_numpy(dtype=bool)
+    return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
+
+
 def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) -> Sight:
     """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
     for a deletion say nothing of their pet.
@@ -91,7 +254,7 @@ def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) ->
     places = align.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**align.differences(told, at, snapshot.frame, places[at])}
-    masks["category"] = _exact(masks["category"], told.iloc[at], places[at], snapshot)
+    masks["category"], cells = _exact(masks["category"], told.iloc[at], places[at], snapshot)
     rows = told.index.tolist()
     differing = {
         rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
@@ -99,27 +262,55 @@ def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) ->
         if any(masks[unit][n] for unit in UNITS)
     }
     ids = tuple(int(each) for each in told["id"].tolist())
-    return Sight(tuple(rows), ids, tuple(places.tolist()), differing, named)
+    return Sight(
+        rows=tuple(rows),
+        ids=ids,
+        places=tuple(places.tolist()),
+        differing=differing,
+        named=named,
+        frame=told,
+        cells=cells,
+        voiced=_voiced(sheet),
+        headers=tuple(map(str, sheet.others.columns)),
+    )
+
+
+def _voiced(sheet: Sheet) -> frozenset[str]:
+    """The columns in which a row says anything; all that are there where no row can be used."""
+    frame = sheet.frame
+    there = [column for column in COLUMNS if column in frame and column != "id"]
+    said = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
+    ids = {"id"} if named_ids(sheet) else set()
+    return frozenset({*said, *ids, *({"action"} & {*sheet.columns})})
 
 
 def _exact(
     mask: align.Mask, rows: pd.DataFrame, places: align.Positions, snapshot: Snapshot
-) -> align.Mask:
+) -> tuple[align.Mask, dict[int, Category]]:
     """Of the rows that may say another category than their pet, those that do: a cell that empties
-    it agrees with a pet that has none, and a name counts before the id beside it.
+    it agrees with a pet that has none, and a name counts before the id beside it. Then the cells of
+    the others, by pet.
     """
     some = np.flatnonzero(mask)
     if not len(some):
-        return mask
+        return mask, {}
     vocabulary = Vocabulary(snapshot.frame)
     pets = pets_from_frame(snapshot.frame.iloc[places[some]])
-    lines = said_rows(rows.iloc[some], places[some])
+    lines = [*said_rows(rows.iloc[some], places[some])]
     result = mask.copy()
     result[some] = [
         bool(changed_columns(laid_over(pet, "category", row.said, vocabulary), pet, "category"))
         for row, pet in zip(lines, pets, strict=True)
     ]
-    return result
+    agree = zip(lines, pets, result[some].tolist(), strict=True)
+    return result, {
+        pet.id or 0: said_category(row.said) for row, pet, differs in agree if not differs
+    }
+
+
+def said_category(said: Said) -> Category:
+    """The category's cells as a row says them; None for one that says nothing."""
+    return Category(said.get("category_id"), said.get("category"))
 
 
 def _mixed(

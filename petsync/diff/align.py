@@ -106,7 +106,7 @@ def _texts(
             strict=True,
         )
         mask[where] = [
-            meaning(one) != meaning(other) or (clears and not one) for one, other in pairs
+            meaning(one) != meaning(other) or (clears and not meaning(one)) for one, other in pairs
         ]
         return mask
 

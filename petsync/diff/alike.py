@@ -41,17 +41,18 @@ def exchanged(sheet: Sheet, base: Base | None, rows: Collection[int]) -> tuple[E
     frame = sheet.frame
     if base is None or len(rows) < _LEAST or not {"id", "name"} <= {*frame.columns}:
         return ()
-    places = align.positions(frame["id"], base.frame)
+    before = base.said_frame
+    places = align.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
     at = np.flatnonzero(~acts & (places >= 0))
-    masks = align.differences(frame, at, base.frame, places[at])
+    masks = align.differences(frame, at, before, places[at])
     renamed = at[masks["name"] & frame.index[at].isin(list(rows))]
-    others = base.frame.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
+    others = before.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
     found = twins(frame.iloc[renamed], others)
     some = [(int(row), place) for row, place in zip(renamed, found, strict=True) if place >= 0]
     if len(some) < _LEAST:
         return ()
-    return tuple(_told(frame, row, base.frame.iloc[places[row]], others.iloc[p]) for row, p in some)
+    return tuple(_told(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some)
 
 
 def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> align.Positions:

@@ -21,10 +21,11 @@ from petsync.diff.match import Candidates, names_among
 from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
 from petsync.diff.remarks import Remarks, is_converted, some
-from petsync.diff.resolve import HINTS, both_changed
+from petsync.diff.resolve import Side, both_changed, hint_of
 from petsync.diff.rows import Row
 from petsync.diff.sides import Sides
 from petsync.diff.snapshot import Snapshot, Unanswered
+from petsync.diff.units import said_columns
 from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
@@ -81,6 +82,7 @@ class Decisions:
             self.vocabulary,
             options.on_conflict == "sheet",
             Uploads() if uploads is None else uploads,
+            base,
         )
         self.sides = Sides(sheet, snapshot.frame, base)
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
@@ -294,7 +296,7 @@ class Decisions:
             self.remarks.converted[row.number] = (str(old.name), row.said["name"])
         return Update(
             row=row.number,
-            source=self._source(row, next(c for c in judged.fields if c in row.said)),
+            source=self._source(row, said_columns(judged.fields, row.said)[0]),
             fields=judged.fields,
             before=pet,
             after=judged.after,
@@ -316,29 +318,38 @@ class Decisions:
         forced = judged
         if not self.judge.sheet_wins:
             forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
-        clashes = tuple(self._told(clash, row, forced.after) for clash in judged.clashes)
-        winner = self._options.on_conflict
-        self.conflicts.append(
-            Conflict(
-                row=row.number,
-                source=self._source(row, _column(clashes[0].column, row.said)),
-                pet_id=pet.id,
-                name=pet.name or "",
-                rule="both-changed",
-                problem=both_changed(pet.id, clashes),
-                suggestion=HINTS[winner],
-                clashes=clashes,
-                winner=winner,
-                before=pet,
-                after=forced.after,
-                says=tuple(column for column in forced.fields if column in row.said),
-            )
-        )
+        clashes = [self._told(clash, row) for clash in judged.clashes]
+        source = self._source(row, _column(clashes[0].column, row.said))
+        sides: tuple[Side, ...] = ("sheet", "store")
+        for winner in sides:
+            is_sheets = winner == "sheet"
+            own = tuple(c for c in clashes if self._wins(c) is is_sheets)
+            if own:
+                self.conflicts.append(
+                    Conflict(
+                        row=row.number,
+                        source=source,
+                        pet_id=pet.id,
+                        name=pet.name or "",
+                        rule="both-changed",
+                        problem=both_changed(pet.id, own),
+                        suggestion=hint_of(winner, own),
+                        clashes=own,
+                        winner=winner,
+                        before=pet,
+                        after=forced.after,
+                        says=said_columns(forced.fields, row.said),
+                    )
+                )
 
-    def _told(self, clash: Clash, row: Row, after: Pet) -> Clash:
+    def _wins(self, clash: Clash) -> bool:
+        """Whether the sheet's value is sent."""
+        return self.judge.sheet_wins and not clash.refused
+
+    def _told(self, clash: Clash, row: Row) -> Clash:
         """The clash with what is to be said of the sheet's value."""
         refused, said = "", Remarks()
-        if clash.column == "status" and not normal(after.status):
+        if clash.column == "status" and not normal(clash.sheet):
             refused = "the pet would have no status, and no query of the service could find it"
         if clash.column == "category" and self._is_new(row.said.get("category")):
             said.categories[row.said["category"]] = [row.number]

@@ -29,6 +29,7 @@ __all__ = [
     "known_id",
     "matches",
     "normal",
+    "photo_keys",
     "same",
     "same_photos",
     "same_tags",
@@ -125,7 +126,7 @@ def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
 
 def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
     """Whether photo addresses are as expected: the same ones in the same order, each once."""
-    return _photo_key(expected) == _photo_key(found)
+    return photo_keys(expected) == photo_keys(found)
 
 
 def tag_key(tag: Tag) -> tuple[int | None, str]:
@@ -152,7 +153,8 @@ def _fits(expected: _TagKey, found: _TagKey) -> bool:
     return expected[0] in (None, found[0]) and expected[1] in ("", found[1])
 
 
-def _photo_key(urls: Iterable[str]) -> tuple[str, ...]:
+def photo_keys(urls: Iterable[str]) -> tuple[str, ...]:
+    """Photo addresses as they are compared: normal, each once, in their order."""
     return tuple(dict.fromkeys(map(normal, urls)))
 
 
@@ -178,7 +180,7 @@ _KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
     "category": lambda pet: normal(_category(pet)),
     "category_id": lambda pet: known_id(_category_id(pet)),
     "tags": lambda pet: _tag_keys(pet.tags),
-    "photo_urls": lambda pet: _photo_key(pet.photo_urls),
+    "photo_urls": lambda pet: photo_keys(pet.photo_urls),
 }
 
 _CELLS: Mapping[Column, Callable[[Pet], str]] = {

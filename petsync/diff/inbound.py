@@ -22,6 +22,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
+from petsync.diff.agreed import is_blank, is_empty
 from petsync.diff.fields import cell, folded, known_id, normal, same, stated
 from petsync.diff.guard import Guard
 from petsync.diff.intake import Identified, Inbound, Lead, Removal, RowEdit, places_of
@@ -112,7 +113,8 @@ class _Taking:
         self._base, self._leads = base, lead == "store"
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
-        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet")
+        self._said_before = self._pets if base is None else base.said_frame
+        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet", base=base)
         self.rows = identified(sheet.frame, settled)
         self._places = align.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
@@ -255,14 +257,14 @@ class _Taking:
         return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
 
     def _blank_beside(self, column: Column, at: align.Positions) -> align.Mask:
-        blank = _blank(self.rows[column].iloc[at])
+        blank = is_blank(self.rows[column].iloc[at])
         some = np.flatnonzero(blank)
-        blank[some] = ~_empty(self._pets[column].iloc[self._places[at[some]]])
+        blank[some] = ~is_empty(self._pets[column].iloc[self._places[at[some]]])
         if not self._leads:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None:
-                blank[some] = _empty(self._base.frame[column].iloc[self._old[at[some]]])
+                blank[some] = is_empty(self._base.frame[column].iloc[self._old[at[some]]])
         return blank
 
     def _edited(self, at: align.Positions) -> Mapping[Unit, align.Mask]:
@@ -271,7 +273,7 @@ class _Taking:
         there = np.flatnonzero(self._old[at] >= 0)
         if not self._leads and self._base is not None:
             places = self._old[at[there]]
-            seen = align.differences(self.rows, at[there], self._base.frame, places)
+            seen = align.differences(self.rows, at[there], self._said_before, places)
             for unit, mask in seen.items():
                 masks[unit][there] = mask
         return masks
@@ -317,20 +319,6 @@ def _positions(ids: pd.Series[Any], base: Base | None) -> align.Positions:
     return (
         np.full(len(ids), -1, dtype=np.intp) if base is None else align.positions(ids, base.frame)
     )
-
-
-def _blank(column: pd.Series[Any]) -> align.Mask:
-    if column.dtype != object:
-        return column.isna().to_numpy(dtype=bool, copy=True)
-    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
-
-
-def _empty(column: pd.Series[Any]) -> align.Mask:
-    """Where a pet has nothing in a column."""
-    if column.dtype == object:
-        return np.array([not value for value in column.tolist()], dtype=bool)
-    gone: align.Mask = column.isna().to_numpy(dtype=bool)
-    return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
 
 
 def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> align.Mask:

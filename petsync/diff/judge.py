@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from petsync.diff.change import Clash
-from petsync.diff.fields import cell, equal
+from petsync.diff.fields import cell, equal, key, normal, photo_keys
 from petsync.diff.merge import Said, laid_over, said_pet
 from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
@@ -20,6 +20,7 @@ from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns, says, u
 from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
+from petsync.table.base import Base
 from petsync.table.columns import Column
 
 __all__ = ["FieldRule", "Judge", "Judgement"]
@@ -53,13 +54,18 @@ class Judgement(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Judges rows whose pet is known. Where both sides changed a field apart the store wins, or
-    the sheet if `sheet_wins`. Photos that `uploads` added stay where a cell that names others
-    lacks them, and what was exported is not known: nobody can have meant to take them away.
+    the sheet if `sheet_wins`, except for a status that the sheet clears. Photos that `uploads`
+    added stay where a cell that names others lacks them, and what was exported is not known: nobody
+    can have meant to take them away.
+
+    Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
+    in that, and the columns that were missing.
     """
 
     vocabulary: Vocabulary
     sheet_wins: bool = False
     uploads: Uploads = field(default_factory=Uploads)
+    base: Base | None = None
 
     def judge(self, said: Said, now: Pet, old: Pet | None, units: Iterable[Unit]) -> Judgement:
         """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
@@ -70,10 +76,11 @@ class Judge:
         clashes: list[Clash] = []
         rules: list[tuple[Unit, FieldRule]] = []
         for unit in units:
-            rule, new, changed = self._one(unit, said, now, old)
+            agreed = self._agreed(unit, said, old)
+            rule, new, changed = self._one(unit, said, now, agreed)
             rules.append((unit, rule))
-            if rule in _CLASHING and old is not None:
-                clashes.append(_clash(unit, old, new, now))
+            if rule in _CLASHING and agreed is not None:
+                clashes.append(_clash(unit, agreed, new, now))
             if changed and rule in _CHANGING:
                 fields += changed
                 after = new if after is now else _with(after, unit, new)
@@ -93,7 +100,8 @@ class Judge:
         return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))
 
     def _lacking(self, said: Said, now: Pet) -> frozenset[str]:
-        return self.uploads.photos(now).difference(said["photo_urls"])
+        there = frozenset(photo_keys(said["photo_urls"]))
+        return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
 
     def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
         """Whether the row says of some unit what was exported, and the store something newer."""
@@ -137,7 +145,9 @@ class Judge:
     def _both(
         self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
-        rule: FieldRule = "clash-sheet" if self.sheet_wins else "clash-store"
+        # A pet without a status could not be found any more, so the store's stays.
+        can_win = unit != "status" or bool(normal(new.status))
+        rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
         if unit == "tags":
             tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
             rule, new = "merged", msgspec.structs.replace(now, tags=tags)
@@ -147,12 +157,30 @@ class Judge:
                 rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
         return rule, new, changed_columns(new, now, unit)
 
+    def _agreed(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
+        """The pet as both sides last agreed on it: where the row's columns were missing at the last
+        round, as the sheet said it before, since the sheet has not seen what came meanwhile.
+        """
+        if old is None or self.base is None or not self.base.missing:
+            return old
+        given = {column for column in COLUMNS_OF[unit] if column in said}
+        return self._last_said(old) if given and given <= self.base.missing else old
+
+    def _last_said(self, old: Pet) -> Pet:
+        """The pet as the sheet last said it."""
+        if self.base is None or old.id is None:
+            return old
+        return self.base.said.get(old.id, old)
+
     def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
         """The unit's columns that the row says otherwise than the export: of a category's name
         and id each cell by itself, as people change the one and leave the other.
         """
         given = tuple(column for column in COLUMNS_OF[unit] if column in said)
+        old = self._last_said(old)
         if unit == "category":
+            if "category" in said and not normal(said["category"]):
+                given = given[:1]  # whatever number stands beside a category that is cleared
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
         return given if changed_columns(new, old, unit) else ()
@@ -168,6 +196,9 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
+    if column == "category" and not normal(said[column]):
+        # [clear] takes away a category that has an id alone, too.
+        return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(said_pet({column: said[column]}), old, column)
 
 

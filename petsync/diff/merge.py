@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from petsync.diff.fields import folded, known_id, normal, same_photos
+from petsync.diff.fields import folded, known_id, normal
+from petsync.diff.photos import meant_photos
 from petsync.diff.tags import meant_tags
 from petsync.diff.units import UNITS, Unit, says
 from petsync.diff.vocabulary import Vocabulary
@@ -82,7 +83,7 @@ def _tags(old: Any, said: Said, vocabulary: Vocabulary) -> Any:
 
 
 def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
-    return old if same_photos(said["photo_urls"], old) else tuple(said["photo_urls"])
+    return meant_photos(old, said["photo_urls"])
 
 
 def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:

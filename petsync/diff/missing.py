@@ -9,7 +9,7 @@ import numpy as np
 
 from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict, Delete
-from petsync.diff.fields import differing, normal
+from petsync.diff.fields import differing, key, normal
 from petsync.diff.plan import PlanOptions
 from petsync.diff.remarks import some
 from petsync.diff.snapshot import Snapshot
@@ -147,8 +147,8 @@ def _alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet
     """Pets, each with an add of the same name or the same photos."""
     adds = [change for change in changes if isinstance(change, Add)]
     by_name = {normal(add.after.name): add for add in adds}
-    by_photos = {add.after.photo_urls: add for add in adds if add.after.photo_urls}
+    by_photos = {key(add.after, "photo_urls"): add for add in adds if add.after.photo_urls}
     for pet in pets:
-        add = by_name.get(normal(pet.name)) or by_photos.get(pet.photo_urls)
+        add = by_name.get(normal(pet.name)) or by_photos.get(key(pet, "photo_urls"))
         if add is not None:
             yield pet, add

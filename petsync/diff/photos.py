@@ -1,12 +1,20 @@
-"""Photo URLs: two sides' edits of one ordered list as one."""
+"""Photo URLs: two sides' edits of one ordered list as one. Compared trimmed and in NFC."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-__all__ = ["kept_photos", "merged_photos"]
+from petsync.diff.fields import normal, photo_keys, same_photos
+
+__all__ = ["kept_photos", "meant_photos", "merged_photos"]
 
 Urls = tuple[str, ...]
+
+
+def meant_photos(old: Urls, said: Iterable[str]) -> Urls:
+    """The list that is said, with the pet's own spelling of each address that the pet has."""
+    said = tuple(said)
+    return old if same_photos(old, said) else _spelled(photo_keys(said), old, said)
 
 
 def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
@@ -17,22 +25,36 @@ def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str
     side put in stands behind the item that it follows there, and behind what the first side put in
     at the same place.
     """
-    old, mine, theirs = (tuple(dict.fromkeys(each)) for each in (base, sheet, store))
+    sides = tuple(base), tuple(sheet), tuple(store)
+    old, mine, theirs = map(photo_keys, sides)
     common = set(old) & set(mine) & set(theirs)
     was, here, there = ([u for u in side if u in common] for side in (old, mine, theirs))
     if here in (was, there):
-        return _joined(old, theirs, mine)
-    if there == was:
-        return _joined(old, mine, theirs)
-    return None
+        merged = _joined(old, theirs, mine)
+    elif there == was:
+        merged = _joined(old, mine, theirs)
+    else:
+        return None
+    return _spelled(merged, sides[2], sides[1])
 
 
 def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str]) -> Urls:
     """The sheet's list with those of the store's items that are to be kept, each behind the item
     that it follows there.
     """
-    mine, theirs = (tuple(dict.fromkeys(each)) for each in (sheet, store))
-    return _joined(tuple(url for url in theirs if url in mine or url not in kept), mine, theirs)
+    sides = tuple(store), tuple(sheet)
+    theirs, mine = map(photo_keys, sides)
+    held = frozenset(map(normal, kept))
+    old = tuple(url for url in theirs if url in mine or url not in held)
+    return _spelled(_joined(old, mine, theirs), *sides)
+
+
+def _spelled(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) -> Urls:
+    """The addresses as the first list spells them, else as the other one does."""
+    spelling: dict[str, str] = {}
+    for url in (*first, *other):
+        spelling.setdefault(normal(url), url)
+    return tuple(spelling[key] for key in keys)
 
 
 def _joined(old: Urls, first: Urls, other: Urls) -> Urls:

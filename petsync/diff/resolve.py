@@ -10,21 +10,22 @@ import msgspec
 
 from petsync.diff.change import Add, Change, Clash, Conflict, Update
 from petsync.diff.contrast import both_sides
-from petsync.diff.units import UNITS, changed_columns
+from petsync.diff.units import UNITS, changed_columns, said_columns
 from petsync.errors import PlanError
 from petsync.table.columns import Column
 
-__all__ = ["HINTS", "Choices", "Resolved", "both_changed", "notes_of", "resolved"]
+__all__ = ["Choices", "Resolved", "Side", "both_changed", "hint_of", "notes_of", "resolved"]
 
 Side = Literal["store", "sheet"]
 Choices = Mapping[tuple[int, str], Side]
 """Whose value a field takes, by the pet's id and the column of the clash."""
 
-HINTS: Mapping[Side, str] = {
+_HINTS: Mapping[Side, str] = {
     "sheet": "The sheet's value is sent.",
     "store": "The store's value stays. Write it into the sheet to agree, or let the sheet win "
     "(--on-conflict sheet).",
 }
+_REFUSED_HINT = "The store's value stays. Write it into the sheet to agree, or another one."
 
 
 class Resolved(NamedTuple):
@@ -71,6 +72,12 @@ def both_changed(pet_id: int | None, clashes: Iterable[Clash]) -> str:
     """The problem of a row with these clashes."""
     both = "; ".join(map(both_sides, clashes))
     return f"and the store both changed pet {pet_id} since the export: {both}"
+
+
+def hint_of(side: Side, clashes: Iterable[Clash]) -> str:
+    """What a person can do about clashes that this side wins."""
+    is_refused = side == "store" and all(clash.refused for clash in clashes)
+    return _REFUSED_HINT if is_refused else _HINTS[side]
 
 
 def notes_of(conflicts: Iterable[Conflict]) -> Iterator[str]:
@@ -130,7 +137,7 @@ def _decided(
                 clashes=own,
                 winner=side,
                 problem=both_changed(group[0].pet_id, own),
-                suggestion=HINTS[side],
+                suggestion=hint_of(side, own),
             )
 
 
@@ -152,7 +159,7 @@ def _update(
     fields = tuple(c for unit in UNITS for c in changed_columns(pet, before, unit))
     if not fields:
         return None
-    source = address(row, next((c for c in fields if c in conflict.says), fields[0]))
+    source = address(row, next(iter(said_columns(fields, conflict.says)), fields[0]))
     return Update(row=row, source=source, fields=fields, before=before, after=pet)
 
 

@@ -6,43 +6,76 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync.diff.agreed import named_ids
-from petsync.diff.change import Add, Delete, Update
+from petsync.diff.agreed import (
+    category_cells,
+    is_other,
+    named_ids,
+    said_category,
+    with_category,
+    with_columns,
+)
+from petsync.diff.change import Add, Change, Delete, Update
 from petsync.diff.fields import normal, same, with_fields
-from petsync.diff.intake import Inbound
+from petsync.diff.intake import Inbound, RowEdit
 from petsync.diff.known import pets_of
 from petsync.diff.match import Candidates
+from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.diff.rows import said_rows
 from petsync.diff.vocabulary import Vocabulary
-from petsync.model import Pet
+from petsync.model import Category, Pet
 from petsync.table.base import Base
 from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
-__all__ = ["SETTLED", "remembered", "with_inbound", "with_report"]
+__all__ = ["SETTLED", "categories_of", "remembered", "with_inbound", "with_report"]
 
 SETTLED = frozenset({"already-so", "already-gone"})
 """Causes of results whose change was there before it was sent."""
+_NONE: Mapping[int, Category] = {}
 _MERGING = ("tags", "photo_urls")
 Moves = Mapping[int, Pet | None]
 """Pets by their ids as they are now; None for one that is gone."""
 
 
-def with_report(base: Base | None, report: Report) -> Base:
-    """The base with all that a run of the job's own plan brought about."""
+def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
+    """By the number of each change of the plan that touches a category, its cells as the row of the
+    sheet says them, where they are not those of the pet as it is to be.
+    """
+    rows = {c.row: n for n, c in enumerate(plan.changes) if c.row is not None and _regroups(c)}
+    frame = sheet.frame[sheet.frame.index.isin(list(rows))]
+    said = {
+        rows[line.number]: said_category(line.said)
+        for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+    }
+    return {
+        number: cells for number, cells in said.items() if _differs(plan.changes[number], cells)
+    }
+
+
+def with_report(
+    base: Base | None, report: Report, categories: Mapping[int, Category] = _NONE
+) -> Base:
+    """The base with all that a run of the job's own plan brought about. `categories`: see
+    `categories_of`; the row says them until the sheet is written.
+    """
     start = base or _empty(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
-    return _moved(start, dict(_sent(report, old)))
+    moves, said = {}, {}
+    for number, pet_id, pet in _sent(report, old):
+        moves[pet_id] = pet
+        if pet is not None and number in categories:
+            said[pet_id] = categories[number]
+    return _moved(start, moves, said)
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
@@ -55,7 +88,12 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
     }
     moves |= {pet.id: pet for pet in inbound.added if pet.id is not None}
     moves |= {gone.pet_id: None for gone in inbound.removed}
-    return replace(_moved(base, moves), taken_at=inbound.created)
+    cells = {
+        pet_id: _written(base.said.get(pet_id, old[pet_id]), edit)
+        for edit in inbound.edits
+        if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
+    }
+    return replace(_moved(base, moves, cells), taken_at=inbound.created)
 
 
 def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
@@ -75,7 +113,25 @@ def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
     return {row: pet.id for row, (_, pet) in found.items() if pet.id is not None}
 
 
-def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, Pet | None]]:
+def _regroups(change: Change) -> bool:
+    return isinstance(change, Add) or (
+        isinstance(change, Update) and bool({"category", "category_id"} & {*change.fields})
+    )
+
+
+def _differs(change: Change, cells: Category) -> bool:
+    return not isinstance(change, Delete) and with_category(change.after, cells) != change.after
+
+
+def _written(before: Pet, edit: RowEdit) -> Category:
+    """The category's cells of a row once it has taken what it takes."""
+    old, new = category_cells(before), category_cells(edit.pet)
+    number = new.id if "category_id" in edit.fields else old.id
+    return Category(number, new.name if "category" in edit.fields else old.name)
+
+
+def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, int, Pet | None]]:
+    """The number of each change that arrived, its pet's id, and what both sides agree on of it."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
@@ -84,11 +140,12 @@ def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, 
         if pet_id is None:
             continue
         if isinstance(change, Delete):
-            yield pet_id, None
+            yield result.number, pet_id, None
         elif isinstance(change, Add) or pet_id not in old:
-            yield pet_id, msgspec.structs.replace(change.after, id=pet_id)
+            yield result.number, pet_id, msgspec.structs.replace(change.after, id=pet_id)
         else:
-            yield pet_id, with_fields(old[pet_id], change.after, _said(change, old[pet_id]))
+            sent = with_fields(old[pet_id], change.after, _said(change, old[pet_id]))
+            yield result.number, pet_id, sent
 
 
 def _said(change: Update, old: Pet) -> Iterator[Column]:
@@ -100,15 +157,27 @@ def _said(change: Update, old: Pet) -> Iterator[Column]:
             yield column
 
 
-def _moved(base: Base, moves: Moves) -> Base:
+def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE) -> Base:
+    """The base with the pets as they are now, and the cells of their categories in the sheet."""
     if not moves:
         return base
-    stays = base.frame[~base.frame["id"].isin(list(moves))]
-    made = frame_from_pets([pet for pet in moves.values() if pet is not None])
-    parts = [part for part in (stays, made) if len(part)] or [stays]
-    frame = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-    return replace(base, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+    gone = [pet_id for pet_id, pet in moves.items() if pet is None]
+    pets = {pet_id: pet for pet_id, pet in moves.items() if pet is not None}
+    said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
+    for pet_id, pet in pets.items():
+        then = _unseen(pet, base.said.get(pet_id), base.missing)
+        if pet_id in categories:
+            then = with_category(then, categories[pet_id])
+        if is_other(pet, then):
+            said[pet_id] = then
+    return replace(base.without(gone).with_pets([*pets.values()]), said=said)
+
+
+def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
+    """The pet, in the columns that are missing as the sheet last said it."""
+    return pet if said is None else with_columns(pet, said, missing)
 
 
 def _empty(store: str, moment: str) -> Base:
-    return Base(frame=frame_from_pets([]), store=store, taken_at=moment)
+    none = frozenset[str]()
+    return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)

@@ -40,6 +40,7 @@ class Sides:
 
     def __init__(self, sheet: Sheet, pets: pd.DataFrame, base: Base | None) -> None:
         self.pets, self._frame, self._base = pets, sheet.frame, base
+        self._said = pets if base is None else base.said_frame
         action = sheet.frame["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
         self._deletes = (action == "delete").to_numpy(dtype=bool)
@@ -107,12 +108,10 @@ class Sides:
         result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
         if self._base is None or not len(at):
             return result
-        places = align.positions(self._frame["id"].iloc[at], self._base.frame)
+        places = align.positions(self._frame["id"].iloc[at], self._said)
         # A row that is to add its pet says all that it says, whatever was exported.
         there = (places >= 0) & ~self._adds[at]
-        result[there] = _bits(
-            align.differences(self._frame, at[there], self._base.frame, places[there])
-        )
+        result[there] = _bits(align.differences(self._frame, at[there], self._said, places[there]))
         return result
 
     @cached_property

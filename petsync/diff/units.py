@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from petsync.diff.fields import key, same
 from petsync.model import Pet
 from petsync.table.columns import Column
 
-__all__ = ["COLUMNS_OF", "UNITS", "Unit", "changed_columns", "says", "unit_key", "unit_text"]
+__all__ = [
+    "COLUMNS_OF",
+    "UNITS",
+    "Unit",
+    "changed_columns",
+    "said_columns",
+    "says",
+    "unit_key",
+    "unit_text",
+]
 
 Unit = Literal["name", "status", "category", "tags", "photo_urls"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
@@ -26,6 +35,16 @@ COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
 def says(said: Mapping[Column, Any], unit: Unit) -> bool:
     """Whether a row says anything of the unit."""
     return unit in said or (unit == "category" and "category_id" in said)
+
+
+def said_columns(fields: Iterable[Column], said: Container[Column]) -> tuple[Column, ...]:
+    """The columns in which a row says what changes: of a category that changes in one column
+    alone, it may be the other one.
+    """
+    units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
+    own = [column for column in fields if column in said]
+    others = [column for of in units.values() for column in of if column in said]
+    return tuple(dict.fromkeys([*own, *others]))
 
 
 def unit_key(pet: Pet, unit: Unit) -> Hashable:

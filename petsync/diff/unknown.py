@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-import pandas as pd
-
 from petsync.diff.agreed import sight_of
 from petsync.diff.fields import with_fields
 from petsync.diff.snapshot import Snapshot
@@ -43,14 +41,4 @@ def with_unknown(
     if base is None:
         moment = snapshot.taken_at.isoformat(timespec="microseconds")
         return Base(frame=frame_from_pets(made), store=snapshot.source, taken_at=moment)
-    if not made:
-        return base
-    return Base(
-        frame=pd.concat([base.frame, frame_from_pets(made)], ignore_index=True).sort_values(
-            "id", kind="stable", ignore_index=True
-        ),
-        store=base.store,
-        taken_at=base.taken_at,
-        statuses=base.statuses,
-        tags=base.tags,
-    )
+    return base.with_pets(made) if made else base

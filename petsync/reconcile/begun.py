@@ -7,6 +7,7 @@ kept: what a run has sent is agreed on, whoever edits what in between.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,36 +16,72 @@ import msgspec
 from petsync.apply.resume import has_more
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, PlanError
+from petsync.model import Category
 from petsync.reconcile.kept import write
 from petsync.store import Store
 
-__all__ = ["Begun", "Run", "told_of"]
+__all__ = ["Begun", "Past", "Run", "told_of"]
 
 _LOG = logging.getLogger(__name__)
 
 
 class _Note(msgspec.Struct, frozen=True):
+    """A plan of the job. `categories`: by the number of its change, the cells of a row's category
+    that are not what the store gets.
+    """
+
     fingerprint: str
     is_own: bool = True
+    categories: dict[int, tuple[int | None, str | None]] = {}
+
+
+class _Notes(msgspec.Struct, frozen=True):
+    plans: tuple[_Note, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of the job's plan: `is_stopped` if it is the job's own, and only has to be resumed."""
+    """A run of the job's plan: `is_stopped` if it is the job's own, and only has to be resumed.
+    `categories`: see `categories_of`.
+    """
 
     id: str
     is_stopped: bool
+    categories: Mapping[int, Category]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What has become of a run, which the kept base does not have yet."""
+
+    report: Report
+    categories: Mapping[int, Category]
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The note of a job's run; `is_own` is False where a person released its plan."""
+    """The notes of a job's plans that may have been begun since its base was kept; `is_own` is
+    False where it takes a person to release the plan.
+    """
 
     path: Path
 
-    def remember(self, fingerprint: str, *, is_own: bool = True) -> None:
-        """Write it, on the disk when this returns. Raises PetsyncError."""
-        write(self.path, msgspec.json.encode(_Note(fingerprint, is_own)))
+    def remember(
+        self,
+        fingerprint: str,
+        categories: Mapping[int, Category],
+        *,
+        is_own: bool = True,
+    ) -> None:
+        """Add a note, on the disk when this returns; the one of a plan that is known stays. Raises
+        PetsyncError.
+        """
+        notes = self._notes()
+        if any(note.fingerprint == fingerprint for note in notes):
+            return
+        cells = {number: (each.id, each.name) for number, each in categories.items()}
+        note = _Note(fingerprint, is_own, cells)
+        write(self.path, msgspec.json.encode(_Notes((*notes, note))))
 
     def forget(self) -> None:
         """The base has all of it."""
@@ -53,26 +90,38 @@ class Begun:
         except OSError as error:
             raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
 
-    def run(self, store: Store) -> Run | None:
-        """The run that has begun with the plan, None where there is none."""
+    def runs(self, store: Store) -> list[Run]:
+        """The runs that have begun with the plans, in the order of the notes."""
+        return [run for note in self._notes() if (run := _run(note, store)) is not None]
+
+    def _notes(self) -> tuple[_Note, ...]:
         try:
-            note = msgspec.json.decode(self.path.read_bytes(), type=_Note)
+            body = self.path.read_bytes()
+            if b'"plans"' not in body:
+                return (msgspec.json.decode(body, type=_Note),)
+            return msgspec.json.decode(body, type=_Notes).plans
         except FileNotFoundError:
-            return None
+            return ()
         except (OSError, msgspec.DecodeError) as error:
             _LOG.warning("%s cannot be read (%s): a new plan does what is left", self.path, error)
-            return None
-        with store.aio.history.opened() as journal:
-            run = journal.used_by(note.fingerprint)
-        if run is None:
-            return None
-        try:
-            past, _ = store.aio.to_resume(run)
-        except PlanError as error:
-            # Its plan is of another petsync, or of another store: a new plan does what is left.
-            _LOG.warning("run %s is not resumed: %s", run, error.message)
-            return None
-        return Run(past.run_id, note.is_own and past.state != "done" and has_more(past))
+            return ()
+
+
+def _run(note: _Note, store: Store) -> Run | None:
+    """The run of a plan, None where there is none."""
+    with store.aio.history.opened() as journal:
+        run = journal.used_by(note.fingerprint)
+    if run is None:
+        return None
+    try:
+        past, _ = store.aio.to_resume(run)
+    except PlanError as error:
+        # Its plan is of another petsync, or of another store: a new plan does what is left.
+        _LOG.warning("run %s is not resumed: %s", run, error.message)
+        return None
+    categories = {number: Category(*cells) for number, cells in note.categories.items()}
+    is_stopped = note.is_own and past.state != "done" and has_more(past)
+    return Run(past.run_id, is_stopped, categories)
 
 
 def told_of(run: Run, store: Store) -> Report | None:

@@ -33,9 +33,9 @@ from petsync.reconcile import reports
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.history import History
 from petsync.reconcile.kept import Kept
-from petsync.reconcile.redact import Redactor
 from petsync.reconcile.telling import Telling
 from petsync.reconcile.watcher import Step
+from petsync.redact import Redactor
 
 __all__ = ["CODES", "Course", "Pass"]
 

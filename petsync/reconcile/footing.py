@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from petsync.diff.agreed import named_ids
 from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
 from petsync.diff.round import Open
 from petsync.diff.settled import with_inbound, with_report
-from petsync.errors import SheetError
+from petsync.errors import GuardError, SheetError
 from petsync.reconcile.base import BaseFile, digest_of
-from petsync.reconcile.begun import Begun, told_of
+from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.place import place_of
 from petsync.reconcile.versions import Version, Versions, arrived, undone
@@ -20,7 +22,7 @@ from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
-__all__ = ["Files", "Footing", "footing_of", "resumed", "same_place"]
+__all__ = ["Files", "Footing", "footing_of", "must_have_ids", "resumed", "same_place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +65,32 @@ class Footing:
     claimed: frozenset[int] = frozenset()
 
 
-def resumed(course: Course, store: Store) -> Report | None:
-    """What became of the run that this job's last round, or whoever released its plan, began, and
-    of which its base does not know yet; the job's own is finished first, if it was stopped.
+def resumed(course: Course, store: Store) -> tuple[Past, ...]:
+    """What became of the runs that earlier rounds of this job, or whoever released their plans,
+    began, and of which its base does not know yet, oldest first; the job's own is finished first,
+    if it was stopped.
     """
     if course.job.mode in ("pull", "check"):
-        return None
+        return ()
     files, is_dry = Files.of(course), course.owner.dry_run
     released = files.waiting.released(store)
     if released and not is_dry:
-        files.begun.remember(released, is_own=False)
+        files.begun.remember(released, {}, is_own=False)
         files.waiting.clear()
-    run = files.begun.run(store)
-    if run is None:
-        return None
-    if run.is_stopped and not is_dry:
-        course.note(runs=(run.id,), resumed=1)
-        return store.resume(run.id, progress=False)
-    return told_of(run, store)
+    past: list[Past] = []
+    for run in files.begun.runs(store):
+        if run.is_stopped and not is_dry:
+            course.note(runs=(*course.told.runs, run.id), resumed=course.told.resumed + 1)
+            report: Report | None = store.resume(run.id, progress=False)
+        else:
+            report = told_of(run, store)
+        if report is not None:
+            past.append(Past(report, run.categories))
+    return tuple(sorted(past, key=lambda each: each.report.started))
 
 
-def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> Footing:
-    """The base that a round compares by: the kept one, with what a run brought about since; or the
+def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -> Footing:
+    """The base that a round compares by: the kept one, with what runs brought about since; or the
     one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
     one that was not there at the last round: then somebody exported it afresh.
 
@@ -99,7 +105,7 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
         return Footing(base, carried, _notes(memory.problem, moved))
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
-        first = None if run is None else with_report(None, run)
+        first = _with_runs(None, past)
         return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _of_store(course, memory.base, store, f"the base of job {course.job.name} is of")
     taken = Files.of(course).sheet.released()
@@ -112,13 +118,56 @@ def footing_of(course: Course, sheet: Sheet, store: str, run: Report | None) -> 
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
     if cut_off is not None:
         base = replace(Base.from_lines(cut_off.base), store=store)
-    if run is not None:
-        base = with_report(base, run)
+    base = _with_runs(base, past) or base
     if taken is not None:
         base = with_inbound(base, taken)
     elif cut_off is not None and arrived(sheet, cut_off):
         base = with_inbound(base, cut_off.inbound)
     return Footing(base, carried, _notes(memory.problem, moved), not memory.is_older)
+
+
+def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
+    for each in past:
+        base = with_report(base, each.report, each.categories)
+    return base
+
+
+def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
+    """Raise GuardError where the sheet had ids at the last round, and none of its rows has one now:
+    each row that was edited since would become a new pet, and its old one would be missing.
+    """
+    base = footing.base
+    if course.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
+        return
+    if sheet.frame.empty or not _had_ids(course, sheet, base):
+        return
+    new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
+    unused = ", ".join(map(repr, new))
+    if "id" in sheet.columns:
+        problem = f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets"
+        cure = "Put the ids back beside their rows"
+    else:
+        problem = f"{sheet.source} has no column id any more, in which it had the ids of its pets"
+        problem += f"; it has not seen these headers before: {unused}" if new else ""
+        cure = 'Name the header of the column "id" again'
+        if new:
+            cure += f', or map it in the configuration ([columns] {_quoted(new[0])} = "id")'
+    raise GuardError(
+        problem,
+        hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
+        f"{cure}; or put one of the sheet's backups back.",
+    )
+
+
+def _had_ids(course: Course, sheet: Sheet, base: Base) -> bool:
+    """Whether rows had ids when the base was kept; an export always has them."""
+    if base.columns is None:
+        return sheet.base is not None or course.job.mode in ("pull", "two-way")
+    return "id" in base.columns
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, str]:

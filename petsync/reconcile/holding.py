@@ -9,6 +9,7 @@ from petsync.diff.alike import Exchanged, exchanged
 from petsync.diff.guard import Refusal
 from petsync.diff.released import broken
 from petsync.diff.round import Open
+from petsync.diff.settled import categories_of
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
@@ -63,7 +64,8 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
         _would_wait(course, looker, look, footing, refusals)
     elif to_store:
         files = Files.of(course)
-        files.waiting.hold(look.plan, looker.store)
+        held = files.waiting.hold(look.plan, looker.store)
+        files.begun.remember(held, categories_of(look.plan, look.sheet), is_own=False)
         _wait(course, looker, look, footing, refusals, str(files.waiting.path))
     elif look.inbound is not None:
         files = Files.of(course)

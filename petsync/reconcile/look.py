@@ -68,7 +68,8 @@ class Look:
 
     def next_base(self) -> Base:
         """What both sides agree on now, or did once."""
-        return self.sight.base(self.seen, self.base, self.elsewhere)
+        fills = self.inbound is not None
+        return self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from petsync.diff.agreed import missing_columns
 from petsync.diff.change import Change, Conflict
 from petsync.diff.fields import cell
 from petsync.diff.known import pets_of
@@ -15,12 +16,14 @@ from petsync.diff.settled import SETTLED
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.look import Look
 from petsync.sheets import Obstacle
+from petsync.table.columns import COLUMNS
 
 __all__ = ["Opens"]
 
 Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
 Pending = Literal["drift", "waiting"]
 _LISTED = 20
+_NAMED = 5
 _LONGEST = 60
 """So many characters of a value are told here; the plan has all of it."""
 _TAKES = {
@@ -64,7 +67,35 @@ class Opens:
         """All of them: what needs a person first, then the rest, in the sheet's order each."""
         said = [*self._conflicts(), *self._blocked(), *self._changes(), *self._sheet()]
         said += self._unnamed(said)
-        return (*said, *self._rest(said))
+        columns = [*self._columns()]
+        first = [each for each in columns if each.kind != "note"]
+        return (*first, *said, *self._rest(said), *(columns if not first else ()))
+
+    def _columns(self) -> Iterator[Open]:
+        """The columns that say nothing any more: a header that has come since may be the new one of
+        such a column, and then edits in it are not seen.
+        """
+        missing, new = missing_columns(self.look.sheet, self.look.base)
+        if not missing:
+            return
+        names = ", ".join(column for column in (*COLUMNS, "action") if column in missing)
+        there = missing <= {*self.look.sheet.columns}
+        says = "is empty" if there else "is missing"
+        problem = (
+            f"the column {names} {says}, and was not at an earlier round: when it comes back, it "
+            "is compared by what it said then"
+        )
+        if not new:
+            yield Open(kind="note", problem=problem)
+            return
+        headers = ", ".join(map(repr, new[:_NAMED]))
+        yield Open(
+            kind="finding",
+            problem=f"{problem}. New headers, which petsync does not use: {headers}",
+            address=self.look.sheet.address(self.look.sheet.header_row, new[0]),
+            hint="Give the column its header again, or map the new one in the configuration "
+            "([columns]). If the column is to stay away: leave it in the sheet, empty.",
+        )
 
     def _conflicts(self) -> Iterator[Open]:
         base = self.look.base

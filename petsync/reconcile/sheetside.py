@@ -25,11 +25,13 @@ __all__ = ["Written", "assigned", "check", "is_to_be_made", "made", "writable", 
 
 
 def check(look: Look) -> None:
-    """Raise SheetError, before anything is sent, where the sheet could not be written then."""
-    plan = look.plan
-    is_unnumbered = any(add.pet_id is None for add in plan.adds)
-    may_merge = any({"tags", "photo_urls"} & {*update.fields} for update in plan.updates)
-    if look.inbound is not None and (look.inbound or is_unnumbered or may_merge):
+    """Raise SheetError, before anything is sent, where the sheet could not be written then. A run
+    may bring about what it has to take: an id, a category's number, what came meanwhile.
+    """
+    inbound = look.inbound
+    if inbound is None:
+        return
+    if inbound or (inbound.lead == "merge" and look.plan.changes):
         sheets.must_take_edits(look.sheet)
 
 
@@ -83,10 +85,13 @@ def write(
 
 def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> Version:
     """The sheet as it is, with all that it and the store agree on by now."""
+    agreed = look.sight.base(
+        look.seen, footing.base, look.elsewhere, fills=look.inbound is not None
+    )
     return Version(
         round=course.told.id,
         before=look.sheet.digest,
-        base=tuple(look.sight.base(look.seen, footing.base, look.elsewhere).to_lines()),
+        base=tuple(agreed.to_lines()),
         inbound=inbound,
         is_again=bool(footing.undone),
     )

@@ -25,41 +25,45 @@ __all__ = ["with_siblings"]
 
 def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> Footing:
     """The footing with the pets that its base lacks, that a row of the look tells otherwise than
-    the store, and on which this store and another sheet have agreed.
+    the store or that the store does not have any more, and on which this store and another sheet
+    have agreed.
     """
     if course.job.mode != "two-way":
         return footing
     base = footing.base
     own = frozenset() if base is None else frozenset(base.frame["id"])
     sight = look.sight
-    pairs = zip(sight.rows, sight.ids, strict=True)
-    wanted = {pet_id for row, pet_id in pairs if sight.differing.get(row)} - own
+    pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
+    # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
+    wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
     parts = _known(look, [*_others(course, store)], wanted) if wanted else []
     if not parts:
         return footing
     count = sum(map(len, parts))
-    first = base or Base(frame=parts[0].iloc[:0], store=store, taken_at=course.told.started)
-    frame = pd.concat([*([first.frame] if len(first) else []), *parts], ignore_index=True)
-    merged = replace(first, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+    first = base or replace(parts[0].without(parts[0].ids), taken_at=course.told.started)
+    frames = [each.frame for each in (first, *parts) if len(each)]
+    frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
+    said = {pet_id: pet for each in (*parts, first) for pet_id, pet in each.said.items()}
+    merged = replace(first, frame=frame, said=said)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
     return replace(footing, base=merged, notes=(*footing.notes, note))
 
 
-def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[pd.DataFrame]:
+def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
     """What they have of the pets that are wanted: of each what its row still says, if any has
     that, else the newest.
     """
-    parts: list[pd.DataFrame] = []
+    parts: list[Base] = []
     for is_any in (False, True):
         for other in others:
-            found = other.frame[other.frame["id"].isin(wanted)].reset_index(drop=True)
+            found = other.without(other.ids - wanted)
             if not is_any:
-                sight = sight_of(look.sheet, replace(look.seen, frame=found), look.settled)
+                seen = replace(look.seen, frame=found.said_frame)
+                sight = sight_of(look.sheet, seen, look.settled)
                 pairs = zip(sight.rows, sight.ids, strict=True)
-                edited = {pet_id for row, pet_id in pairs if sight.differing.get(row)}
-                found = found[~found["id"].isin(edited)]
-            wanted = wanted - set(found["id"])
+                found = found.without({i for row, i in pairs if sight.differing.get(row)})
+            wanted = wanted - found.ids
             parts += [found] if len(found) else []
     return parts
 

@@ -16,7 +16,7 @@ import pandas as pd
 from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.reconcile.config.model import Job
-from petsync.reconcile.redact import Redactor
+from petsync.redact import Redactor
 from petsync.settings import Secret
 from petsync.store import Store
 from petsync.table.sheet import Sheet

@@ -48,16 +48,18 @@ class Waiting:
     path: Path
     job: str
 
-    def hold(self, plan: Plan, store: Store) -> None:
-        """Keep the plan, with the limits that it needs and a note that says so. One that would do
-        the same stays as it is, unless it was applied already. Raises PetsyncError.
+    def hold(self, plan: Plan, store: Store) -> str:
+        """Keep the plan, with the limits that it needs and a note that says so, and return its
+        fingerprint. One that would do the same stays as it is, unless it was applied already.
+        Raises PetsyncError.
         """
         released = self._with_room(plan)
         there = self._there()
         if there is not None and _same(there, released) and not _is_used(there, store):
-            return
+            return there.fingerprint
         self.path.parent.mkdir(parents=True, exist_ok=True)
         save_plan(released, self.path)
+        return released.fingerprint
 
     def released(self, store: Store) -> str:
         """The fingerprint of the plan that waited, if somebody has applied it; else ""."""

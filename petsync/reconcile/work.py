@@ -9,14 +9,14 @@ from typing import Any
 from petsync.diff.agreed import sight_of
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
-from petsync.diff.settled import with_inbound, with_report
+from petsync.diff.settled import categories_of, with_inbound, with_report
 from petsync.errors import InterruptedRunError, PetsyncError, SheetError
 from petsync.reconcile import sheetside
 from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.doubles import came, copies
 from petsync.reconcile.elsewhere import give_up, with_claims
-from petsync.reconcile.footing import Files, Footing, footing_of, resumed
+from petsync.reconcile.footing import Files, Footing, footing_of, must_have_ids, resumed
 from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker
 from petsync.reconcile.opens import Opens
@@ -34,7 +34,7 @@ _UNNUMBERED = (
 def work(course: Course, looker: Looker) -> None:
     """Do the round; raises what ends it early."""
     with course.step("resume"):
-        run = resumed(course, looker.store)
+        past = resumed(course, looker.store)
     if sheetside.is_to_be_made(looker):
         _make(course, looker)
         return
@@ -45,7 +45,8 @@ def work(course: Course, looker: Looker) -> None:
         snapshot = looker.snapshot()
     course.note(pets=len(snapshot))
     with course.step("plan"):
-        footing = footing_of(course, sheet, looker.store.url, run)
+        footing = footing_of(course, sheet, looker.store.url, past)
+        must_have_ids(course, sheet, footing)
         footing = with_claims(course, sheet, snapshot, footing, looker)
         may_delete, claimed = footing.may_delete, footing.claimed
         look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
@@ -111,7 +112,8 @@ class _Doing:
 
     def _apply(self) -> None:
         job, plan = self.course.job, self.look.plan
-        self.files.begun.remember(plan.fingerprint)
+        categories = categories_of(plan, self.look.sheet)
+        self.files.begun.remember(plan.fingerprint, categories)
         report = self.looker.store.apply(
             plan,
             concurrency=job.concurrency,
@@ -121,7 +123,7 @@ class _Doing:
             progress=False,
         )
         self.course.ran(report)
-        self.base = with_report(self.base, report)
+        self.base = with_report(self.base, report, categories)
 
     def _write(self) -> None:
         """Write what the sheet takes from the store as it is after the run."""

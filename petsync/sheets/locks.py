@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from os.path import lexists
 from pathlib import Path
@@ -35,10 +37,21 @@ def _locks(path: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 def _read(lock: Path) -> bytes:
+    """The beginning of the lock file. Nothing else that has its name is read: a pipe would wait for
+    ever.
+    """
     try:
-        return lock.read_bytes()[:1024]
+        if not stat.S_ISREG(lock.lstat().st_mode):
+            return b""
+        with open(lock, "rb", opener=_at_once) as file:
+            return file.read(1024)
     except OSError:
         return b""
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting, where the system can do that."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _excel_user(data: bytes) -> str:

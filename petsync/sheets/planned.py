@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from petsync.diff.plan import Plan
 from petsync.errors import SheetError
 from petsync.sheets.read import STATUSES, read_sheet
+from petsync.sheets.source import load
 from petsync.table.sheet import Sheet
 
 __all__ = ["sheet_of"]
@@ -20,7 +20,8 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     """
     source = Path(plan.source)
     try:
-        if hashlib.sha256(source.read_bytes()).hexdigest() != (digest or plan.source_digest):
+        # A plan may come from anybody: a device or a pipe that it names is not read.
+        if load(source).digest != (digest or plan.source_digest):
             return None
         sheet = read_sheet(
             source,

@@ -59,8 +59,8 @@ def read_sheet(
 
     `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
     gives our column for each header of the file's own, which must be there; `defaults` does so for
-    headers that may be there. A status is one of `statuses`, or one of `known_statuses` as it is
-    spelt there. A cell with the text `clear` empties its field.
+    headers that may be there. A status is one of `statuses`, or one of `known_statuses` or of
+    the file's own base, as it is spelt there. A cell with the text `clear` empties its field.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
     judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
@@ -75,10 +75,13 @@ def read_sheet(
         named(str(source.path), mapping or {}, grid.header)
         columns = present(columns, grid.header)
         base, refused = find(source)
+        # A status that was exported is one, although the store has moved on from it.
+        exported = () if base is None else base.frame["status"].dropna().unique()
+        known = frozenset([*known_statuses, *exported])
         origin = Origin(str(source.path), source.digest)
         # The bytes are not needed any more, and a large file has many.
         del source
-        sheet = judged(grid, origin, columns, (statuses, known_statuses), clear, base)
+        sheet = judged(grid, origin, columns, (statuses, known), clear, base)
     return replace(sheet, base=base, base_refused=refused, mapping=columns)
 
 
@@ -94,7 +97,15 @@ def judged(
     headers = Mapper.of(origin.name, mapping).match(grid.header, grid.places)
     reading = _Reading(grid, headers, Notes(grid, {**headers.others, **headers.ours}), clear, base)
     reading.judge(*statuses)
-    return reading.sheet(origin)
+    sheet = reading.sheet(origin)
+    if all(problem.rule != "unknown-status" for problem in sheet.problems):
+        return sheet
+    usual, known = statuses
+
+    def rejudge(more: Collection[str]) -> Sheet:
+        return judged(grid, origin, mapping, (usual, {*known, *more}), clear, base)
+
+    return replace(sheet, rejudge=rejudge)
 
 
 def read_grid(

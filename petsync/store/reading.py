@@ -32,7 +32,9 @@ class Reader:
     ) -> Sheet:
         """The sheet. Raises SheetError where it cannot be read, or is none."""
         if isinstance(sheet, Sheet):
-            return self._again(sheet, corrections, known) if corrections else sheet
+            if corrections:
+                return self._again(sheet, corrections, known)
+            return sheet.knowing(known) if known else sheet
         if isinstance(sheet, pd.DataFrame):
             return self._frame(sheet, mapping, corrections, known)
         if not isinstance(sheet, str | Path):

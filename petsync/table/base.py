@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import pandas as pd
 
 from petsync.errors import ResponseError
-from petsync.model import Tag
+from petsync.model import Pet, Tag
 from petsync.table.columns import COLUMNS
-from petsync.table.frame import EXTRA, frame_from_json, pets_from_frame
+from petsync.table.frame import EXTRA, frame_from_json, frame_from_pets, pets_from_frame
 from petsync.table.parcel import ParcelError, pack, unpack
 from petsync.wire.json import encode_pets
 
@@ -26,6 +26,13 @@ class Base:
     `frame` has the canonical columns (and `extra`), one row for each pet that the sheet was
     given, sorted by id; `store` is the service's base URL, `taken_at` the moment, ISO 8601 in UTC.
     `statuses` and `tags` are what was asked for, () where everything was or it is not known.
+
+    A base that a reconciliation keeps also has the sheet's side. `said`: by id, the pets as the
+    sheet last said them, where that differs from `frame`: a row says a category's new name beside
+    the number of the old one, or the column was missing when the store changed. `columns`: the
+    columns in which the sheet has said anything so far, None where that is not known; `missing`:
+    those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
+    does not use.
     """
 
     frame: pd.DataFrame
@@ -33,6 +40,10 @@ class Base:
     taken_at: str
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    said: Mapping[int, Pet] = field(default_factory=dict)
+    columns: frozenset[str] | None = None
+    missing: frozenset[str] = frozenset()
+    headers: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -42,10 +53,25 @@ class Base:
         """Its pets."""
         return frozenset(self.frame["id"].tolist())
 
+    @property
+    def said_frame(self) -> pd.DataFrame:
+        """`frame` with the pets as the sheet last said them."""
+        pets = [pet for pet_id, pet in self.said.items() if pet_id in self.ids]
+        return self.with_pets(pets).frame if pets else self.frame
+
     def without(self, ids: Collection[int]) -> Base:
         """The base without these pets."""
         keep = ~self.frame["id"].isin(ids)
-        return self if keep.all() else replace(self, frame=_sorted(self.frame[keep]))
+        if keep.all():
+            return self
+        said = {pet_id: pet for pet_id, pet in self.said.items() if pet_id not in ids}
+        return replace(self, frame=_sorted(self.frame[keep]), said=said)
+
+    def with_pets(self, pets: Sequence[Pet]) -> Base:
+        """The base with these pets, each in place of the one with its id."""
+        stays = self.frame[~self.frame["id"].isin([pet.id for pet in pets])]
+        parts = [part for part in (stays, frame_from_pets(pets)) if len(part)] or [stays]
+        return replace(self, frame=_sorted(pd.concat(parts, ignore_index=True)))
 
     def to_lines(self) -> list[str]:
         """The base as lines of plain ASCII, none longer than a cell can hold."""
@@ -55,17 +81,24 @@ class Base:
             pets=len(self),
             statuses=self.statuses,
             tags=self.tags,
+            columns=msgspec.UNSET if self.columns is None else sorted(self.columns),
+            missing=sorted(self.missing) or msgspec.UNSET,
+            headers=self.headers or msgspec.UNSET,
         )
-        pets = _encoded(self.frame.sort_values("id", kind="stable"))
-        return pack(msgspec.json.encode(header) + b"\n" + pets)
+        parts = [msgspec.json.encode(header), _encoded(self.frame.sort_values("id", kind="stable"))]
+        if self.said:
+            parts.append(encode_pets([pet for _, pet in sorted(self.said.items())]))
+        return pack(b"\n".join(parts))
 
     @classmethod
     def from_lines(cls, lines: Iterable[str]) -> Base:
         """The base that the lines carry. Raises ParcelError where it is not whole and unchanged."""
-        head, _, body = unpack(lines).partition(b"\n")
+        head, _, rest = unpack(lines).partition(b"\n")
+        body, _, said = rest.partition(b"\n")
         try:
             header = msgspec.json.decode(head, type=_Header)
             frame = frame_from_json(body)
+            pets = pets_from_frame(frame_from_json(said)) if said else []
         except (msgspec.DecodeError, UnicodeDecodeError, ResponseError):
             raise ParcelError("they hold something else than pets") from None
         if len(frame) != header.pets:
@@ -76,6 +109,10 @@ class Base:
             taken_at=header.taken_at,
             statuses=header.statuses,
             tags=header.tags,
+            said={pet.id: pet for pet in pets if pet.id is not None},
+            columns=None if header.columns is msgspec.UNSET else frozenset(header.columns),
+            missing=frozenset(header.missing or ()),
+            headers=header.headers or (),
         )
 
 
@@ -84,11 +121,16 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    """An unset field is left out, so that an export's digest stays what it was."""
+
     store: str
     taken_at: str
     pets: int
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    columns: list[str] | msgspec.UnsetType = msgspec.UNSET
+    missing: list[str] | msgspec.UnsetType = msgspec.UNSET
+    headers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

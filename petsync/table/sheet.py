@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -79,6 +79,8 @@ class Sheet:
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
     `corrections`: the cells that were read as somebody said, and not as the file says.
+    `rejudge`: judges the same cells again with further known statuses; None where no status is
+    unknown.
     """
 
     source: str
@@ -98,6 +100,20 @@ class Sheet:
     base: Base | None = None
     base_refused: str = ""
     corrections: tuple[Correction, ...] = ()
+    rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
+
+    def knowing(self, statuses: Collection[str]) -> Sheet:
+        """The sheet as it reads where these statuses are known too: those that a store has."""
+        if self.rejudge is None:
+            return self
+        again = self.rejudge(statuses)
+        return replace(
+            again,
+            source=self.source,
+            mapping=self.mapping,
+            base=self.base,
+            base_refused=self.base_refused,
+        )
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:

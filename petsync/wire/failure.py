@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -14,6 +15,7 @@ from petsync.wire.message import Request, Response
 __all__ = ["error_for", "retry_after"]
 
 _INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
+_LONGEST = 1e9
 _HINTS = {
     401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
     "PETSYNC_TOKEN, --token-file.",
@@ -21,11 +23,16 @@ _HINTS = {
 }
 
 
-def error_for(response: Response, request: Request, now: datetime) -> errors.ApiError:
+def error_for(
+    response: Response,
+    request: Request,
+    now: datetime,
+    masked: Callable[[str], str] = str,
+) -> errors.ApiError:
     """The error for a status outside 2xx; `now` resolves a Retry-After date where the service does
-    not say what time it is there.
+    not say what time it is there, `masked` takes secrets out of the service's words.
     """
-    said = _said(response)
+    said = masked(" ".join(_message(response).split()))[:300]
     about = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{about}: {response.status} {said}".rstrip()
     kind = _kind(response.status)
@@ -64,16 +71,19 @@ def retry_after(value: str, now: datetime) -> float | None:
     Source: RFC 9110, section 10.2.3.
     """
     text = value.strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
-        return float(text)
+    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
+        return min(float(text), _LONGEST)
     moment = _moment(text)
-    return None if moment is None else max(0.0, (moment - now).total_seconds())
+    try:
+        return None if moment is None else max(0.0, (moment - now).total_seconds())
+    except OverflowError:
+        return None
 
 
 def _moment(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, ArithmeticError, LookupError):
         return None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -92,13 +102,8 @@ def _kind(status: int) -> type[errors.ApiError]:
     }.get(status, errors.ResponseError)
 
 
-def _said(response: Response) -> str:
-    """The service's own words, in one line: an ApiResponse's message, else plain text."""
-    text = _message(response)
-    return " ".join(text.split())[:300]
-
-
 def _message(response: Response) -> str:
+    """The service's own words: an ApiResponse's message, else plain text."""
     try:
         if response.media.endswith("json"):
             return json.decode_api_response(response.body).message or ""
@@ -108,4 +113,4 @@ def _message(response: Response) -> str:
         pass
     if response.media.endswith("html"):
         return ""
-    return response.body[:2000].decode("utf-8", "replace")
+    return response.body.decode("utf-8", "replace")

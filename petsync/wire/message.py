@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 __all__ = ["Call", "Request", "Response"]
@@ -29,11 +29,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back, whole: header names are in lower case."""
+    """What came back, whole: header names are in lower case. Services repeat what they were sent,
+    so a verbose traceback shows neither headers nor body.
+    """
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
     @property
     def media(self) -> str:

@@ -67,8 +67,8 @@ class Refused:
 
 def refusal(values: Mapping[str, Any], secrets: Credentials) -> Refused:
     """The refusal in an answer, without any secret that it echoes."""
-    words = secrets.masked_text(_text(values, "error_description"))
-    return Refused(secrets.masked_text(_text(values, "error")), _plain(words, 200))
+    words = secrets.masked(_text(values, "error_description"))
+    return Refused(secrets.masked(_text(values, "error")), _plain(words, 200))
 
 
 def credentials_in(said: Said, asked: Credentials, now: float) -> Credentials:
@@ -88,7 +88,7 @@ def granted(values: Mapping[str, Any], asked: Credentials, now: float) -> Creden
     token = _secret(values, "access_token")
     if token is None:
         raise _unusable("it sends no token")
-    kind = asked.masked_text(_text(values, "token_type")) or "bearer"
+    kind = asked.masked(_text(values, "token_type")) or "bearer"
     if kind.lower() != "bearer":
         raise _unusable(f"it sends a token of the type {_plain(kind, 40)}")
     return asked.granted(token, _terms(values, asked.grant, now))

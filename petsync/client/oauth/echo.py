@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterator
-from urllib.parse import parse_qsl, quote, quote_plus, unquote_plus
+from urllib.parse import parse_qsl, unquote_plus
 
 from petsync.client.oauth.said import Values
+from petsync.redact import Redactor
 from petsync.settings import Secret
 
 __all__ = ["without_echo"]
@@ -24,28 +24,28 @@ def without_echo(said: Values, form: Secret, authorization: Secret | None) -> Va
     """The answer without any text of the request that is secret, however it was encoded; what the
     answer gives to be used, its tokens, stays.
     """
-    sent = sorted(_texts(form, authorization), key=lambda each: -len(each.reveal()))
-    return Values({n: v if n in _NEW else _masked(n, v, sent) for n, v in said.items()})
+    sent = _texts(form, authorization)
+    words, others = Redactor(sent), Redactor(each for each in sent if len(each.reveal()) >= _LONG)
+    return Values(
+        {
+            n: v if n in _NEW else _masked(v, words if n in _WORDS else others)
+            for n, v in said.items()
+        }
+    )
 
 
-def _masked(name: str, value: object, sent: list[Secret]) -> object:
+def _masked(value: object, redactor: Redactor) -> object:
     if isinstance(value, list):
-        return [_masked(name, each, sent) for each in value]
-    if not isinstance(value, str):
-        return value
-    for each in sent:
-        if name in _WORDS or len(each.reveal()) >= _LONG:
-            value = re.sub(re.escape(each.reveal()), "***", value, flags=re.IGNORECASE)
-    return value
+        return [_masked(each, redactor) for each in value]
+    return redactor(value) if isinstance(value, str) else value
 
 
-def _texts(form: Secret, authorization: Secret | None) -> set[Secret]:
-    """Every secret text of the request, as it is and as it may be quoted."""
-    plain = {Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _KNOWN}
+def _texts(form: Secret, authorization: Secret | None) -> list[Secret]:
+    """Every secret text of the request."""
+    plain = [Secret(v) for n, v in parse_qsl(form.reveal()) if n not in _KNOWN]
     if authorization is not None:
-        plain |= set(_parts(authorization))
-    found = (form for each in plain for form in _forms(each))
-    return {each for each in found if each.reveal()}
+        plain += _parts(authorization)
+    return [each for each in plain if each]
 
 
 def _parts(authorization: Secret) -> Iterator[Secret]:
@@ -59,8 +59,3 @@ def _parts(authorization: Secret) -> Iterator[Secret]:
     if ":" in pair.reveal():
         secret = Secret(pair.reveal().partition(":")[2])
         yield from (secret, Secret(unquote_plus(secret.reveal())))
-
-
-def _forms(secret: Secret) -> Iterator[Secret]:
-    text = secret.reveal()
-    yield from map(Secret, (text, text.rstrip("="), quote(text), quote(text, ""), quote_plus(text)))

@@ -122,7 +122,7 @@ async def _status(session: Session, tried: Credentials, request: Request) -> int
     finally:
         await trial.close()
     if answer.status >= 500 or answer.status == 429 or 300 <= answer.status < 400:
-        raise error_for(answer, request, datetime.now(UTC))
+        raise error_for(answer, request, datetime.now(UTC), tried.masked)
     return answer.status
 
 

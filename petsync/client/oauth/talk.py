@@ -17,13 +17,14 @@ import msgspec
 
 from petsync.client.oauth.echo import without_echo
 from petsync.client.oauth.said import Said, Values
-from petsync.client.origin import is_loopback
+from petsync.client.transport import UNTRUSTED, proxy_for, ssl_context, tls_reason
 from petsync.errors import (
     PetsyncError,
     RateLimitedError,
     RedirectError,
     ResponseError,
     ServiceError,
+    SettingsError,
     TransportError,
 )
 from petsync.settings import Secret
@@ -75,8 +76,15 @@ class Talk:
                 return await self._exchanged(method, url, form, authorization)
         except asyncio.CancelledError as cancelled:
             raise cancelled.with_traceback(None) from None
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL, httpx.ProxyError):
-            return _unreachable(url, may_have_happened=False)
+        except SettingsError as error:
+            return error.with_traceback(None)
+        except (
+            httpx.ConnectError,
+            httpx.ConnectTimeout,
+            httpx.InvalidURL,
+            httpx.ProxyError,
+        ) as error:
+            return _unreachable(url, may_have_happened=False, why=tls_reason(error))
         except (httpx.HTTPError, OSError, TimeoutError):
             return _unreachable(url, may_have_happened=True)
         except _TooMuchError:
@@ -102,11 +110,15 @@ class Talk:
                 return Said(answer.status_code, _object(answer, bytes(content)))
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """One that asks the environment for a proxy, unless the address is on this machine."""
-        transport = None if self._transport is None else self._transport()
-        trust = not is_loopback(urlsplit(url).hostname or "")
+        """One that goes by the environment's proxy, unless the address is on this machine."""
+        proxy, login = proxy_for(url)
         return httpx.AsyncClient(
-            transport=transport, trust_env=trust, timeout=self._timeout, follow_redirects=False
+            transport=None if self._transport is None else self._transport(),
+            verify=ssl_context() if urlsplit(url).scheme == "https" else True,
+            proxy=None if proxy is None else httpx.Proxy(proxy, auth=login),
+            trust_env=False,
+            timeout=self._timeout,
+            follow_redirects=False,
         )
 
 
@@ -145,12 +157,12 @@ def _check_status(status: int, url: str) -> None:
         )
 
 
-def _unreachable(url: str, *, may_have_happened: bool) -> TransportError:
+def _unreachable(url: str, *, may_have_happened: bool, why: str = "") -> TransportError:
     what = "gave no whole answer" if may_have_happened else "cannot be reached"
     return TransportError(
-        f"sign-in: {_place(url)} {what}",
+        f"sign-in: {_place(url)} {what}{f' ({why})' if why else ''}",
         may_have_happened=may_have_happened,
-        hint="Is the address right, and the service up? Then try again.",
+        hint=UNTRUSTED if why else "Is the address right, and the service up? Then try again.",
     )
 
 

@@ -69,6 +69,8 @@ def _service_schema(hint: Any) -> Mapping[str, Any]:
         return {"type": "integer", "minimum": 0}
     if get_args(hint):
         return {"enum": list(get_args(hint))}
+    if hint is int:
+        return {"type": "integer", "minimum": 1}
     return {"type": {bool: "boolean", str: "string"}[hint]}
 
 

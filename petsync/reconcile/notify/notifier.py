@@ -18,7 +18,7 @@ from petsync.reconcile.notify.outbox import Deliver, mark_of, put, sent
 from petsync.reconcile.notify.send import deliver as by_apprise
 from petsync.reconcile.notify.templates import DEFAULTS, filled
 from petsync.reconcile.notify.words import values_of
-from petsync.reconcile.redact import Redactor
+from petsync.redact import Redactor
 from petsync.table.visible import visible
 
 __all__ = ["Notifier"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from petsync.reconcile.config.model import Event
-from petsync.reconcile.redact import Redactor
+from petsync.redact import Redactor
 from petsync.settings import Secret
 
 __all__ = ["MISSING", "deliver", "lack_of"]

@@ -14,9 +14,9 @@ from typing import Any
 from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Configuration, Log
-from petsync.reconcile.redact import Redactor
 from petsync.reconcile.watch.records import JsonLines, TextLines
 from petsync.reconcile.watcher import Step
+from petsync.redact import Redactor
 from petsync.render.round_words import brief
 from petsync.render.words import count
 

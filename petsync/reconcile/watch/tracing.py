@@ -12,8 +12,8 @@ from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
 from petsync.errors import SettingsError
 from petsync.reconcile.config.model import Configuration
-from petsync.reconcile.redact import Redactor
 from petsync.reconcile.watcher import Step
+from petsync.redact import Redactor
 
 __all__ = ["Traced", "traced"]
 

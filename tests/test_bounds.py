@@ -1,0 +1,220 @@
+"""Bounds: no answer takes more memory or time than what was asked for can be worth."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import httpx
+import pytest
+from scripted import ScriptedServer, answer
+from test_transport import do, get
+
+from petsync.client.photo import photo
+from petsync.errors import (
+    ApiError,
+    InvalidInputError,
+    NotFoundError,
+    RedirectError,
+    ResponseError,
+    ServiceError,
+    SettingsError,
+    TransportError,
+)
+from petsync.profile import STANDARD, profile_from
+
+ROW = b'{"id":7,"name":"Rex","photoUrls":[]}'
+SMALL = replace(STANDARD, max_answer_mb=1)
+
+
+def packed(content: bytes, encoding: str = "gzip", status: int = 200) -> bytes:
+    """An answer that is compressed."""
+    raw = zlib.compressobj(wbits=-15)
+    body = {
+        "gzip": lambda: gzip.compress(content),
+        "deflate": lambda: zlib.compress(content),
+        "raw": lambda: raw.compress(content) + raw.flush(),
+    }[encoding]()
+    named = "deflate" if encoding == "raw" else encoding
+    return answer(status, body, content_type="application/json", content_encoding=named)
+
+
+def bomb(size: int, status: int = 200) -> bytes:
+    """Blanks, a thousand times smaller than they are."""
+    return packed(b" " * size, status=status)
+
+
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw"])
+def test_what_is_compressed_is_read(
+    encoding: str, transport: type[httpx.AsyncHTTPTransport] | None
+) -> None:
+    """In each way that petsync says it understands."""
+    with ScriptedServer(packed(ROW, encoding)) as server:
+        assert do(get, server.url, transport=transport).name == "Rex"
+
+
+def test_several_gzip_members_are_one_answer() -> None:
+    """As RFC 1952 has it; some servers compress piece by piece."""
+    body = gzip.compress(ROW[:10]) + gzip.compress(ROW[10:])
+    reply = answer(200, body, content_type="application/json", content_encoding="gzip")
+    with ScriptedServer(reply) as server:
+        assert do(get, server.url).name == "Rex"
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20])
+def test_half_of_what_is_compressed_is_no_answer(cut: int) -> None:
+    """Though the connection says that it is whole."""
+    body = gzip.compress(ROW)[:-cut]
+    reply = answer(200, body, content_type="application/json", content_encoding="gzip")
+    with ScriptedServer(reply) as server, pytest.raises(TransportError, match="ends before"):
+        do(get, server.url)
+
+
+@pytest.mark.parametrize(("encoding", "why"), [("br", "'br'"), ("gzip", "cannot be decompressed")])
+def test_what_cannot_be_decompressed_is_no_answer(encoding: str, why: str) -> None:
+    """A way that nobody asked for, or bytes that are not what they say."""
+    reply = answer(200, ROW, content_type="application/json", content_encoding=encoding)
+    with ScriptedServer(reply) as server, pytest.raises(TransportError, match=why):
+        do(get, server.url)
+
+
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
+def test_a_bomb_is_not_unpacked(transport: type[httpx.AsyncHTTPTransport] | None) -> None:
+    """A pet that has 300 MB: neither the memory nor the time for it is taken."""
+    with ScriptedServer(bomb(300_000_000)) as server:
+        tracemalloc.start()
+        with pytest.raises(ResponseError, match=r"127\.0\.0\.1.* sends more than 16 MB"):
+            do(get, server.url, transport=transport)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak < 60_000_000
+    assert len(server.requests) == 1, "what is too long is not asked for again"
+
+
+def test_a_list_has_a_bound_of_its_own() -> None:
+    """It is larger than that of a pet, and petsync.toml sets it."""
+    row = b'{"id":%d,"name":"Rex","photoUrls":[]}'
+    rows = b",".join(row % n for n in range(500_000))
+    assert len(rows) > 18_000_000
+    profile = replace(STANDARD, max_answer_mb=18)
+    find = lambda api: api.find_pets_by_status(["sold"])  # noqa: E731
+    with ScriptedServer(packed(b"[" + rows + b"]")) as server:
+        assert len(do(find, server.url)) == 500_000
+        with pytest.raises(ResponseError, match="more than 18 MB") as failed:
+            do(find, server.url, profile=profile)
+    assert "max_answer_mb" in failed.value.hint
+
+
+def test_a_photo_has_a_bound() -> None:
+    """64 MB."""
+    with (
+        ScriptedServer(bomb(65_000_000)) as server,
+        pytest.raises(ResponseError, match=r"a photo: .* more than 64 MB"),
+    ):
+        do(lambda api: photo(api.session, f"{server.url}/7.jpg"), server.url)
+
+
+def test_of_a_refusal_the_beginning_is_read() -> None:
+    """Its status counts, however long what it says is."""
+    with ScriptedServer(bomb(100_000_000, status=404)) as server, pytest.raises(NotFoundError):
+        do(get, server.url)
+
+
+class Endless:
+    """A service that sends an answer's head, and then bytes until nobody listens."""
+
+    def __init__(self, piece: bytes, pause: float, status: int = 200) -> None:
+        self._piece, self._pause, self._status = piece, pause, status
+        self.sent = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        head = f"HTTP/1.1 {self._status} x\r\ncontent-type: application/json\r\n"
+        yield head.encode() + b"transfer-encoding: chunked\r\n\r\n"
+        chunk = b"%x\r\n%b\r\n" % (len(self._piece), self._piece)
+        while True:
+            self.sent += len(self._piece)
+            yield chunk
+            threading.Event().wait(self._pause)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "why"), [(200, ResponseError, "16 MB"), (500, ServiceError, "500")]
+)
+def test_an_endless_answer_ends(status: int, error: type[ApiError], why: str) -> None:
+    """No more is read than the bound."""
+    endless = Endless(b" " * 65_536, 0.0, status)
+    with ScriptedServer(endless) as server, pytest.raises(error, match=why):
+        do(get, server.url)
+    assert endless.sent < 64_000_000
+
+
+@pytest.mark.parametrize("transport", [None, httpx.AsyncHTTPTransport])
+def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | None) -> None:
+    """Each byte comes well within `timeout`, the last one never."""
+    profile = replace(STANDARD, answer_seconds=1)
+    begun = time.monotonic()
+    with (
+        ScriptedServer(Endless(b" ", 0.05)) as server,
+        pytest.raises(TransportError, match="not whole after 1 second") as failed,
+    ):
+        do(get, server.url, profile=profile, transport=transport, timeout=30.0)
+    assert failed.value.may_have_happened
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize("name", ["max_answer_mb", "answer_seconds"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "600"])
+def test_bounds_are_whole_numbers_above_zero(name: str, value: object) -> None:
+    """Anything else is refused by name."""
+    with pytest.raises(SettingsError, match=rf"\[service\] {name} .* whole number above 0"):
+        profile_from("standard", {name: value})
+
+
+def test_a_redirect_with_a_user_in_it_is_refused() -> None:
+    """On the same origin too: it would be sent in the place of the token."""
+    with ScriptedServer(b"") as server:
+        at = server.url.removeprefix("http://")
+        server._script = [answer(307, location=f"http://me:pw@{at}/pet/7")]
+        with pytest.raises(RedirectError, match="points to an address with a user in it"):
+            do(get, server.url)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"retry_after": "9" * 400},
+        {"retry_after": "Mon, 99999999999999999999 Jan 2026 00:00:00 GMT"},
+        {
+            "retry_after": "Fri, 31 Dec 9999 23:59:59 -2359",
+            "date": "Mon, 01 Jan 0001 00:00:00 +2359",
+        },
+        {
+            "retry_after": "Fri, 31 Dec 9999 23:59:59 GMT",
+            "date": "Mon, 1 Jan 1 0:0:0 +999999999999",
+        },
+        {"retry_after": "1", "date": "x" * 9_000},
+    ],
+)
+def test_a_date_of_no_calendar_is_no_error_of_its_own(status: int, headers: dict[str, str]) -> None:
+    """The refusal is, as ever."""
+    body = answer(status, b"{}", content_type="application/json", **headers)
+    with ScriptedServer(body) as server, pytest.raises(ApiError):
+        do(get, server.url)
+
+
+def test_a_field_that_the_service_refuses_is_still_named() -> None:
+    """What a refusal says is read from its beginning."""
+    body = b'{"code":400,"message":"name is empty"}'
+    with (
+        ScriptedServer(packed(body, status=400)) as server,
+        pytest.raises(InvalidInputError, match="name is empty"),
+    ):
+        do(get, server.url)

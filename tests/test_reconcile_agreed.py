@@ -1,0 +1,344 @@
+"""What counts as agreed: what both sides really said, whatever ends a round between two steps."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from nightly import PETS, Night, changed, kinds
+
+import petsync as ps
+from petsync import sheets
+from petsync.diff.guard import Guard, Limit
+from petsync.errors import SheetError
+from petsync.reconcile.base import BaseFile
+from petsync.reconcile.rounds import reconciled
+from petsync.sandbox import Sandbox
+
+CATS = ps.Category(2, "Cats")
+BIRDS = ps.Category(3, "Birds")
+STORED = changed(changed(PETS, 7, category=CATS), 8, category=BIRDS)
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+class Typed(Night):
+    """A sheet whose cells a person types."""
+
+    def rows(self) -> list[list[str]]:
+        """The cells, the header first."""
+        with self.sheet.open(encoding="utf-8-sig", newline="") as file:
+            return list(csv.reader(file))
+
+    def save(self, rows: list[list[str]]) -> None:
+        """Write these cells."""
+        with self.sheet.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(rows)
+
+    def type(self, pet_id: int, **cells: str) -> None:
+        """Type into cells of a pet's row."""
+        rows = self.rows()
+        row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
+        for name, text in cells.items():
+            row[rows[0].index(name)] = text
+        self.save(rows)
+
+    def cell(self, pet_id: int, name: str) -> str:
+        """What a cell says."""
+        rows = self.rows()
+        row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
+        return row[rows[0].index(name)]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a column another header."""
+        header, *rows = self.rows()
+        self.save([[new if name == old else name for name in header], *rows])
+
+    def cut(self, *names: str) -> dict[str, list[str]]:
+        """Take columns out; returns their cells."""
+        header, *rows = self.rows()
+        at = [header.index(name) for name in names]
+        gone = {name: [row[n] for row in rows] for name, n in zip(names, at, strict=True)}
+        self.save([[c for n, c in enumerate(row) if n not in at] for row in (header, *rows)])
+        return gone
+
+    def paste(self, columns: dict[str, list[str]]) -> None:
+        """Put columns behind the last one."""
+        header, *rows = self.rows()
+        more = zip(*columns.values(), strict=True)
+        self.save([[*header, *columns], *([*a, *b] for a, b in zip(rows, more, strict=True))])
+
+
+@pytest.fixture
+def night(_open_box: Sandbox, tmp_path: Path) -> Typed:
+    """A store and a sheet that agree, and were reconciled once."""
+    _open_box.break_with(None)
+    _open_box.reset(STORED)
+    night = Typed(_open_box, tmp_path, {"mode": "two-way"})
+    night.write(STORED)
+    assert night.run().round.status == "in-sync"
+    return night
+
+
+Break = Callable[[Typed, pytest.MonkeyPatch], None]
+
+
+def _killed_before_the_sheet(night: Typed, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+    assert night.run().round.status == "interrupted"
+
+
+def _killed_before_the_base(night: Typed, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
+    assert night.run().round.status == "interrupted"
+
+
+def _opened_in_mid_round(night: Typed, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sheets, "write_synced", Mock(side_effect=SheetError("it is open")))
+    assert night.run().round.status == "error"
+
+
+def _backup_put_back(night: Typed, _: pytest.MonkeyPatch) -> None:
+    told = night.run()
+    assert told.round.status == "done"
+    shutil.copy(told.round.backup, night.sheet)
+
+
+BREAKS: tuple[Break, ...] = (
+    _killed_before_the_sheet,
+    _killed_before_the_base,
+    _opened_in_mid_round,
+    _backup_put_back,
+)
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.parametrize(
+    ("cells", "meant"),
+    [
+        ({"category": "Cats"}, CATS),
+        ({"category_id": "2"}, CATS),
+        ({"category": "[clear]"}, None),
+        ({"category": "Fish"}, ps.Category(None, "Fish")),
+    ],
+)
+def test_a_category_edited_in_one_cell_stays(
+    night: Typed,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: Break,
+    cells: dict[str, str],
+    meant: ps.Category | None,
+) -> None:
+    """By its name, its number or emptied: the cell beside it, which says what it said, is no edit,
+    whatever ends the round.
+    """
+    night.type(1, **cells)
+    with monkeypatch.context() as patch:
+        broken(night, patch)
+    told = night.run()
+    assert told.round.status in ("done", "in-sync")
+    assert night.stored()[1].category == meant
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[1].category == meant
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_category_edited_again_is_sent(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> None:
+    """What a person types behind a round that was cut off is an edit, and no conflict."""
+    night.type(1, category="Cats")
+    with monkeypatch.context() as patch:
+        broken(night, patch)
+    night.type(1, category="Birds")
+    assert night.run().round.status == "done"
+    assert night.stored()[1].category == BIRDS
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_category_that_was_cleared_takes_a_new_one(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the store, also where the number of the old one still stands beside it."""
+    night.type(1, category="[clear]")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.stored()[1].category == night.said()[1].category == CATS
+
+
+def test_a_new_row_keeps_its_category(night: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Added with the name of one category and the number of another, and the round is killed."""
+    rows = night.rows()
+    new = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "1"}
+    night.save([*rows, [new.get(name, "") for name in rows[0]]])
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    assert night.run().round.status == "done"
+    (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    assert pet.category == CATS
+    assert night.cell(pet.id or 0, "category_id") == "2"
+
+
+def test_a_released_plan_keeps_the_category(night: Typed) -> None:
+    """A plan that waited, and that a person released, sent what the name says."""
+    night.type(1, category="Cats")
+    guard = Guard(max_update=Limit(0, is_share=False))
+    told = night.run(guard=guard)
+    assert told.round.status == "waiting"
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.apply(ps.load_plan(told.round.waiting), progress=False)
+    assert night.stored()[1].category == CATS
+    assert night.run(guard=guard).round.to_store.total == 0
+    assert night.stored()[1].category == CATS
+
+
+def test_two_rounds_that_were_killed_are_both_agreed_on(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first of them sent is agreed on, so that taking it back is an edit."""
+    for pet_id in (1, 2):
+        night.type(pet_id, name=f"Rex {pet_id}")
+        with monkeypatch.context() as patch:
+            _killed_before_the_base(night, patch)
+    night.type(1, name="Pet 1")
+    assert night.run().round.status == "done"
+    assert (night.stored()[1].name, night.stored()[2].name) == ("Pet 1", "Rex 2")
+    assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("how", ["renamed", "cut", "emptied"])
+def test_a_column_that_was_away_reverts_nothing(night: Typed, how: str) -> None:
+    """Rows that nobody edited take what the store has by now; one that was edited is sent, or in
+    conflict where the store changed it as well.
+    """
+    rows = night.rows()
+    night.box.put(changed(STORED, 1, name="Store 1")[0])
+    columns = {} if how == "renamed" else night.cut("name", "tags")
+    if how == "renamed":
+        night.rename("name", "Rufname")
+        night.rename("tags", "Merkmale")
+    elif how == "emptied":
+        night.paste({name: [""] * len(cells) for name, cells in columns.items()})
+    first = night.run()
+    assert first.round.exit_code == (3 if how == "renamed" else 0)
+    assert any("the column name, tags is" in each.problem for each in first.open)
+    night.box.put(changed(STORED, 2, name="Store 2", tags=(ps.Tag(9, "new"),))[1])
+    night.box.put(changed(STORED, 3, name="Store 3")[2])
+    night.run()
+    if how == "renamed":
+        night.rename("Rufname", "name")
+        night.rename("Merkmale", "tags")
+    else:
+        night.save(rows)
+    night.type(3, name="Sheet 3")
+    night.type(4, name="Sheet 4")
+    told = night.run()
+    stored = night.stored()
+    assert [stored[n].name for n in (1, 2, 3, 4)] == ["Store 1", "Store 2", "Store 3", "Sheet 4"]
+    assert [tag.name for tag in stored[2].tags] == ["new"]
+    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
+    assert (night.cell(1, "name"), night.cell(2, "name")) == ("Store 1", "Store 2")
+    night.type(3, name="Store 3")
+    again = night.run()
+    assert (again.round.status, again.open) == ("in-sync", ())
+    assert night.said() == stored
+
+
+def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) -> None:
+    """The name came into the sheet while the column of the numbers was away."""
+    numbers = night.cut("category_id")
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    night.run()
+    assert night.cell(1, "category") == "Cats"
+    night.paste(numbers)
+    assert night.run().round.to_store.total == 0
+    assert night.stored()[1].category == CATS
+    assert night.cell(1, "category_id") == "2"
+
+
+def test_a_column_that_never_was_there_is_an_edit(night: Typed) -> None:
+    """Whoever adds a column to a sheet means what is in it."""
+    night.cut("status")
+    night.run(name="fresh")
+    night.box.put(changed(STORED, 1, status="sold")[0])
+    night.run(name="fresh")
+    night.paste({"status": ["pending"] * 12})
+    assert night.run(name="fresh").round.status == "done"
+    assert {pet.status for pet in night.box.pets()} == {"pending"}
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push", "pull"])
+@pytest.mark.parametrize("how", ["renamed", "cut", "emptied"])
+def test_a_sheet_that_lost_its_ids_is_refused(night: Typed, how: str, mode: str) -> None:
+    """Exit code 4, nothing changed on either side, and the new header is named."""
+    night.run(mode=mode)
+    if how == "renamed":
+        night.rename("id", "Nummer")
+    else:
+        ids = night.cut("id")["id"]
+        if how == "emptied":
+            night.paste({"id": [""] * len(ids)})
+    header, first, *rest = night.rows()
+    first[header.index("name")] = "Rex"
+    night.save([header, first, *rest])
+    before = night.sheet.read_bytes()
+    for _ in range(2):
+        told = night.run(mode=mode, delete_missing=True)
+        assert (told.round.status, told.round.exit_code) == ("refused", 4)
+    assert (night.sheet.read_bytes(), night.stored()) == (before, {p.id: p for p in STORED})
+    if how == "renamed":
+        assert "'Nummer'" in told.round.problem
+        assert '[columns] "Nummer" = "id"' in told.round.hint
+        assert night.run(mode=mode, columns={"Nummer": "id"}).round.status in ("done", "in-sync")
+
+
+def test_an_open_sheet_ends_the_round_before_anything_is_sent(night: Typed) -> None:
+    """Also where only the store is to change, as the docs say."""
+    night.type(1, name="Rex")
+    lock = night.sheet.with_name(f".~lock.{night.sheet.name}#")
+    lock.write_text(",ada,", "utf-8")
+    told = night.run()
+    assert (told.round.status, told.round.applied, told.round.runs) == ("error", 0, ())
+    assert night.stored()[1].name == "Pet 1"
+    lock.unlink()
+    assert night.run().round.status == "done"
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
+    night: Typed, deletes: bool, edited: bool
+) -> None:
+    """From one sheet of a folder to another: the row goes, stays with a note, or is a conflict."""
+    folder = night.folder / "in"
+    folder.mkdir()
+
+    def write(name: str, pets: list[ps.Pet]) -> None:
+        ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
+
+    def rounds() -> list[str]:
+        job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
+        return [told.round.status for told in reconciled(night.config(job))]
+
+    write("a.csv", STORED[:6])
+    write("b.csv", STORED[6:])
+    assert rounds() == ["in-sync", "in-sync"]
+    night.box.remove(5)
+    night.box.remove(8)
+    moved = changed(STORED, 5, name="Rex") if edited else STORED
+    write("a.csv", [*STORED[:4], STORED[5], STORED[7]])
+    write("b.csv", [STORED[6], *STORED[8:], moved[4]])
+    for _ in range(2):
+        assert ("conflicts" in rounds()) is edited
+        assert {5, 8}.isdisjoint(night.stored())
