@@ -17,7 +17,7 @@ def meant_tags(old: Tags, said: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
     """The tags that are meant, those of the pet first and in its order, so that a tag that stays
     keeps its id and its unknown fields.
     """
-    meant = [_tag(tag, old, vocabulary) for tag in said]
+    meant = _meant(said, old, vocabulary)
     kept = [tag for tag in old if tag in meant]
     fresh = dict.fromkeys(tag for tag in meant if tag not in kept)
     return (*kept, *fresh)
@@ -27,7 +27,7 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
     """The store's tags without those that the sheet took from the base, and with those that it
     added to it.
     """
-    meant = [_tag(tag, base, vocabulary) for tag in said]
+    meant = _meant(said, base, vocabulary)
     had, has = set(map(tag_key, base)), set(map(tag_key, meant))
     gone = [tag for tag in base if tag_key(tag) not in has]
     kept = [tag for tag in store if not any(matches(each, tag) for each in gone)]
@@ -37,6 +37,26 @@ def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabu
         if tag_key(known) not in had and _among(tag, kept) is None
     ]
     return (*kept, *dict.fromkeys(come))
+
+
+def _meant(said: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary) -> list[Tag]:
+    """The tag that each of the sheet's is. Those that say all come first, so that one without an id
+    is a tag of that name that no other of the sheet's is, if there is one.
+    """
+    tags = list(said)
+    found: dict[int, Tag] = {}
+    free = list(old)
+    for place in sorted(range(len(tags)), key=lambda place: None in _parts(tags[place])):
+        known = _among(tags[place], free)
+        if known is not None:
+            free.remove(known)
+        found[place] = known or _tag(tags[place], old, vocabulary)
+    return [found[place] for place in range(len(tags))]
+
+
+def _parts(tag: Tag) -> tuple[int | None, str | None]:
+    number, name = tag_key(tag)
+    return number, name or None
 
 
 def _tag(said: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
