@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Coroutine, Iterable
+from typing import Any
 
 from petsync.apply.journal.group import Done, Finish, Image, Intent, Item, Known, Repeat
 from petsync.apply.journal.lock import BEAT
@@ -52,9 +53,11 @@ class Sitting:
             raise anew(self._writer.lost)
         self._writer.hand(Repeat(time.time(), number, why))
 
-    def done(self, result: Result, *, after: Pet | None = None) -> None:
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
         """What became of a change; on disk before a later intent is."""
-        self._writer.hand(Done(time.time(), result, after))
+        self._writer.hand(Done(time.time(), result, after, replaced))
 
     async def image(self, entry: Entry) -> None:
         """Return when it is on disk that this upload is about to be sent."""
@@ -91,16 +94,27 @@ class Sitting:
 
     async def finish(self, *, stopped: str = "") -> None:
         """Return when all is on disk, and how the run ended: `stopped` is "" for one that has come
-        to its end.
+        to its end. Whoever cancels this only makes it hurry.
         """
-        await self._durably(Finish(time.time(), stopped))
+        await self._to_end(self._durably(Finish(time.time(), stopped)))
 
     async def close(self) -> None:
         """Write what is left, and give the lock back. Without `finish` before, the run counts as
-        interrupted. What can no longer be written is left to be found out by a resume.
+        interrupted. What can no longer be written is left to be found out by a resume. Whoever
+        cancels this only makes it hurry: the report of the run would be lost otherwise.
         """
         self._closed = True
-        await asyncio.to_thread(self._end)
+        await self._to_end(asyncio.to_thread(self._end))
+
+    async def _to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await the work, and go on awaiting it where this is cancelled meanwhile."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self.hurry()
+        task.result()
 
     async def _durably(self, item: Item | None) -> None:
         if self._closed:
