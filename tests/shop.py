@@ -125,6 +125,8 @@ class MemoryTarget:
     `may_have_happened` is raised after the change is made if `commits` is set.
     """
 
+    assigns_unique_ids = True
+
     def __init__(self, pets: Iterable[Pet] = ()) -> None:
         self.pets = {pet.id: pet for pet in pets}
         self.calls: list[str] = []

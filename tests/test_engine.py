@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -333,11 +334,50 @@ def test_a_second_cancellation_ends_the_changes_under_way_too(tmp_path: Path) ->
         task = asyncio.create_task(ran(plan, target, begun(tmp_path, plan), grace=30.0))
         await asked.wait()
         task.cancel()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         task.cancel()
-        return await asyncio.wait_for(task, 5)
+        return await asyncio.wait_for(task, 60)
 
     assert outcomes(asyncio.run(work())) == ["skipped"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
+    tmp_path: Path, times: int
+) -> None:
+    """Whoever presses once more while the run's end is written still gets the report, and the
+    journal has the end.
+    """
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}))
+    sitting = begun(tmp_path, plan)
+    blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+
+    sent = asyncio.Event()
+
+    class Blocking(MemoryTarget):
+        """Once the change is made, something else keeps the journal locked."""
+
+        async def rename(self, pet_id: int, **more: Any) -> None:
+            await super().rename(pet_id, **more)
+            blocker.execute("BEGIN IMMEDIATE")
+            sent.set()
+
+    async def work() -> Report:
+        task = asyncio.create_task(ran(plan, Blocking(PETS), sitting))
+        await sent.wait()
+        for _ in range(times):
+            task.cancel()
+            for _ in range(3):
+                await asyncio.sleep(0)
+        blocker.execute("ROLLBACK")
+        return await asyncio.wait_for(task, 60)
+
+    report = asyncio.run(work())
+    blocker.close()
+    assert outcomes(report) == ["applied"]
+    (past,) = Journal.open(tmp_path, create=False).runs()
+    assert past.counts["applied"] == 1
+    assert past.ended
 
 
 def test_so_many_changes_run_at_a_time_and_no_more(tmp_path: Path) -> None:
@@ -455,7 +495,8 @@ def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) ->
     plan = plan_of(PETS, sheet_saying(twins, twins))
     assert outcomes(carry_out(plan, target, tmp_path / "here")) == ["applied", "applied"]
     again = carry_out(plan, target, tmp_path / "elsewhere")
-    assert outcomes(again) == ["conflict", "conflict"]
+    assert [(r.outcome, r.cause) for r in again.results] == [("skipped", "already-so")] * 2
+    assert {r.assigned_id for r in again.results} == {3, 4}
     assert len(target.pets) == 4
     more = plan_of(list(target.pets.values()), sheet_saying(twins))
     assert outcomes(carry_out(more, target, tmp_path / "there")) == ["applied"]
@@ -647,8 +688,123 @@ def test_what_was_stored_otherwise_is_not_sent_once_more(tmp_path: Path) -> None
     target = Loud(PETS)
     plan = plan_of(PETS, sheet_saying({"name": "soft", "status": "sold"}))
     assert carry_out(plan, target, tmp_path, verify=True).results[0].cause == "not-as-sent"
-    assert outcomes(resumed(plan, target, tmp_path)) == ["failed"]
+    report = resumed(plan, target, tmp_path)
+    assert [(r.outcome, r.cause) for r in report.results] == [("conflict", "not-as-sent")]
     assert len(target.pets) == 3
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"name": "new", "status": "sold"},
+        {"id": 9, "name": "new", "status": "sold"},
+        {"id": 1, "name": "Max"},
+        {"id": 1, "tags": []},
+    ],
+)
+@pytest.mark.parametrize("again", [1, 5])
+def test_a_read_back_that_fails_is_tried_again(
+    tmp_path: Path, row: dict[str, Any], again: int
+) -> None:
+    """In the run, or by a resume, which then sends the deletes that waited for it."""
+
+    class Mute(MemoryTarget):
+        left = again
+
+        async def get(self, pet_id: int) -> Pet | None:
+            if self.left and {"add", "rename", "replace"} & {*self.calls}:
+                self.left -= 1
+                raise lost()
+            return await super().get(pet_id)
+
+    target = Mute(PETS)
+    plan = plan_of(PETS, sheet_saying(row, {"id": 2, "action": "delete"}))
+    first = carry_out(plan, target, tmp_path, verify=True, concurrency=1)
+    if again == 1:
+        assert outcomes(first) == ["applied", "applied"]
+        return
+    assert [(r.outcome, r.cause) for r in first.results] == [
+        ("unknown", "unverified"),
+        ("skipped", "held-back"),
+    ]
+    target.left = 0
+    report = resumed(plan, target, tmp_path)
+    assert outcomes(report) == ["applied", "applied"]
+    assert report.exit_code == 0
+    assert sum(target.calls.count(each) for each in ("add", "rename", "replace")) == 1
+
+
+def test_deletes_follow_where_a_pet_is_still_not_as_it_was_sent(tmp_path: Path) -> None:
+    """A resume names it as a conflict: it holds nothing back for ever."""
+
+    class Loud(MemoryTarget):
+        async def rename(self, pet_id: int, *, name: str | None, **more: Any) -> None:
+            await super().rename(pet_id, name=(name or "").upper(), **more)
+
+    target = Loud(PETS)
+    plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "action": "delete"}))
+    first = carry_out(plan, target, tmp_path, verify=True)
+    assert outcomes(first) == ["failed", "skipped"]
+    report = resumed(plan, target, tmp_path)
+    assert [(r.outcome, r.cause) for r in report.results] == [
+        ("conflict", "not-as-sent"),
+        ("applied", ""),
+    ]
+    assert target.calls.count("rename") == 1
+
+
+def test_a_resume_adds_nothing_that_a_later_run_has_added(tmp_path: Path) -> None:
+    """Killed, applied again from the same sheet, and resumed: each row is one pet."""
+    rows = [{"name": f"new {n // 2}", "status": "sold"} for n in range(8)]
+    target = MemoryTarget(PETS)
+    plan = plan_of(PETS, sheet_saying(*rows))
+    interrupted_after(3, plan, target, tmp_path)
+    later = plan_of(list(target.pets.values()), sheet_saying(*rows))
+    assert len(later.adds) == 5
+    report = carry_out(later, target, tmp_path / "later")
+    assert outcomes(report) == ["applied"] * 5
+    report = resumed(plan, target, tmp_path)
+    assert len(target.pets) == 2 + 8
+    assert outcomes(report) == ["applied"] * 3 + ["skipped"] * 5
+    assert len({r.assigned_id for r in report.results}) == 8
+    assert report.exit_code == 0
+
+
+def test_a_pet_of_a_status_that_the_plan_did_not_ask_for_is_taken(tmp_path: Path) -> None:
+    """It was always there; and where a row of the sheet names it, a second one is meant."""
+    hidden = Pet(id=9, name="Goldie", status="elsewhere")
+    row = {"name": "Goldie", "status": "elsewhere"}
+    target = MemoryTarget([*PETS, hidden])
+    report = carry_out(plan_of(PETS, sheet_saying(row)), target, tmp_path / "one")
+    assert [(r.outcome, r.cause, r.assigned_id) for r in report.results] == [
+        ("skipped", "already-so", 9)
+    ]
+    assert "pet already that says just this: 9" in report.results[0].message
+    named = sheet_saying({"id": 9, **row}, {**row, "action": "add-another"})
+    plan = plan_of(PETS, named, elsewhere={9: hidden})
+    assert outcomes(carry_out(plan, target, tmp_path / "two")) == ["applied"]
+    assert len(target.pets) == 4
+
+
+def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
+    """Fields that petsync does not know, and that somebody changed between two attempts, stay."""
+
+    class Retrying(MemoryTarget):
+        async def replace(self, pet: Pet, *, again: Any = None) -> Pet:
+            if not self.calls.count("replace"):
+                self.calls.append("replace")
+                self.pets[1] = msgspec.structs.replace(self.pets[1], extra={"chip": "new"})
+                await again(ServiceError("busy", status=503))
+            return await super().replace(pet)
+
+    old = msgspec.structs.replace(REX, extra={"chip": "old"})
+    target = Retrying([old, TOM])
+    plan = plan_of([old, TOM], sheet_saying({"id": 1, "tags": []}))
+    assert outcomes(carry_out(plan, target, tmp_path)) == ["applied"]
+    assert target.pets[1] == msgspec.structs.replace(REX, tags=(), extra={"chip": "new"})
+    (entry,) = Journal.open(tmp_path, create=False).entries("run")
+    assert entry.before is not None
+    assert entry.before.extra == {"chip": "new"}
 
 
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:

@@ -63,11 +63,15 @@ class Notes:
     def repeats(self, number: int, why: str) -> None:
         """Nothing that an undo needs."""
 
-    def done(self, result: Result, *, after: Pet | None = None) -> None:
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
         """The entry with its outcome."""
         said = {name: getattr(result, name) for name in _TOLD}
         known = self.by_number.get(result.number) or _entry(result.number, result)
-        self.by_number[result.number] = replace(known, **said, after=after or known.after)
+        self.by_number[result.number] = replace(
+            known, **said, after=after or known.after, before=replaced or known.before
+        )
 
     async def keep_known(self, ids: Iterable[int]) -> None:
         """The ids, for `known`."""

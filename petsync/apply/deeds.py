@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from petsync.diff.fields import differing
 from petsync.diff.history import Entry
 from petsync.diff.report import Cause, Outcome
 from petsync.model import Pet
@@ -13,7 +14,14 @@ from petsync.table.columns import Column
 
 __all__ = ["Deed", "deeds_of"]
 
-_DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset({("failed", "not-as-sent")})
+_DONE: frozenset[tuple[Outcome | None, Cause]] = frozenset(
+    {
+        ("failed", "not-as-sent"),
+        ("conflict", "not-as-sent"),
+        ("unknown", "unverified"),
+        ("failed", "overwrote"),
+    }
+)
 """What counts as done, besides `applied`: the service took it, and made something else of it."""
 
 
@@ -22,7 +30,8 @@ class Deed:
     """What a run did to one pet. `before` and `after` are the pet then, None where there was none
     or nobody knows; `pet_id` is None where the service did not say which id it gave. `urls` are
     the addresses that an upload added. `is_settled` is False where nobody knows whether it was
-    done. `is_renumbered`: the service gave the pet another id than it was to have.
+    done. `is_renumbered`: the service gave the pet another id than it was to have; `is_assigned`:
+    it gave one to a pet that was to have none.
     """
 
     kind: Literal["add", "update", "delete", "upload"]
@@ -35,6 +44,7 @@ class Deed:
     urls: frozenset[str] = frozenset()
     is_settled: bool = True
     is_renumbered: bool = False
+    is_assigned: bool = False
 
     @property
     def was(self) -> Pet:
@@ -89,17 +99,22 @@ def _is_done(entry: Entry) -> bool:
 
 def _deed(entry: Entry) -> Deed:
     assigned = entry.assigned_id
+    fields, kind = entry.fields, entry.kind
+    if kind == "add" and entry.before is not None and entry.after is not None:
+        # It took the place of a pet: taken back, that pet is as it was.
+        fields, kind = differing(entry.after, entry.before), "update"
     return Deed(
-        kind=entry.kind,
+        kind=kind,
         pet_id=entry.pet_id if assigned is None else assigned,
         row=entry.row,
         source=entry.source,
-        fields=entry.fields,
+        fields=fields,
         before=entry.before,
         after=entry.after,
         urls=_added(entry) if entry.kind == "upload" else frozenset(),
         is_settled=_is_done(entry),
         is_renumbered=entry.cause == "another-id",
+        is_assigned=entry.pet_id is None and assigned is not None,
     )
 
 

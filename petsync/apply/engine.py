@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from petsync.apply.assigned import Claims
 from petsync.apply.halt import Halt, HaltedError
 from petsync.apply.options import ApplyOptions
 from petsync.apply.present import Present
@@ -34,13 +35,14 @@ from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report, Result, result_of, without_request
 from petsync.errors import ApiError, AuthError, LockedError, PetsyncError
-from petsync.model import Pet
+from petsync.model import MAX_ID, Pet
 
 __all__ = ["ApplyOptions", "Progress", "run"]
 
 _ROUNDS = 3
 """So often an add without an id, proved absent, is sent in one run."""
-_CAME = "a pet that says just this has come since the plan; plan again to see"
+_CAME = "the store has more pets that say just this than the plan knew; plan again to see"
+_THERE = "the store has a pet already that says just this: {}"
 
 
 async def run(
@@ -67,6 +69,7 @@ async def run(
         Present(target, options.recheck),
         options.verify,
         begun=frozenset(earlier.open),
+        unverified=frozenset(earlier.unverified),
     )
     engine = _Engine(plan, sender, options, earlier, on_progress)
     stopped = await engine.run()
@@ -97,7 +100,12 @@ class _Engine:
         self._failed_here: set[int] = set()
         self._lost_at = dict.fromkeys(earlier.lost, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
-        self._unknown_adds(earlier)
+        self._claims = Claims(plan.changes, is_shared=not sender.target.assigns_unique_ids)
+        self._alone = asyncio.Lock()
+        self._resent: Counter[int] = Counter()
+        self._lost_ids: dict[int, int] = {}
+        self._unread: set[int] = set()
+        self._take_up(earlier)
         self._halt = Halt(options.grace, sender.on_wire)
 
     async def run(self) -> str:
@@ -139,13 +147,13 @@ class _Engine:
     async def _phases(self) -> None:
         if any(map(is_unassigned, self._changes)):
             await self._remember()
-        if lost := self._unsettled():
-            await self._confirm(lost)
+        await self._verify_again()
         await self._halt.soon(self._sender.present.read_all())
         await self._phase(lambda change: isinstance(change, Add) and not is_unassigned(change))
         await self._phase(is_unassigned)
         await self._phase(lambda change: change.kind == "update")
         await self._settle()
+        await self._verify_again()
         if self._failures() > self._options.failures_before_deletes:
             self._hold_deletes()
         else:
@@ -172,17 +180,23 @@ class _Engine:
     async def _one(self, number: int, change: Change) -> None:
         self._sender.refused.discard(number)
         try:
-            result = await self._sender.send(number, change)
-            if result.outcome == "unknown":
-                # Its last attempt may have been long after its first one.
-                self._lost_at[number] = _now()
-            self._record(result)
+            if is_unassigned(change):
+                await self._add(number, change)
+            else:
+                self._record(await self._sent(number, change))
         except PetsyncError as error:
             self._stop(number, change, error)
         except Exception as error:  # noqa: BLE001 - one change's surprise must not lose the report
             self._halt.stop(f"unexpected: {error!r}")
             result = result_of(number, change, "unknown", "unexpected", f"unexpected: {error!r}")
             self._results.setdefault(number, result)
+
+    async def _sent(self, number: int, change: Change) -> Result:
+        result = await self._sender.send(number, change)
+        if result.outcome == "unknown":
+            # Its last attempt may have been long after its first one.
+            self._lost_at[number] = _now()
+        return result
 
     def _stop(self, number: int, change: Change, error: PetsyncError) -> None:
         """End the run after the changes under way; this one has the result that it can have."""
@@ -201,16 +215,24 @@ class _Engine:
         if before == result:
             return
         self._results[result.number] = result
+        if result.cause == "unverified":
+            self._unread.add(result.number)
         self._counts[result.outcome] += 1
         if before is not None:
             self._counts[before.outcome] -= 1
-        self._recorder.done(result, after=_landed(self._changes[result.number], result))
+        change = self._changes[result.number]
+        replaced = None
+        if result.cause == "overwrote" and result.assigned_id is not None:
+            replaced = self._claims.there.get(result.assigned_id)
+        elif isinstance(change, Add) and change.pet_id is not None and result.outcome == "applied":
+            self._claims.there[change.pet_id] = change.after
+        self._recorder.done(result, after=_landed(change, result), replaced=replaced)
         self._tell(result)
         self._count_failure(result)
 
     def _count_failure(self, result: Result) -> None:
         """Stop where too many have failed in this sitting."""
-        if result.outcome not in ("failed", "unknown"):
+        if result.outcome not in ("failed", "unknown") or _is_disputed(result):
             self._failed_here.discard(result.number)
             return
         self._failed_here.add(result.number)
@@ -241,35 +263,137 @@ class _Engine:
     # Adds without an id ------------------------------------------------------------------------
 
     async def _remember(self) -> None:
-        """Write down which pets there are before any without an id is added."""
-        if self._recorder.known() is not None:
+        """Write down which pets there are before any without an id is added. What an earlier
+        process left of such adds is looked for among them.
+        """
+        if self._recorder.known() is not None and not self._unassigned_left():
             return
         pets = await self._all()
-        for number in came_since(self._changes, pets):
-            change = self._changes[number]
+        self._claims.there = {pet.id: pet for pet in pets if pet.id is not None}
+        if self._claims.is_shared:
+            highest = self._claims.there.get(MAX_ID)
+            self._claims.check_room(highest or await self._halt.soon(self._target.get(MAX_ID)))
+        if self._recorder.known() is None:
+            for number, pet_id in came_since(self._changes, pets).items():
+                self._meet(number, pet_id)
+            await self._halt.soon(self._recorder.keep_known(self._claims.there))
+            return
+        for number in await self._prove(pets):
+            self._forget(number)
+        self._confirm(pets)
+        left = [
+            n for n, c in enumerate(self._changes) if is_unassigned(c) and n not in self._results
+        ]
+        for number, pet_id in self._arrived(left, pets).items():
+            self._meet(number, pet_id)
+
+    def _unassigned_left(self) -> bool:
+        """Whether an add without an id is not settled yet."""
+        for number, change in enumerate(self._changes):
+            result = self._results.get(number)
+            if is_unassigned(change) and (result is None or result.outcome == "unknown"):
+                return True
+        return False
+
+    def _meet(self, number: int, pet_id: int | None) -> None:
+        """Do not send an add: its pet is there, or nobody can tell."""
+        change = self._changes[number]
+        if pet_id is None:
             self._record(result_of(number, change, "conflict", "came-meanwhile", _CAME))
-        ids = [pet.id for pet in pets if pet.id is not None]
-        await self._halt.soon(self._recorder.keep_known(ids))
+        else:
+            why = _THERE.format(pet_id)
+            self._record(result_of(number, change, "skipped", "already-so", why, pet_id))
+
+    async def _add(self, number: int, change: Change) -> None:
+        """Add a pet without an id; alone, where the service is known to give out an id twice."""
+        if not self._claims.is_shared:
+            self._record(self._claimed(change, await self._sent(number, change)))
+            return
+        async with self._alone:
+            if self._halt.why:
+                return
+            if self._claims.refusal:
+                why = self._claims.refusal
+                self._record(result_of(number, change, "failed", "unsafe-id", why))
+            else:
+                self._record(self._claimed(change, await self._sent(number, change)))
+
+    def _claimed(self, change: Change, result: Result) -> Result:
+        """The result, once it is noted which id the service gave."""
+        number, pet_id = result.number, result.assigned_id
+        if pet_id is None:
+            return result
+        fate = self._claims.take(number, pet_id)
+        if fate == "known":
+            name = self._claims.there[pet_id].name
+            why = (
+                f"the service gave it the id {pet_id} of pet {name!r}, which was there and is gone "
+                "now: `petsync undo` of this run puts that pet back"
+            )
+            return result_of(number, change, "failed", "overwrote", why, pet_id)
+        if fate == "shared":
+            for other in self._claims.holders(pet_id):
+                if other != number:
+                    self._record(self._disputed(other, pet_id))
+            return self._disputed(number, pet_id)
+        if number in self._lost_ids and result.outcome == "applied":
+            old = self._lost_ids[number]
+            again = f"added again: the service had given its first id {old} to another pet too"
+            return msgspec.structs.replace(result, message=again)
+        return result
+
+    def _disputed(self, number: int, pet_id: int) -> Result:
+        why = f"the service gave it the id {pet_id}, and gave that to another new pet too"
+        return result_of(number, self._changes[number], "unknown", "same-id", why, pet_id)
 
     async def _settle(self) -> None:
-        """Find out what became of the adds without an id that got no answer. Those that are proved
-        not to be there are sent again.
+        """Find out what became of the adds without an id that got no answer, and whose pet has an
+        id that may have been given twice. Those that are proved not to be there are sent again.
         """
-        rounds = _ROUNDS
-        while unknown := self._unsettled():
-            await self._confirm(unknown)
-            if not (unknown := self._unsettled()):
-                return
-            if (wait := self._wait(unknown)) > 0:
+        while self._unsettled() or self._claims.to_prove(everything=False):
+            pets = await self._all()
+            lost = await self._prove(pets)
+            self._confirm(pets)
+            unknown = [number for number in self._unsettled() if number not in lost]
+            if not lost and (wait := self._wait(unknown)) > 0:
                 await self._halt.soon(asyncio.sleep(wait))
                 continue
-            rounds -= 1
-            for number in unknown:
-                if rounds:
+            for number in lost or unknown:
+                self._resent[number] += 1
+                if self._resent[number] < _ROUNDS:
                     self._forget(number)
-                else:
+                elif number in unknown:
                     self._record(absent(self._results[number]))
             await self._phase(is_unassigned)
+
+    async def _prove(self, listed: Iterable[Pet]) -> set[int]:
+        """Find out which adds have the id that the service gave them; those that have not, and are
+        not stored.
+        """
+        groups = self._claims.to_prove(everything=bool(self._unsettled()))
+        pets = {pet.id: pet for pet in listed}
+        found: dict[int, Pet | None] = {}
+        for pet_id, numbers in groups.items():
+            found[pet_id] = pets.get(pet_id)
+            if not self._claims.is_stored(numbers, found[pet_id]):
+                # That a list lacks a pet, or has it otherwise, does not prove it.
+                found[pet_id] = await self._halt.soon(self._target.get(pet_id))
+        lost = self._claims.lost(found)
+        for number in (number for numbers in groups.values() for number in numbers):
+            if number in lost:
+                self._lose(number)
+                continue
+            self._claims.prove(number)
+            if _is_disputed(self._results[number]):
+                self._record(confirmed(self._results[number], self._claims.id_of(number)))
+        return set(lost)
+
+    def _lose(self, number: int) -> None:
+        """Note that an add's pet is not stored: another has its id, or it is gone."""
+        self._lost_ids[number] = pet_id = self._claims.drop(number)
+        why = f"the service gave it the id {pet_id}, which another pet has now: it is not stored"
+        change = self._changes[number]
+        self._record(result_of(number, change, "failed", "same-id", why))
 
     def _forget(self, number: int) -> None:
         """The change is to be sent again."""
@@ -279,15 +403,34 @@ class _Engine:
         return [
             number
             for number, result in self._results.items()
-            if result.outcome == "unknown" and is_unassigned(self._changes[number])
+            if result.outcome == "unknown"
+            and result.assigned_id is None
+            and is_unassigned(self._changes[number])
         ]
 
-    async def _confirm(self, unknown: list[int]) -> None:
-        """Record those of them whose pets are there."""
-        known = frozenset(self._recorder.known() or ())
-        found = settle(unknown, self._changes, self._results, known, await self._all())
-        for number, pet_id in found.items():
+    def _confirm(self, pets: Iterable[Pet]) -> None:
+        """Record those of the adds without an answer whose pets are there."""
+        for number, pet_id in self._arrived(self._unsettled(), pets).items():
+            self._claims.remember(number, pet_id, is_proved=True)
             self._record(confirmed(self._results[number], pet_id))
+
+    def _arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
+        """The pets of these adds that were not there before the run, by the adds' numbers."""
+        known = frozenset(self._recorder.known() or ())
+        return settle(numbers, self._changes, self._results, known, pets)
+
+    async def _verify_again(self) -> None:
+        """Read back once more what could not be read back as it was sent."""
+        here = {n: r for n, r in self._results.items() if n in self._unread}
+        ids = {n: r.pet_id if r.assigned_id is None else r.assigned_id for n, r in here.items()}
+        for number, pet_id in ids.items():
+            change = self._changes[number]
+            if pet_id is None:
+                continue
+            result = await self._halt.soon(self._sender.verify_again(number, change, pet_id))
+            if result is not None:
+                self._unread.discard(number)
+                self._record(result)
 
     def _wait(self, unknown: list[int]) -> float:
         """Seconds until a request that got no answer is no longer expected to come through."""
@@ -301,15 +444,33 @@ class _Engine:
     async def _all(self) -> list[Pet]:
         return await self._halt.soon(self._target.all(statuses_of(self._changes)))
 
-    def _unknown_adds(self, earlier: Earlier) -> None:
-        """What an earlier sitting began and did not see end, is unknown until it is settled."""
-        for number in earlier.lost:
+    def _take_up(self, earlier: Earlier) -> None:
+        """Note what an earlier process left: adds without an id that it began and did not see end,
+        or whose id another add was given too, are unknown until that is settled; what it could not
+        read back as it was sent is read again, and an add of that kind is never sent again.
+        """
+        for number, result in earlier.results.items():
+            if result.cause == "overwrote":
+                self._claims.refuse()
+            elif is_unassigned(self._changes[number]) and result.assigned_id is not None:
+                self._claims.remember(number, result.assigned_id, is_proved=True)
+        for number, pet_id in earlier.shared.items():
+            self._claims.is_shared = True
+            self._claims.remember(number, pet_id, is_proved=False)
+        unread = {n for n in earlier.unverified if isinstance(self._changes[n], Add)}
+        self._unread |= unread
+        for number in earlier.lost.union(earlier.shared, unread):
             self._results[number] = earlier.left[number]
-            self._counts["unknown"] += 1
+            self._counts[earlier.left[number].outcome] += 1
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _is_disputed(result: Result) -> bool:
+    """Whether another add was given the same id, and it is not known yet whose pet it is."""
+    return result.outcome == "unknown" and result.cause == "same-id"
 
 
 def _landed(change: Change, result: Result) -> Pet | None:

@@ -29,9 +29,12 @@ class Recorder(Protocol):
     def repeats(self, number: int, why: str) -> None:
         """The change's request is about to be sent once more, as the last attempt ended so."""
 
-    def done(self, result: Result, *, after: Pet | None = None) -> None:
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
         """What became of a change; on disk soon, and in any case before a later intent is. `after`
-        is the pet as the service then said it is, where it said so.
+        is the pet as the service then said it is, where it said so, and `replaced` the pet that a
+        new one took the place of.
         """
 
     async def keep_known(self, ids: Iterable[int]) -> None:

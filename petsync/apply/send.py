@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from petsync.apply.present import Present, UnsentError, mismatch
 from petsync.apply.recorder import Recorder
 from petsync.apply.target import Again, Target
-from petsync.diff.change import Add, Change
+from petsync.diff.change import Add, Change, Update
+from petsync.diff.fields import with_fields
 from petsync.diff.report import Cause, Outcome, Result, result_of
 from petsync.errors import (
     ApiError,
@@ -29,6 +30,7 @@ __all__ = ["Sender", "cause_of"]
 
 _FORM_FIELDS = frozenset({"name", "status"})
 _CONFIRMED = "confirmed by reading it back"
+_STILL_OTHER = "sent, but in the store it is still otherwise; plan again to see"
 _TRIES = 3
 """So often an add whose pet is proved absent is sent: the client repeats no add by itself."""
 _WAIT = 0.2
@@ -41,7 +43,8 @@ class Sender:
     """Carries out single changes. AuthError, UnavailableError and what the recorder raises stop the
     run. `on_wire` are the changes whose request may be on its way just now; `refused` those that
     the service itself answered with a failure, so that nothing comes of them later; `begun` those
-    that an earlier sitting began: what they find done already, they have done.
+    that an earlier sitting began: what they find done already, they have done. `unverified` are
+    those of them that the service took and that were not read back as they were sent.
     """
 
     target: Target
@@ -49,6 +52,7 @@ class Sender:
     present: Present
     verify: bool = False
     begun: Container[int] = ()
+    unverified: Container[int] = ()
     on_wire: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
 
@@ -73,12 +77,36 @@ class Sender:
     def _unsent(self, number: int, change: Change, reason: UnsentError) -> Result:
         if reason.cause.startswith("already-") and number in self.begun:
             return result_of(number, change, "applied", "confirmed", _CONFIRMED)
+        if reason.outcome == "conflict" and number in self.unverified:
+            return result_of(number, change, "conflict", "not-as-sent", _STILL_OTHER)
         return result_of(number, change, reason.outcome, reason.cause, reason.message)
+
+    async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
+        """The result of a change that was not read back as it was sent, after one more look; None
+        where the pet still cannot be read. Nothing is sent.
+        """
+        try:
+            now = await self.target.get(pet_id)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError:
+            return None
+        assigned = pet_id if pet_id != change.pet_id else None
+        wanted = change.after
+        if wanted is not None and isinstance(change, Update) and now is not None:
+            wanted = with_fields(now, wanted, change.fields)
+        if mismatch(now, wanted) is None:
+            return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
+        wrong = f"sent, but read back it {mismatch(now, wanted)}; plan again to see"
+        # What is still otherwise in a later run is for a person to decide.
+        outcome: Outcome = "conflict" if number in self.unverified else "failed"
+        return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
 
     async def _result(
         self, number: int, change: Change, wanted: Pet | None, now: Pet | None
     ) -> Result:
         again = self._again(number, change, wanted, now)
+        renewals = _TRIES
         left = _TRIES if isinstance(change, Add) and change.pet_id is not None else 1
         while True:
             left -= 1
@@ -87,6 +115,17 @@ class Sender:
                 return await self._after_answer(number, change, wanted, answer)
             except UnsentError as reason:
                 return result_of(number, change, reason.outcome, reason.cause, reason.message)
+            except _NewerError as newer:
+                renewals -= 1
+                if not renewals:
+                    return result_of(
+                        number, change, "failed", cause_of(newer.error), newer.error.message
+                    )
+                left += 1
+                now, wanted = newer.pet, _renewed(change, newer.pet)
+                await self.recorder.intend(number, change, before=now, after=wanted)
+                again = self._again(number, change, wanted, now)
+                continue
             except (AuthError, UnavailableError):
                 raise
             except ApiError as error:
@@ -124,6 +163,8 @@ class Sender:
                 if mismatch(now, before) is not None:
                     why = "changed in the store between two attempts"
                     raise UnsentError("conflict", "changed-since", why)
+                if isinstance(change, Update) and now is not None and now != before:
+                    raise _NewerError(now, error)
             self.recorder.repeats(number, error.message)
 
         return look
@@ -139,17 +180,19 @@ class Sender:
             return result_of(number, change, "applied", "another-id", why, assigned)
         if self.verify:
             pet_id = change.pet_id if change.pet_id is not None else assigned
-            if (wrong := await self._wrong(pet_id, wanted)) is not None:
+            try:
+                wrong = await self._wrong(pet_id, wanted)
+            except ApiError as error:
+                why = f"sent, but reading it back failed: {error.message}"
+                return result_of(number, change, "unknown", "unverified", why, assigned)
+            if wrong is not None:
                 return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
         return result_of(number, change, "applied", "", "", assigned)
 
     async def _wrong(self, pet_id: int | None, wanted: Pet | None) -> str | None:
         if pet_id is None:
             return "the service did not say which id it gave"
-        try:
-            wrong = mismatch(await self.target.get(pet_id), wanted)
-        except ApiError as error:
-            return f"sent, but reading it back failed: {error.message}"
+        wrong = mismatch(await self.target.get(pet_id), wanted)
         return None if wrong is None else f"sent, but read back it {wrong}"
 
     async def _after_error(
@@ -195,6 +238,20 @@ class Sender:
         if mismatch(now, before) is None:
             return "failed", cause, error.message
         return "unknown", cause, f"{error.message}; the pet is otherwise now"
+
+
+class _NewerError(Exception):
+    """Before a request is repeated, the pet is as it was in all that is compared, and newer in what
+    is not: fields that petsync does not know.
+    """
+
+    def __init__(self, pet: Pet, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.pet, self.error = pet, error
+
+
+def _renewed(change: Change, now: Pet) -> Pet:
+    return now if change.after is None else with_fields(now, change.after, change.fields)
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:

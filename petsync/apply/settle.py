@@ -4,7 +4,7 @@ before it is proved that their pets are not there.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -14,7 +14,14 @@ from petsync.diff.fields import content
 from petsync.diff.report import Result
 from petsync.model import Pet
 
-__all__ = ["absent", "came_since", "confirmed", "is_unassigned", "settle", "statuses_of"]
+__all__ = [
+    "absent",
+    "came_since",
+    "confirmed",
+    "is_unassigned",
+    "settle",
+    "statuses_of",
+]
 
 
 def is_unassigned(change: Change) -> bool:
@@ -28,17 +35,37 @@ def statuses_of(changes: Iterable[Change]) -> list[str]:
     return list(dict.fromkeys(status for status in wanted if status))
 
 
-def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> list[int]:
-    """The adds, by their numbers, of which a pet that says just the same has come since the plan
-    was made: it may be that add's own pet, from a run that this one knows nothing of.
+def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
+    """The adds, by their numbers, of which the store has more pets that say just the same than the
+    plan knew: each with the pet that is taken for its own, None where that cannot be told.
+
+    It may be that add's own pet, from a run that this one knows nothing of, or a pet of a status
+    that the plan did not ask for. No pet is taken for two adds.
     """
-    wanted = {
-        number: content(change.after)
-        for number, change in enumerate(changes)
-        if isinstance(change, Add) and is_unassigned(change)
-    }
-    said = Counter(content(pet) for pet in pets) if wanted else Counter[Hashable]()
-    return [n for n, what in wanted.items() if said[what] > getattr(changes[n], "alike", 0)]
+    adds = _unassigned(changes)
+    if not adds:
+        return {}
+    named = {change.pet_id for change in changes}
+    there: dict[Hashable, list[int]] = defaultdict(list)
+    for pet in pets:
+        if pet.id is not None:
+            there[content(pet)].append(pet.id)
+    met: dict[int, int | None] = {}
+    for number, add in adds.items():
+        ids = there[content(add.after)]
+        if len(ids) <= add.alike:
+            continue
+        if add.alike:
+            met[number] = None
+        elif free := [pet_id for pet_id in ids if pet_id not in named]:
+            met[number] = free[0]
+            ids.remove(free[0])
+    return met
+
+
+def _unassigned(changes: Sequence[Change]) -> dict[int, Add]:
+    numbered = enumerate(changes)
+    return {n: c for n, c in numbered if isinstance(c, Add) and is_unassigned(c)}
 
 
 def settle(

@@ -28,6 +28,10 @@ class Target(Protocol):
     def traffic(self) -> Traffic:
         """How the requests go just now."""
 
+    @property
+    def assigns_unique_ids(self) -> bool:
+        """Whether each id that the service assigns to a new pet is that pet's alone."""
+
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None if there is none."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -40,16 +40,18 @@ def undo_plan(
     coverage: Coverage = _NO_COVERAGE,
     sentinels: Sequence[Pet] = (),
     later: Mapping[int, str] = {},
+    known: Collection[int] = (),
 ) -> Plan:
     """The plan that gives every pet that the run changed back what it was, where nobody changed
     it since; what is kept, or cannot be taken back, is a conflict each.
 
     `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
-    and `later` names the newest later run that changed a pet. There is one change, conflict or
-    unchanged row for each pet that the run changed, or may have changed.
+    and `later` names the newest later run that changed a pet. `known` are the ids of the pets that
+    there were before the run added some without an id: none of them is deleted. There is one
+    change, conflict or unchanged row for each pet that the run changed, or may have changed.
     """
     deeds = list(deeds_of(entries))
-    judge = _Judge(past.run_id, found, later)
+    judge = _Judge(past.run_id, found, later, known)
     told = [judge.taken_back(deed) for deed in deeds]
     changes = [each for each in told if isinstance(each, Change)]
     conflicts = [each for each in told if isinstance(each, Conflict)]
@@ -79,6 +81,7 @@ class _Judge:
     run: str
     found: Mapping[int, Present]
     later: Mapping[int, str]
+    known: Collection[int]
 
     def taken_back(self, deed: Deed) -> Change | Conflict | None:
         """The change that takes a deed back, or why there is none; None where nothing is left."""
@@ -116,6 +119,10 @@ class _Judge:
     def _of_add(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         if now is None:
             return None
+        if deed.is_assigned and deed.pet_id in self.known:
+            what = "was there before the run, which put a new pet in its place"
+            cure = "The journal does not say what it was. Change it back by a sheet"
+            return _kept(deed, "not-recorded", what, cure, now)
         if since := differing(deed.left, now):
             return self._changed(deed, now, since, "Delete it by a sheet if it is to go")
         return Delete(row=deed.row, source=deed.source, before=now)

@@ -38,6 +38,11 @@ class ServiceTarget:
         """How the session's requests go just now."""
         return self._session.traffic_since(self._mark)
 
+    @property
+    def assigns_unique_ids(self) -> bool:
+        """As the service's profile says."""
+        return self._profile.assigns_unique_ids
+
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None for a 404."""
         try:

@@ -432,11 +432,13 @@ class Decisions:
 
     @cached_property
     def _alike(self) -> Mapping[Hashable, list[int]]:
-        """The pets of the snapshot that say the same, for each name that a row without id has."""
+        """The pets that say the same, for each name that a row without id has."""
         pets = self.sides.pets
         wanted = names_among(pets["name"], self._free_names)
+        # Pets that only getPetById knows are there too.
+        others = (pet for pet in self._found.values() if isinstance(pet, Pet))
         found: defaultdict[Hashable, list[int]] = defaultdict(list)
-        for pet in pets_from_frame(pets[wanted]):
+        for pet in (*pets_from_frame(pets[wanted]), *others):
             found[content(pet)].append(pet.id or 0)
         return found
 

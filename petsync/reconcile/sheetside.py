@@ -11,7 +11,7 @@ import msgspec
 from petsync import sheets
 from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
-from petsync.diff.settled import with_inbound
+from petsync.diff.settled import SETTLED, with_inbound
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import PetsyncError, SheetError
 from petsync.reconcile.course import Course
@@ -41,7 +41,9 @@ def assigned(report: Report | None) -> dict[int, int]:
     return {
         each.row: each.assigned_id
         for each in results
-        if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
+        if each.row is not None
+        and each.assigned_id is not None
+        and (each.outcome == "applied" or each.cause in SETTLED)
     }
 
 

@@ -45,7 +45,8 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "already-so": Told(
         "the store was so already",
-        "Somebody, or an earlier run, had made the same change.",
+        "Somebody, or an earlier run, had made the same change, or the store has a pet already "
+        "that says just what a new one was to.",
         NOTHING,
     ),
     "already-gone": Told(
@@ -76,8 +77,8 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "came-meanwhile": Told(
         "came into the store meanwhile",
-        "Somebody added a pet with this id, or one that says just the same, after the plan was "
-        "made.",
+        "The store has a pet with this id, or one more that says just the same, than when the plan "
+        "was made.",
         "Plan again: the row is then compared with that pet.",
     ),
     "from-plan": Told(
@@ -122,6 +123,26 @@ CAUSES: Mapping[Cause, Told] = {
         "The service took the change, but read back the pet is otherwise.",
         "Compare the pet with its row; a new plan shows what differs.",
     ),
+    "unverified": Told(
+        "not read back",
+        "The service took the change, but the pet could not be read back.",
+        f"{_RESUME} reads it back again.",
+    ),
+    "same-id": Told(
+        "not stored: the service gave its id twice",
+        "The service gave the same id to another pet too, which is in its place.",
+        f"{_RESUME} adds the pet again.",
+    ),
+    "overwrote": Told(
+        "replaced another pet",
+        "The service gave a new pet the id of a pet that was there, which is gone now.",
+        "`petsync undo RUN` puts that pet back. Give the row an id of its own, and plan again.",
+    ),
+    "unsafe-id": Told(
+        "not sent: it would replace another pet",
+        "The service would give a new pet the id of a pet that is there. Nothing was sent.",
+        "Give the rows ids of their own, and plan again.",
+    ),
     "blocked": Told(
         "blocked by errors in the sheet",
         "A cell of the row cannot be read as it stands. Nothing was sent.",
@@ -164,7 +185,17 @@ _UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
 
 
 _OF_SHEETS = frozenset[Cause](
-    ("changed-since", "gone", "came-meanwhile", "refused", "not-as-sent", "another-id", "blocked")
+    (
+        "changed-since",
+        "gone",
+        "came-meanwhile",
+        "refused",
+        "not-as-sent",
+        "another-id",
+        "overwrote",
+        "unsafe-id",
+        "blocked",
+    )
 )
 """Causes whose cure is in the sheet, or in another plan made from it."""
 _UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."

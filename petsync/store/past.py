@@ -97,6 +97,11 @@ class History:
         with self.opened() as journal:
             return list(journal.entries(run_id))
 
+    def known(self, run_id: str) -> frozenset[int]:
+        """The ids of the pets that there were before the run added some without an id."""
+        with self.opened() as journal:
+            return journal.known(run_id)
+
     def is_part(self, run_id: str) -> bool:
         """Whether the run's plan was a part of one, or knew too little of some pets to be whole. A
         plan that cannot be read any more was neither.

@@ -26,6 +26,7 @@ from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report
+from petsync.diff.standing import undone_by
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 
 __all__ = ["OnProgress", "Runs"]
@@ -110,10 +111,18 @@ class Runs:
             return past, journal.plan(past.run_id)
 
     def past(self, journal: Journal, run_id: str) -> Past:
-        """The run that is to be resumed. Raises PlanError where there is none."""
+        """The run that is to be resumed; unless it is named, none that was undone. Raises PlanError
+        where there is none.
+        """
         store = self.session.base_url
         if not run_id:
-            left = (p for p in journal.runs(store) if p.kind != "upload" and has_more(p))
+            runs = journal.runs(store)
+            undone = undone_by(runs)
+            left = (
+                run
+                for run in runs
+                if run.kind != "upload" and has_more(run) and run.run_id not in undone
+            )
             past = next(left, None)
             if past is None:
                 raise PlanError(

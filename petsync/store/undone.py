@@ -52,6 +52,7 @@ class Undoing:
             past,
             entries,
             found,
+            known=await asyncio.to_thread(self.history.known, past.run_id),
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),

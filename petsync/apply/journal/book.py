@@ -114,6 +114,13 @@ class Journal:
             plan = read_plan(connection, run_id)
             return recounted(told, plan, rows.entries(connection, run_id))
 
+    def known(self, run_id: str) -> frozenset[int]:
+        """The ids of the pets that there were before the run added some without an id; none where
+        it added none.
+        """
+        with self._reading() as connection:
+            return known_ids(connection, run_id) or frozenset()
+
     def used_by(self, fingerprint: str) -> str | None:
         """The run that was begun with the plan of that fingerprint; None if there is none."""
         with self._reading() as connection:

@@ -12,6 +12,7 @@ from petsync.apply.journal.rows import (
     ENDED,
     INTENDED,
     REPEATED,
+    REPLACED,
     Row,
     begun_row,
     done_row,
@@ -46,11 +47,12 @@ class Repeat(msgspec.Struct, gc=False):
 
 
 class Done(msgspec.Struct, gc=False):
-    """What became of a change."""
+    """What became of a change; `replaced` is the pet that a new one took the place of."""
 
     at: float
     result: Result
     after: Pet | None
+    replaced: Pet | None = None
 
 
 class Image(msgspec.Struct, gc=False):
@@ -101,8 +103,10 @@ def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
         case Intent():
             row = intended_row(run, item.at, item.number, item.change, item.before, item.after)
             return INTENDED, row
-        case Done():
+        case Done(replaced=None):
             return ENDED, done_row(run, item.at, item.result, item.after)
+        case Done():
+            return REPLACED, done_row(run, item.at, item.result, item.after, item.replaced)
         case Image():
             return _image(run, item.at, item.entry, ended=item.ended)
         case Repeat():

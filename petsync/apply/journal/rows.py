@@ -20,6 +20,7 @@ __all__ = [
     "ENDED",
     "INTENDED",
     "REPEATED",
+    "REPLACED",
     "Row",
     "begun_row",
     "done_row",
@@ -54,6 +55,12 @@ ON CONFLICT (run, number) DO UPDATE SET
     outcome_seal = excluded.outcome_seal
 """  # noqa: S608 - of constants
 """What became of a change; it takes the place of what was said of it before."""
+
+REPLACED = (
+    f"{ENDED.rstrip()},\n    before = excluded.before, after = excluded.after, "
+    "intended = excluded.intended, seal = excluded.seal\n"
+)
+"""The same for a new pet that took the place of another, which is its `before`."""
 
 REPEATED = """
 INSERT INTO attempt (run, number, attempt, at, why)
@@ -97,8 +104,10 @@ def intended_row(
     return (*about, seal(about))
 
 
-def done_row(run: str, at: float, result: Result, found: Pet | None) -> Row:
-    """The values of ENDED for a result."""
+def done_row(
+    run: str, at: float, result: Result, found: Pet | None, replaced: Pet | None = None
+) -> Row:
+    """The values of ENDED for a result; those of REPLACED where a pet was replaced."""
     about = (
         run,
         result.number,
@@ -107,9 +116,9 @@ def done_row(run: str, at: float, result: Result, found: Pet | None) -> Row:
         result.row,
         result.source,
         " ".join(result.fields),
-        None,
-        None,
-        "",
+        _text(replaced),
+        None if replaced is None else _text(found),
+        "" if replaced is None else iso(at),
         "",
     )
     told = (

@@ -1,0 +1,244 @@
+"""Services that give out an id twice: what is reported as applied is in the store, every time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from shop import MemoryTarget, lost, plan_of, sheet_saying
+from test_engine import begun as begin
+from test_engine import carry_out, full_after, outcomes, ran, resumed
+
+from petsync.apply.journal import Journal
+from petsync.apply.undo import undo_plan
+from petsync.diff.change import Add, Delete, Update
+from petsync.diff.fields import differing
+from petsync.diff.guard import Guard
+from petsync.diff.plan import Plan
+from petsync.diff.report import Report
+from petsync.model import MAX_ID, Pet
+
+replace = msgspec.structs.replace
+OLD = Pet(id=7, name="Old", status="sold")
+
+
+class RacingTarget(MemoryTarget):
+    """Gives a new pet the highest id plus one, and looks for that a while before it stores it."""
+
+    def __init__(self, pets: Iterable[Pet] = (), *, seed: int = 0, **more: bool) -> None:
+        super().__init__(pets)
+        self.random = random.Random(seed)
+        self.assigns_unique_ids = more.get("admits", True) is False
+
+    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        """As the original server does, without a lock."""
+        self.calls.append("add")
+        number = pet.id or min(MAX_ID, max((i for i in self.pets if i), default=0) + 1)
+        self.running += 1
+        self.most = max(self.most, self.running)
+        for _ in range(self.random.randrange(3)):
+            await asyncio.sleep(0)
+        self.running -= 1
+        stored = replace(pet, id=number)
+        self._commit("add", lambda: self.pets.__setitem__(number, stored))
+        return stored
+
+
+def new_pets(count: int, **more: Any) -> Plan:
+    """A plan of so many adds without an id; every fifth has a twin."""
+    rows = [{"name": f"new {n - n % 5 // 4}", "status": "sold", **more} for n in range(count)]
+    return plan_of([OLD], sheet_saying(*rows))
+
+
+def check(report: Report, target: MemoryTarget) -> None:
+    """Each row that is applied has a pet of its own, which is what the row says, and no pet is in
+    the store besides.
+    """
+    applied = [r for r in report.results if r.outcome == "applied"]
+    changes = report.plan.changes
+    ids = [r.assigned_id for r in applied]
+    assert len({*ids}) == len(ids)
+    for result in applied:
+        change = changes[result.number]
+        assert isinstance(change, Add)
+        assert differing(change.after, target.pets[result.assigned_id]) == ()
+    assert target.pets.keys() - {7} == {*ids}
+    assert target.pets[7] == OLD
+
+
+@pytest.mark.parametrize("admits", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_applied_is_stored(tmp_path: Path, admits: bool, seed: int) -> None:
+    """Whether the profile says that ids are given out twice, or the service shows it in the run."""
+    target = RacingTarget([OLD], seed=seed, admits=admits)
+    report = carry_out(new_pets(60), target, tmp_path, concurrency=16)
+    assert outcomes(report) == ["applied"] * 60
+    check(report, target)
+    if admits:
+        assert target.most == 1
+        assert target.calls.count("add") == 60
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_applied_is_stored_after_a_crash(tmp_path: Path, seed: int) -> None:
+    """Wherever the run was cut off, answers were lost, and whoever goes on with it."""
+    target = RacingTarget([OLD], seed=seed, admits=False)
+    plan = new_pets(40)
+    target.failures["add"] = [None, None, lost(), None, lost()]  # type: ignore[list-item]
+    first = full_after(seed * 3 + 2, begin(tmp_path, plan))
+    report = asyncio.run(ran(plan, target, first, concurrency=8))
+    assert report.stopped
+    report = resumed(plan, target, tmp_path, concurrency=8)
+    assert outcomes(report) == ["applied"] * 40
+    check(report, target)
+
+
+def test_a_lost_answer_and_its_rival(tmp_path: Path) -> None:
+    """A pet whose answer was lost may have replaced another: each is there in the end."""
+
+    class Cut(RacingTarget):
+        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+            stored = await super().add(pet)
+            if len(self.calls) == 3:
+                # The second add of the run replaced the first, and nobody hears of it.
+                self.pets.pop(stored.id)
+                self.pets[8] = replace(stored, id=8)
+                raise lost()
+            return stored
+
+    target = Cut([OLD], admits=False)
+    plan = new_pets(3)
+    report = carry_out(plan, target, tmp_path, concurrency=1)
+    assert outcomes(report) == ["applied"] * 3
+    check(report, target)
+
+
+def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) -> None:
+    """A run was killed after two answers gave one id: the row that is stored is applied, and the
+    other is added exactly once.
+    """
+    target = RacingTarget([OLD], admits=False)
+    plan = new_pets(2)
+    sitting = begin(tmp_path, plan)
+
+    async def killed() -> None:
+        await sitting.keep_known([7])
+        for number, change in enumerate(plan.changes):
+            await sitting.intend(number, change, before=None, after=change.after)
+        for number, change in enumerate(plan.changes):
+            result = report_of(plan, number)
+            sitting.done(result, after=replace(change.after, id=8))
+        await sitting.close()
+
+    def report_of(plan: Plan, number: int) -> Any:
+        from petsync.diff.report import result_of
+
+        return result_of(number, plan.changes[number], "applied", "", "", 8)
+
+    asyncio.run(killed())
+    second = plan.changes[1].after
+    assert second is not None
+    target.pets[8] = replace(second, id=8)
+    report = resumed(plan, target, tmp_path)
+    assert [(r.outcome, r.assigned_id) for r in report.results] == [("applied", 9), ("applied", 8)]
+    assert target.calls.count("add") == 1
+    check(report, target)
+
+
+def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
+    """Another client was given the same id: its pet stays, and ours is added again, and told."""
+
+    class Shared(RacingTarget):
+        async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+            stored = await super().add(pet)
+            if self.calls.count("add") == 2:
+                self.pets[stored.id] = Pet(id=stored.id, name="Foreign", status="sold")
+            return stored
+
+    target = Shared([OLD])
+    report = carry_out(new_pets(4), target, tmp_path)
+    assert outcomes(report) == ["applied"] * 4
+    assert Counter(pet.name for pet in target.pets.values())["Foreign"] == 1
+    assert "added again" in report.results[1].message
+    assert len(target.pets) == 6
+
+
+def test_a_pet_that_an_add_replaced_is_named_and_can_be_put_back(tmp_path: Path) -> None:
+    """Its row is not applied, nothing more is sent, and undo restores it and deletes nothing."""
+    top = Pet(id=MAX_ID, name="Top", status="sold", photo_urls=("/top.png",))
+    target = RacingTarget([OLD, top], admits=False)
+    plan = plan_of([OLD, top], sheet_saying(*[{"name": f"n{n}", "status": "sold"} for n in "abc"]))
+    report = carry_out(plan, target, tmp_path, concurrency=1)
+    assert outcomes(report) == ["failed"] * 3
+    assert [r.cause for r in report.results] == ["overwrote", "unsafe-id", "unsafe-id"]
+    assert "'Top'" in report.results[0].message
+    assert target.calls.count("add") == 1
+    assert outcomes(resumed(plan, target, tmp_path))[0] == "failed"
+    assert target.calls.count("add") == 1
+    (change,) = undone(tmp_path, target).changes
+    assert isinstance(change, Update)
+    assert change.after == top
+
+
+def test_an_add_that_would_replace_a_pet_is_refused(tmp_path: Path) -> None:
+    """No id is left above the highest there is, even where no list has that pet."""
+    hidden = Pet(id=MAX_ID, name="Hidden", status="elsewhere")
+
+    class Hiding(RacingTarget):
+        async def all(self, statuses: Any = ()) -> list[Pet]:
+            return [pet for pet in await super().all() if pet.id != MAX_ID]
+
+    target = Hiding([OLD, hidden])
+    report = carry_out(new_pets(2), target, tmp_path)
+    assert [r.cause for r in report.results] == ["unsafe-id"] * 2
+    assert "'Hidden'" in report.results[0].message
+    assert "add" not in target.calls
+
+
+def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path) -> None:
+    """Earlier versions wrote `applied` for an add that had replaced a pet."""
+    from petsync.diff.report import result_of
+
+    target = MemoryTarget([OLD])
+    plan = new_pets(1)
+    sitting = begin(tmp_path, plan)
+    change = plan.changes[0]
+    assert change.after is not None
+    new = replace(change.after, id=7)
+
+    async def before() -> None:
+        await sitting.keep_known([7])
+        await sitting.intend(0, change, before=None, after=change.after)
+        sitting.done(result_of(0, change, "applied", "", "", 7), after=new)
+        await sitting.finish()
+        await sitting.close()
+
+    asyncio.run(before())
+    target.pets[7] = new
+    plan = undone(tmp_path, target)
+    assert not any(isinstance(each, Delete) for each in plan.changes)
+    assert [each.rule for each in plan.conflicts] == ["not-recorded"]
+
+
+def undone(state: Path, target: MemoryTarget) -> Plan:
+    """The undo of the run."""
+    journal = Journal.open(state, create=False)
+    entries = list(journal.entries("run"))
+    ids = {e.assigned_id for e in entries if e.assigned_id is not None}
+    return undo_plan(
+        journal.find("run"),
+        entries,
+        {each: target.pets.get(each) for each in ids},
+        store=journal.find("run").store,
+        profile="live",
+        pets=len(target.pets),
+        created="",
+        guard=Guard(),
+        known=journal.known("run"),
+    )
