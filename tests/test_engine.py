@@ -199,7 +199,7 @@ def test_an_add_without_answer_is_settled_by_comparing(tmp_path: Path, committed
     """The store tells whether it happened; what is proved not to be there is sent again."""
     target = MemoryTarget([REX, Pet(id=5, name="Goldie", status="available")])
     target.failures["add"], target.commits = [lost()], committed
-    sheet = sheet_of([NEW, NEW], action="add")
+    sheet = sheet_of([NEW, NEW], action="add-another")
     report = carry_out(plan_of(list(target.pets.values()), sheet), target, tmp_path, concurrency=1)
     assert target.calls.count("add") == (2 if committed else 3)
     assert outcomes(report) == ["applied", "applied"]
@@ -491,7 +491,7 @@ def test_a_lost_add_is_not_mistaken_for_an_old_pet_that_came_to_say_the_same(
 def test_an_add_whose_pet_has_come_since_the_plan_is_not_sent(tmp_path: Path) -> None:
     """The same plan, applied where its first run is not known, doubles nothing."""
     target = MemoryTarget(PETS)
-    twins = {"name": "Goldie", "status": "sold", "action": "add"}
+    twins = {"name": "Goldie", "status": "sold", "action": "add-another"}
     plan = plan_of(PETS, sheet_saying(twins, twins))
     assert outcomes(carry_out(plan, target, tmp_path / "here")) == ["applied", "applied"]
     again = carry_out(plan, target, tmp_path / "elsewhere")
