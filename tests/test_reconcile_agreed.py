@@ -342,3 +342,75 @@ def test_a_deleted_pet_does_not_come_back_as_its_row_moves(
     for _ in range(2):
         assert ("conflicts" in rounds()) is edited
         assert {5, 8}.isdisjoint(night.stored())
+
+
+def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed) -> None:
+    """A backup that was edited since, or a value that a person set back: nobody can tell, and the
+    store's newer value stays until somebody decides.
+    """
+    night.box.put(changed(STORED, 1, name="Store 1")[0])
+    first = night.run()
+    shutil.copy(first.round.backup, night.sheet)
+    night.type(2, name="Sheet 2")
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        assert "which is newer, nobody knows" in told.open[0].problem
+        assert (night.stored()[1].name, night.stored()[2].name) == ("Store 1", "Sheet 2")
+    night.type(1, name="Store 1")
+    again = night.run()
+    assert (again.round.status, again.open) == ("in-sync", ())
+
+
+def test_one_row_as_in_a_backup_is_a_conflict(night: Typed) -> None:
+    """A row that petsync wrote and that is gone: it comes once more; taken out again, it goes."""
+    options = {"delete_missing": True}
+    night.box.put(ps.Pet(id=50, name="Neu", status="sold"))
+    first = night.run(**options)
+    shutil.copy(first.round.backup, night.sheet)
+    night.type(2, name="Sheet 2")
+    told = night.run(**options)
+    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 50)])
+    assert (night.said()[50].name, 50 in night.stored()) == ("Neu", True)
+    assert night.stored()[2].name == "Sheet 2"
+    night.save([row for row in night.rows() if row[0] != "50"])
+    assert night.run(**options).round.status == "done"
+    assert 50 not in night.stored()
+
+
+def test_a_row_that_petsync_took_out_does_not_bring_its_pet_back(night: Typed) -> None:
+    """It is in a backup that was edited since: a conflict until somebody writes `add`."""
+    options = {"delete_missing": True}
+    night.box.remove(7)
+    first = night.run(**options)
+    shutil.copy(first.round.backup, night.sheet)
+    night.type(2, name="Sheet 2")
+    for _ in range(2):
+        told = night.run(**options)
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 7)])
+        assert 7 not in night.stored()
+    night.type(7, action="add")
+    assert night.run(**options).round.status == "done"
+    assert 7 in night.stored()
+
+
+def test_a_category_edited_by_its_number_waits_for_its_turn(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round that kept what it saw before it could send is no reason to forget the edit."""
+    night.type(1, category_id="2")
+    with monkeypatch.context() as patch:
+        patch.setattr(ps.Store, "apply", Mock(side_effect=SheetError("not now")))
+        assert night.run().round.status == "error"
+    assert night.run().round.status == "done"
+    assert night.stored()[1].category == CATS
+
+
+def test_an_unknown_category_number_stays_in_conflict(night: Typed) -> None:
+    """Also while the round writes other cells, and keeps its base."""
+    night.type(1, category_id="77")
+    night.box.put(changed(STORED, 2, name="Store 2")[1])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        assert night.cell(1, "category_id") == "77"

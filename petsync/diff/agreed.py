@@ -18,8 +18,9 @@ import pandas as pd
 from petsync.diff import align
 from petsync.diff.advance import identified
 from petsync.diff.fields import equal, normal, with_fields
+from petsync.diff.judge import Judge
 from petsync.diff.known import pets_of
-from petsync.diff.merge import Said, laid_over
+from petsync.diff.merge import Said
 from petsync.diff.rows import said_rows
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns
@@ -244,9 +245,12 @@ def is_empty(column: pd.Series[Any]) -> align.Mask:
     return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
 
 
-def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) -> Sight:
+def sight_of(
+    sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int], base: Base | None = None
+) -> Sight:
     """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
-    for a deletion say nothing of their pet.
+    for a deletion say nothing of their pet. By the `base` it is known which cell of a category was
+    edited, and so which category a row means that names one and gives the number of another.
     """
     frame = identified(sheet.frame, recognised)
     named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
@@ -254,7 +258,7 @@ def sight_of(sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int]) ->
     places = align.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**align.differences(told, at, snapshot.frame, places[at])}
-    masks["category"], cells = _exact(masks["category"], told.iloc[at], places[at], snapshot)
+    masks["category"], cells = _exact(masks["category"], told.iloc[at], places[at], snapshot, base)
     rows = told.index.tolist()
     differing = {
         rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
@@ -285,11 +289,15 @@ def _voiced(sheet: Sheet) -> frozenset[str]:
 
 
 def _exact(
-    mask: align.Mask, rows: pd.DataFrame, places: align.Positions, snapshot: Snapshot
+    mask: align.Mask,
+    rows: pd.DataFrame,
+    places: align.Positions,
+    snapshot: Snapshot,
+    base: Base | None,
 ) -> tuple[align.Mask, dict[int, Category]]:
     """Of the rows that may say another category than their pet, those that do: a cell that empties
-    it agrees with a pet that has none, and a name counts before the id beside it. Then the cells of
-    the others, by pet.
+    it agrees with a pet that has none, and a name counts before the id beside it, unless the id
+    alone was edited. Then the cells of the others, by pet.
     """
     some = np.flatnonzero(mask)
     if not len(some):
@@ -297,9 +305,14 @@ def _exact(
     vocabulary = Vocabulary(snapshot.frame)
     pets = pets_from_frame(snapshot.frame.iloc[places[some]])
     lines = [*said_rows(rows.iloc[some], places[some])]
+    judge = Judge(vocabulary, base=base)
+    ids = [pet.id or 0 for pet in pets]
+    known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.frame)}
     result = mask.copy()
     result[some] = [
-        bool(changed_columns(laid_over(pet, "category", row.said, vocabulary), pet, "category"))
+        bool(
+            changed_columns(judge.meant_category(row.said, pet, known.get(pet.id)), pet, "category")
+        )
         for row, pet in zip(lines, pets, strict=True)
     ]
     agree = zip(lines, pets, result[some].tolist(), strict=True)

@@ -95,6 +95,13 @@ class Judge:
         edited = (c for unit in units for c in self._edited(unit, said, old))
         return {column: said[column] for column in edited}
 
+    def meant_category(self, said: Said, now: Pet, old: Pet | None) -> Pet:
+        """The pet with the category that a row means: by what was edited in it, else by all that it
+        says.
+        """
+        edits = {} if old is None else self.edits(said, old, ("category",))
+        return laid_over(now, "category", edits or said, self.vocabulary)
+
     def keeps(self, said: Said, now: Pet, old: Pet | None) -> bool:
         """Whether photos stay that uploads added and the row lacks."""
         return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from petsync.diff.agreed import named_ids
+from petsync.diff.fields import with_fields
 from petsync.diff.intake import Inbound
+from petsync.diff.known import pet_of
 from petsync.diff.report import Report
 from petsync.diff.round import Open
 from petsync.diff.settled import with_inbound, with_report
 from petsync.errors import GuardError, SheetError
+from petsync.model import Pet
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.place import place_of
-from petsync.reconcile.versions import Version, Versions, arrived, undone
+from petsync.reconcile.versions import Version, Versions, arrived, doubtful, undone, written_since
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
 from petsync.table.base import Base
@@ -52,7 +55,8 @@ class Files:
 class Footing:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
-    versions that the sheet does not have any more: it is a backup that was put back. `own` are the
+    versions that the sheet does not have any more: it is a backup that was put back; of `doubts`
+    that is not sure. `own` are the
     pets of the sheet's own base; those that are `claimed` are in no row, and not missing either.
     """
 
@@ -61,6 +65,7 @@ class Footing:
     notes: tuple[Open, ...] = ()
     may_delete: bool = True
     undone: tuple[Version, ...] = ()
+    doubts: tuple[Version, ...] = ()
     own: frozenset[int] = frozenset()
     claimed: frozenset[int] = frozenset()
 
@@ -123,7 +128,37 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
         base = with_inbound(base, taken)
     elif cut_off is not None and arrived(sheet, cut_off):
         base = with_inbound(base, cut_off.inbound)
-    return Footing(base, carried, _notes(memory.problem, moved), not memory.is_older)
+    notes = _notes(memory.problem, moved)
+    doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
+    if doubts:
+        base, told = _in_doubt(base, doubts)
+        notes = (*notes, *told)
+    return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
+
+
+def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:
+    """The base without what it says of the one pet of which all that was written is undone, so that
+    both sides are taken for changed; and what has to be said of it.
+    """
+    touches = written_since(doubts)
+    pet_id = next(pet_id for pet_id, _ in touches)
+    rows = [text for (_, column), text in touches.items() if column is None]
+    if rows and rows[0] is None:
+        problem = (
+            f"its row, which round {doubts[-1].round} wrote, is not in the sheet: it was taken "
+            "out, or a backup was put back. It is written once more"
+        )
+        hint = "If the pet is to go: take the row out again, or delete it in the store."
+        told = Open(kind="conflict", problem=problem, pet_id=pet_id, hint=hint)
+        return base.without({pet_id}), (told,)
+    then = Base.from_lines(doubts[0].base)
+    pet = pet_of(pet_id, then.frame if rows else base.frame)
+    if pet is None:
+        return base, ()
+    columns = [column for (_, column), text in touches.items() if column is not None and text]
+    # A row that is back counts as edited, so that its pet neither comes back nor takes the row.
+    unsure = with_fields(pet, Pet(id=pet_id), ["name"] if rows else columns)
+    return base.without({pet_id}).with_pets([unsure]), ()
 
 
 def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:

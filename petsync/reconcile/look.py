@@ -151,7 +151,7 @@ class Looker:
             base=base,
             plan=plan,
             settled=settled,
-            sight=sight_of(sheet, there, settled),
+            sight=sight_of(sheet, there, settled, base),
             elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
             silence=_silence(compared.found.values()),
         )

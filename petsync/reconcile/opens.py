@@ -260,7 +260,11 @@ def _of_conflict(conflict: Conflict, *, is_known: bool) -> Open:
 def _clashes(conflict: Conflict, *, is_known: bool) -> str:
     return "; ".join(
         f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; "
-        + (f"both said {clash.base!r} before" if is_known else "which is newer, nobody knows")
+        + (
+            f"both said {clash.base!r} before"
+            if is_known and clash.base
+            else "which is newer, nobody knows"
+        )
         for clash in conflict.clashes
     )
 

@@ -95,7 +95,7 @@ def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> 
         before=look.sheet.digest,
         base=tuple(agreed.to_lines()),
         inbound=inbound,
-        is_again=bool(footing.undone),
+        is_again=bool(footing.undone or footing.doubts),
     )
 
 

@@ -60,7 +60,7 @@ def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
             found = other.without(other.ids - wanted)
             if not is_any:
                 seen = replace(look.seen, frame=found.said_frame)
-                sight = sight_of(look.sheet, seen, look.settled)
+                sight = sight_of(look.sheet, seen, look.settled, found)
                 pairs = zip(sight.rows, sight.ids, strict=True)
                 found = found.without({i for row, i in pairs if sight.differing.get(row)})
             wanted = wanted - found.ids

@@ -26,7 +26,7 @@ from petsync.table.columns import Column
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
 
-__all__ = ["Version", "Versions", "arrived", "undone"]
+__all__ = ["Version", "Versions", "arrived", "doubtful", "undone", "written_since"]
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 10
@@ -146,6 +146,20 @@ def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
     return next((tuple(some) for some in _since(versions) if _is_undone(sheet, some)), ())
 
 
+def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """Those of the versions, oldest first, of which all that was written is as before, where that
+    is one pet alone: a person set it back, or put a backup back and edited it.
+    """
+    versions = [each for each in versions if each.after or each.is_agreed]
+    if not versions or sheet.digest in (versions[-1].before, versions[-1].after):
+        return ()
+    for some in _since(versions):
+        pets = undone_pets(sheet, some)
+        if pets is not None and len(pets) == 1 and not (some[-1].is_again and some[-1].pets == 1):
+            return tuple(some)
+    return ()
+
+
 def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
 
@@ -156,18 +170,31 @@ def _is_meant(last: Version, sheet: Sheet) -> bool:
 
 
 def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
-    first, last = _touches(versions)
-    moved = {touch: text for touch, text in first.items() if last[touch] != text}
-    if len({pet_id for pet_id, _ in moved}) < _LEAST:
-        return False
+    return len(undone_pets(sheet, versions) or ()) >= _LEAST
+
+
+def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | None:
+    """The pets of which the versions wrote anything, where all of that is as before; else None. A
+    column that is missing says nothing of it.
+    """
+    moved = written_since(versions)
+    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
     named = named_ids(sheet)
     if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
-        return False
+        return None
     cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
     if not {pet_id for pet_id, _ in cells} <= named:
-        return False
+        return None
     said = _said(sheet, cells)
-    return all(said.get(touch, text) == text for touch, text in cells.items())
+    if any(said.get(touch, text) != text for touch, text in cells.items()):
+        return None
+    return frozenset(pet_id for pet_id, _ in moved)
+
+
+def written_since(versions: Sequence[Version]) -> dict[Touch, Text]:
+    """What was there before the first version, wherever the last one left something else."""
+    first, last = _touches(versions)
+    return {touch: text for touch, text in first.items() if last[touch] != text}
 
 
 def _touches(versions: Sequence[Version]) -> tuple[dict[Touch, Text], dict[Touch, Text]]:

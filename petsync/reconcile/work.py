@@ -138,7 +138,7 @@ class _Doing:
             # The store moved meanwhile, and much: the next round holds it back.
             return
         settled = {**beside.settled, **added}
-        beside = replace(beside, sight=sight_of(sheet, now.seen, settled))
+        beside = replace(beside, sight=sight_of(sheet, now.seen, settled, now.base))
         standing = replace(footing, base=self.base)
         written = sheetside.write(self.course, self.looker, beside, inbound, standing)
         self.stuck = written.stuck
