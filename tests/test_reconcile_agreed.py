@@ -414,3 +414,47 @@ def test_an_unknown_category_number_stays_in_conflict(night: Typed) -> None:
         told = night.run()
         assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
         assert night.cell(1, "category_id") == "77"
+
+
+NEW_ROW = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "2"}
+
+
+def _without_id(night: Typed, known: str, **cells: str) -> None:
+    """Type into the row without an id that has this name."""
+    rows = night.rows()
+    row = next(row for row in rows if row[rows[0].index("name")] == known)
+    assert not row[rows[0].index("id")]
+    for column, text in cells.items():
+        row[rows[0].index(column)] = text
+    night.save(rows)
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+@pytest.mark.parametrize(
+    "broken", [_killed_before_the_sheet, _opened_in_mid_round, _backup_put_back]
+)
+def test_a_new_row_edited_behind_a_round_is_the_same_pet(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, mode: str
+) -> None:
+    """Its pet was added, and its id did not come into the sheet, or is gone from it: the row is
+    still that pet's, and its edit is sent.
+    """
+    night.options = {"mode": mode}
+    night.run()
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    with monkeypatch.context() as patch:
+        if mode == "push" and broken is _opened_in_mid_round:
+            patch.setattr(sheets, "write_synced", Mock(side_effect=SheetError("it is open")))
+            assert night.run().round.status == "done"
+        else:
+            broken(night, patch)
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    _without_id(night, "Neu", name="Neuer", status="pending")
+    told = night.run()
+    assert told.round.status == "done"
+    assert len(night.stored()) == len(STORED) + 1
+    pet = night.stored()[added.id or 0]
+    assert (pet.name, pet.status) == ("Neuer", "pending")
+    assert night.cell(added.id or 0, "name") == "Neuer"
+    assert night.run().round.status == "in-sync"
