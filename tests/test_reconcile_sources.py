@@ -64,13 +64,27 @@ def test_a_query_without_rows_is_an_empty_sheet(store: ps.Store, tmp_path: Path)
 
 
 def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
-    """What it does to the database is taken back, and told as an error."""
+    """It is refused, and told as an error."""
     database = _database(tmp_path, [(1, "Rex", "sold")])
     (source,) = sources_of(_job(query="DELETE FROM pets", database=database))
-    with pytest.raises(ps.SheetError, match=r"failed: .*does not return rows"):
+    with pytest.raises(ps.SheetError, match=r"failed: .*readonly database"):
         source.read(store)
     with closing(sqlite3.connect(tmp_path / "pets.db")) as connection:
         assert connection.execute("SELECT count(*) FROM pets").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM pets RETURNING number AS id",
+        "INSERT INTO pets VALUES (2, 'Mia', 'sold') RETURNING number AS id",
+    ],
+)
+def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str) -> None:
+    """A query that would change something and return rows is refused by the database itself."""
+    (source,) = sources_of(_job(query=query, database=_database(tmp_path, [(1, "Rex", "sold")])))
+    with pytest.raises(ps.SheetError, match="readonly database"):
+        source.read(store)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_parquet_keeps_types_and_ids(tmp_path):
 
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1"]
+FORMULAS += ["＝1+1", "＋1", "－1", "＠SUM(A1)", ";=1+1", ", @SUM(A1)", "|=1", " ;－1"]
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -118,6 +119,7 @@ def test_no_text_becomes_a_formula(tmp_path, text):
         row = next(csv.DictReader(file))
     assert row["name"] == f"'{text}"
     assert row["tags"][0] in "'\""
+    assert read_sheet(tmp_path / "pets.csv").frame["name"].tolist() == [text]
     assert row["id"] == "-1"
     write_sheet(frame, tmp_path / "pets.xlsx")
     cells = openpyxl.load_workbook(tmp_path / "pets.xlsx")["Pets"][2]

@@ -431,6 +431,26 @@ def test_on_another_loop(store: ps.Store) -> None:
     assert asyncio.run(pending.aio.arrived(30)).signed_in
 
 
+def test_it_closes_on_its_own_loop(store: ps.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sockets and tasks belong to the loop that listens, whoever ends the sign-in, and on which."""
+    threads: list[int] = []
+    close = asyncio.base_events.Server.close
+
+    def noted(server: asyncio.base_events.Server) -> None:
+        threads.append(threading.get_ident())
+        close(server)
+
+    monkeypatch.setattr(asyncio.base_events.Server, "close", noted)
+    pending = store.begin_sign_in()
+    asyncio.run(pending.aio.close())
+    assert threads == [store._loop.run(_thread())]
+    assert not pending.is_listening
+
+
+async def _thread() -> int:
+    return threading.get_ident()
+
+
 def test_interrupted(store: ps.Store, pending: Pending) -> None:
     """Who stops waiting leaves nothing behind: the port is free again."""
 

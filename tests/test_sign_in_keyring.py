@@ -523,6 +523,22 @@ def test_two_services_in_one_folder(box: Sandbox, store: ps.Store, state: Path) 
             assert other.who().signed_in
 
 
+def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state: Path) -> None:
+    """Who can write the state folder cannot have the sign-in of one service sent to another."""
+    marks = json.loads((state / "sign-in.json").read_text())
+    with Sandbox(pets=PETS) as other:
+        (state / "sign-in.json").write_text(json.dumps({other.url: marks[box.url]}))
+        with store_at(other, state) as thief:
+            assert credentials(thief).token is None
+            assert "of another address" in thief.who().problem
+            with pytest.raises(ps.SettingsError, match="of another address"):
+                asyncio.run(Vault(state, other.url).forget(credentials(store)))
+            thief.sign_in(ps.auth.bearer(other.token()), keep="keyring")
+        with store_at(other, state) as own:
+            assert own.who().signed_in
+    assert any(box.url in name for names in vault.entries().values() for name in names)
+
+
 def test_what_is_not_kept_is_not_forgotten(box: Sandbox, store: ps.Store, state: Path) -> None:
     """Forgetting a sign-in that somebody has replaced meanwhile leaves the new one."""
     old = credentials(store)

@@ -22,7 +22,7 @@ from petsync.store import Store
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL
+    from sqlalchemy.engine import URL, Connection
 
 __all__ = ["Source", "check_apart", "sources_of"]
 
@@ -30,6 +30,12 @@ _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 _MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")
 """What petsync itself leaves beside a sheet."""
 _LISTED = 5
+_READ_ONLY = {
+    "sqlite": "PRAGMA query_only = ON",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+    "oracle": "SET TRANSACTION READ ONLY",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +198,7 @@ def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
         engine = sqlalchemy.create_engine(database.reveal(), hide_parameters=True)
         try:
             with engine.connect() as connection:
+                _make_read_only(connection)
                 result = connection.execute(sqlalchemy.text(query))
                 columns = list(result.keys())
                 rows = [tuple(row) for row in result]
@@ -203,6 +210,17 @@ def _queried(database: Secret, query: str, name: str) -> pd.DataFrame:
     # Built column by column of Python's own values: pandas would make floats of ids beside a NULL.
     own = [pd.Series(list(column), dtype=object) for column in values]
     return pd.concat(own, axis=1, keys=columns) if own else pd.DataFrame()
+
+
+def _make_read_only(connection: Connection) -> None:
+    """Have the database refuse to change anything, where it knows such connections."""
+    kind = connection.dialect.name
+    if kind == "postgresql":
+        connection.execution_options(postgresql_readonly=True)
+    if kind in _READ_ONLY:
+        connection.exec_driver_sql(_READ_ONLY[kind])
+    if kind in ("mysql", "mariadb"):
+        connection.commit()  # It counts for the next transaction.
 
 
 def _unanswered(error: Exception, name: str, database: Secret) -> SheetError:

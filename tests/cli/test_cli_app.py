@@ -80,6 +80,17 @@ def test_without_the_link_it_says_where_it_is(link: str, path: str) -> None:
     assert httpx.post(f"{_page(link)}{path}", data={"password": "x"}).status_code == 403
 
 
+def test_its_cookies_stay_on_its_site(link: str) -> None:
+    """A page of another site that has the browser ask for something sends no cookie along."""
+    with httpx.stream("GET", link, timeout=120) as answer:
+        cookies = answer.headers.get_list("set-cookie")
+    assert {each.partition("=")[0] for each in cookies} == {
+        f"petsync-page-{urlsplit(link).port}",
+        "_xsrf",
+    }
+    assert all("samesite=strict" in each.lower() for each in cookies)
+
+
 def test_a_forged_cookie_is_none(link: str) -> None:
     """A cookie that this page did not sign does not open it."""
     name = f"petsync-page-{urlsplit(link).port}"

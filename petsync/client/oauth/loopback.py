@@ -81,17 +81,25 @@ class Loopback:
     async def close(self) -> None:
         """Stop listening; a browser that has come still gets its page."""
         server, self._server = self._server, None
-        if server is not None:
+        if server is None:
+            return
+        loop = server.get_loop()
+        if loop is asyncio.get_running_loop():
+            await self._end(server)
+        elif loop.is_running():
+            # Sockets and tasks belong to the loop that listens.
+            ending = asyncio.run_coroutine_threadsafe(self._end(server), loop)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(ending), 2 * _LAST_WORD)
+        else:
             server.close()
-            self._hang_up(server.get_loop())
+
+    async def _end(self, server: asyncio.Server) -> None:
+        server.close()
+        for writer in tuple(self._silent):
+            writer.transport.abort()  # Who has said nothing whole is not waited for.
         if self._answering:
             await asyncio.wait(self._answering, timeout=_LAST_WORD)
-
-    def _hang_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait no longer for those who have said nothing whole."""
-        for writer in tuple(self._silent):
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(writer.transport.abort)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._silent.add(writer)

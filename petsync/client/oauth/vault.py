@@ -74,15 +74,16 @@ class Vault:
         """Keep these, in the place of others."""
         async with self._alone():
             marks = self._marks()
-            name = marks.get(self._url) or self._new_name()
+            name = marks.get(self._url, "")
+            if name.rpartition(" ")[0] != self._url:
+                name = self._new_name()
             await self._write(name, credentials)
             self._mark({**marks, self._url: name})
 
     async def forget(self, mine: Credentials) -> None:
         """Keep nothing, unless somebody has signed in anew in the place of these."""
         async with self._alone():
-            marks = self._marks()
-            name = marks.get(self._url)
+            marks, name = self._marks(), self._name()
             if name is None:
                 return
             packed = await asyncio.to_thread(self._safe.get, name)
@@ -150,7 +151,16 @@ class Vault:
         return None if packed is None else _unpacked(packed)
 
     def _name(self) -> str | None:
-        return self._marks().get(self._url)
+        """The entry's name in the keyring. Raises SettingsError for one of another address: whoever
+        can write the state folder could name it, and have its token sent here.
+        """
+        name = self._marks().get(self._url)
+        if name is not None and name.rpartition(" ")[0] != self._url:
+            raise SettingsError(
+                f"{self._state / _MARKS} names a sign-in of another address for {self._url}",
+                hint=f"Who wrote that file? Delete it. {_AGAIN}",
+            )
+        return name
 
     def _marks(self) -> dict[str, str]:
         path = self._state / _MARKS

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from socketserver import ThreadingMixIn
 from typing import Any
+from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from petsync.errors import SettingsError
@@ -17,6 +18,7 @@ __all__ = ["Endpoint"]
 
 log = logging.getLogger(__name__)
 
+_MOST = 16
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -58,6 +60,9 @@ class Endpoint:
             self._server = None
 
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
+            # A web page can have a name of its own lead here, and read what is answered.
+            return _said(start, "421 Misdirected Request", "text/plain", "Not under this name.\n")
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
             answer: Iterable[bytes] = self._metrics(environ, start)
@@ -85,8 +90,40 @@ def _split(listen: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
+def _host_of(environ: Mapping[str, Any]) -> str:
+    """The name that was asked for, without the port."""
+    try:
+        return urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
+    except ValueError:
+        return ""
+
+
 class _Server(ThreadingMixIn, WSGIServer):
+    """Answers `_MOST` requests at a time; who comes on top of them is not answered."""
+
     daemon_threads = True
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self._room = threading.BoundedSemaphore(_MOST)
+        super().__init__(*given, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, if there is room for one."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Make room again afterwards."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
 
 
 class _Server6(_Server):

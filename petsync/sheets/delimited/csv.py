@@ -39,7 +39,9 @@ _DELIMITERS = (",", ";", "\t")
 _HEAD = 1 << 16
 _SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
 # A line feed is what LibreOffice makes of a CR, and would not be known for one again.
-_READ_OTHERWISE = r"(?:[=+\-@\t\r\n]|#[A-Z#¡¿]|Err:|[ \u00a0]+\"|[^\0]*\0)"
+# Full-width signs begin a formula too, in some languages, and so does one behind a separator:
+# another program may take a cell apart there.
+_READ_OTHERWISE = r"(?:[ \u00a0,;|]*[=+\-@＝＋－＠]|[\t\r\n]|#[A-Z#¡¿]|Err:|[ \u00a0]+\"|[^\0]*\0)"
 _DANGEROUS = re.compile(f"'*{_READ_OTHERWISE}")
 _GUARDED = re.compile(f"'+{_READ_OTHERWISE}")
 

@@ -187,6 +187,9 @@ class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
     def listen(self) -> None:
         provider = self.identity_provider
         provider.cookie_name = f"petsync-page-{self.port}"
+        # A page of another site sends neither along, whatever it has the browser ask for here.
+        provider.cookie_options = {"samesite": "Strict"}
+        self.app.settings["xsrf_cookie_kwargs"] = {"samesite": "Strict"}
         server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
         server.add_socket(self._listening)
         self.ioloop = IOLoop.current()
