@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -10,19 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 from test_engine import begun as begin
 from test_engine import carry_out, full_after, outcomes, ran, resumed
 
+import petsync as ps
 from petsync.apply.journal import Journal
 from petsync.apply.undo import undo_plan
 from petsync.diff.change import Add, Delete, Update
 from petsync.diff.fields import differing
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan
-from petsync.diff.report import Report
+from petsync.diff.report import Report, result_of
 from petsync.model import MAX_ID, Pet
+from petsync.profile import LIVE
+from petsync.sandbox import Sandbox
 
 replace = msgspec.structs.replace
 OLD = Pet(id=7, name="Old", status="sold")
@@ -137,8 +142,6 @@ def test_two_records_with_one_id_are_settled_by_reading_the_pet(tmp_path: Path) 
         await sitting.close()
 
     def report_of(plan: Plan, number: int) -> Any:
-        from petsync.diff.report import result_of
-
         return result_of(number, plan.changes[number], "applied", "", "", 8)
 
     asyncio.run(killed())
@@ -203,8 +206,6 @@ def test_an_add_that_would_replace_a_pet_is_refused(tmp_path: Path) -> None:
 
 def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path) -> None:
     """Earlier versions wrote `applied` for an add that had replaced a pet."""
-    from petsync.diff.report import result_of
-
     target = MemoryTarget([OLD])
     plan = new_pets(1)
     sitting = begin(tmp_path, plan)
@@ -242,3 +243,20 @@ def undone(state: Path, target: MemoryTarget) -> Plan:
         guard=Guard(),
         known=journal.known("run"),
     )
+
+
+@pytest.mark.parametrize("admits", [True, False])
+def test_what_is_applied_is_stored_on_the_original_server(tmp_path: Path, admits: bool) -> None:
+    """Through HTTP, against ids that are assigned as the original server does."""
+    rows = pd.DataFrame({"name": [f"pet {n}" for n in range(120)], "status": "available"})
+    profile = dataclasses.replace(LIVE, assigns_unique_ids=not admits)
+    with (
+        Sandbox(profile="live", pets=[OLD], auth=False) as sandbox,
+        ps.connect(sandbox.url, profile=profile, state=tmp_path) as store,
+    ):
+        report = store.apply(store.plan(rows), progress=False)
+        pets = store.snapshot().frame
+    assert outcomes(report) == ["applied"] * 120
+    stored = dict(zip(pets["id"], pets["name"], strict=True))
+    told = {each.assigned_id: f"pet {each.row}" for each in report.results}
+    assert stored == {7: "Old", **told}

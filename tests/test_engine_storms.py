@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -60,7 +61,9 @@ class MemoryJournal:
     def repeats(self, number: int, why: str) -> None:
         """Nothing that a resume would look at."""
 
-    def done(self, result: Result, *, after: Pet | None = None) -> None:
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
         """On disk with the next intent."""
         known = self.entries.get(result.number) or next(
             (e for e in self._waiting if e.number == result.number), None
@@ -106,21 +109,29 @@ class StormyTarget(MemoryTarget):
     def __init__(self, pets: Iterable[Pet], luck: random.Random) -> None:
         super().__init__(pets)
         self.luck = luck
-        self.calm = False
+        self.calm = self.races = False
         self.late: list[asyncio.Task[None]] = []
 
     async def add(self, pet: Pet, *, again: Any = None) -> Pet:
-        """The id is chosen when the pet is stored, however late that is."""
+        """The id is chosen when the pet is stored, however late that is; where ids are not unique,
+        a little before, without a lock.
+        """
         await self._begin("add")
         stored: list[Pet] = []
+        chosen = self._next_id() if self.races else None
+        for _ in range(0 if chosen is None else self.luck.randrange(4)):
+            await asyncio.sleep(0)
 
-        def store() -> None:
-            number = max(i for i in self.pets if i is not None) + 1
-            stored.append(pet if pet.id is not None else msgspec.structs.replace(pet, id=number))
-            self.pets[stored[0].id] = stored[0]
+        def store(number: int | None = None) -> None:
+            given = pet.id or number or self._next_id()
+            stored.append(msgspec.structs.replace(pet, id=given))
+            self.pets[given] = stored[0]
 
-        self._commit("add", store)
+        self._commit("add", partial(store, chosen), store)
         return stored[0]
+
+    def _next_id(self) -> int:
+        return max(i for i in self.pets if i is not None) + 1
 
     async def _begin(self, operation: str) -> None:
         self.calls.append(operation)
@@ -129,12 +140,12 @@ class StormyTarget(MemoryTarget):
         if not self.calm and self.luck.random() < 0.05:
             raise self._unsent()
 
-    def _commit(self, operation: str, change: Any) -> None:
+    def _commit(self, operation: str, change: Any, late: Any = None) -> None:
         draw = 1.0 if self.calm else self.luck.random()
         if draw < 0.05:
             raise lost()
         if draw < 0.1:
-            self.late.append(asyncio.create_task(self._later(change)))
+            self.late.append(asyncio.create_task(self._later(late or change)))
             raise lost()
         if draw < 0.15:
             raise ServiceError("down", status=500, may_have_happened=True)
@@ -166,7 +177,7 @@ def some_plan(luck: random.Random) -> tuple[list[Pet], Plan]:
     rows += [{"id": 100 * n + 100, "name": f"given {n}", "status": "sold"} for n in range(3)]
     twin = {"name": "twin", "status": "available", "action": "add-another"}
     rows += [twin, twin, {"name": "given 1", "status": "sold", "action": "add"}]
-    rows += [{"name": "p9", "status": "sold", "photo_urls": ["a"], "action": "add"}]
+    rows += [{"name": "p9", "status": "sold", "photo_urls": ["a"], "action": "add-another"}]
     luck.shuffle(rows)
     return store, plan_of(store, sheet_saying(*rows))
 
@@ -218,11 +229,14 @@ async def one_sitting(
     return None
 
 
-async def storm(seed: int) -> None:
-    """One plan, killed and resumed until it is done."""
+async def storm(seed: int, *, races: bool = False, admits: bool = True) -> None:
+    """One plan, killed and resumed until it is done. A service that `races` gives out an id twice;
+    the profile says so if it `admits` it.
+    """
     luck = random.Random(seed)
     store, plan = some_plan(luck)
     target, journal = StormyTarget(store, luck), MemoryJournal()
+    target.races, target.assigns_unique_ids = races, not (races and admits)
     for sitting in range(40):
         target.calm = sitting > 8
         kill_after = None if target.calm else luck.choice([None, luck.randrange(1, 150)])
@@ -246,5 +260,16 @@ def test_no_storm_loses_or_doubles_a_pet(part: int) -> None:
     async def storms() -> None:
         for seed in range(part, ROUNDS, 4):
             await storm(seed)
+
+    virtual.run(storms())
+
+
+@pytest.mark.parametrize("admits", [True, False])
+def test_no_storm_on_a_service_that_gives_out_ids_twice(admits: bool) -> None:
+    """The same, where parallel adds replace each other, whether the profile says so or not."""
+
+    async def storms() -> None:
+        for seed in range(ROUNDS // 4):
+            await storm(seed, races=True, admits=admits)
 
     virtual.run(storms())

@@ -285,7 +285,10 @@ class _Engine:
             n for n, c in enumerate(self._changes) if is_unassigned(c) and n not in self._results
         ]
         for number, pet_id in self._arrived(left, pets).items():
-            self._meet(number, pet_id)
+            if number in self._sender.begun:
+                self._confirm_one(self._left[number], pet_id)
+            else:
+                self._meet(number, pet_id)
 
     def _unassigned_left(self) -> bool:
         """Whether an add without an id is not settled yet."""
@@ -411,8 +414,11 @@ class _Engine:
     def _confirm(self, pets: Iterable[Pet]) -> None:
         """Record those of the adds without an answer whose pets are there."""
         for number, pet_id in self._arrived(self._unsettled(), pets).items():
-            self._claims.remember(number, pet_id, is_proved=True)
-            self._record(confirmed(self._results[number], pet_id))
+            self._confirm_one(self._results[number], pet_id)
+
+    def _confirm_one(self, result: Result, pet_id: int) -> None:
+        self._claims.remember(result.number, pet_id, is_proved=True)
+        self._record(confirmed(result, pet_id))
 
     def _arrived(self, numbers: Iterable[int], pets: Iterable[Pet]) -> dict[int, int]:
         """The pets of these adds that were not there before the run, by the adds' numbers."""
