@@ -1,39 +1,228 @@
-"""Where a file that is written whole really goes: never in the place of a device or a pipe."""
+"""How files get where they belong: whole, through which links, and readable for whom.
+
+A path that a person names may be a symbolic link, which is followed and stays. A name that petsync
+chooses (results, bases, backups, the state folder and all in it) is never followed out of its
+folder: whoever gave you that folder may have put a link there.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os.path import lexists
 from pathlib import Path
+from typing import IO
 
-__all__ = ["landing", "write_private"]
+__all__ = [
+    "STATE",
+    "check_state_folder",
+    "create",
+    "landing",
+    "make_private_folder",
+    "make_state_folder",
+    "no_link",
+    "open_private",
+    "replace",
+    "replacing",
+    "write_private",
+]
+
+STATE = ".petsync"
+"""The name that petsync chooses for a state folder."""
+_PRIVATE = 0o600
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_IS_LINK = "it is a symbolic link, which is not followed for a name that petsync chooses"
 
 
-def landing(path: Path) -> Path:
+def landing(path: Path, *, follow: bool = True) -> Path:
     """The path with its symbolic links followed, so that these stay.
 
-    Raises OSError where something other than an ordinary file is there already.
+    With `follow` False it is the path itself. Raises OSError where something other than an
+    ordinary file is there already.
     """
     try:
-        mode = path.stat().st_mode
+        mode = (path.stat() if follow else path.lstat()).st_mode
     except FileNotFoundError:
-        return path.resolve()
+        return path.resolve() if follow else path
+    if stat.S_ISLNK(mode):
+        raise OSError(errno.ELOOP, _IS_LINK)
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
         raise OSError(errno.EINVAL, f"it is {kind}, no ordinary file")
-    return path.resolve()
+    return path.resolve() if follow else path
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, readable by its owner alone, whole or not at all. Raises OSError."""
-    target = landing(path)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+def replace(path: Path, data: bytes, *, follow: bool = True, private: bool = False) -> None:
+    """Put `data` at `path` in one step; see `replacing`."""
+    with replacing(path, follow=follow, private=private) as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, *, follow: bool = True, private: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the place of `path` in one step, once all of it is on the disk.
+
+    It gets the mode and the owner that the file at `path` has, or those of a new file; a `private`
+    one is for its owner alone, whatever the umask. Raises OSError; what was there then stays.
+    """
+    target = landing(path, follow=follow)
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        before = None
+    # As long as it is written, nobody may read it who may not read the file that it replaces.
+    with _beside(target, 0o666 if before is None and not private else _PRIVATE) as (new, file):
+        yield file
+        _finish(file)
+        if before is not None:
+            _take_after(new, before, private=private)
+        new.replace(target)
+    _settle(target.parent)
+
+
+def create(path: Path, data: bytes, *, like: Path) -> bool:
+    """Put `data` at `path`, where no file is yet, with the mode and the times of another file;
+    whether it was done. A symbolic link counts as a file, wherever it leads. Raises OSError.
+    """
+    with _beside(path, _PRIVATE) as (new, file):
+        file.write(data)
+        _finish(file)
+        shutil.copystat(like, new)
+        done = _placed(new, path)
+    _settle(path.parent)
+    return done
+
+
+@contextmanager
+def _beside(target: Path, mode: int) -> Iterator[tuple[Path, IO[bytes]]]:
+    """A new file in the same folder; it goes if it is not moved."""
+    new = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
+            yield new, file
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _finish(file: IO[bytes]) -> None:
+    """Have all of it on the disk, and let go of it: Windows moves no file that is open."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+def _placed(new: Path, path: Path) -> bool:
+    """Give the file its name, unless another one has it."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # The file system knows no second name of a file.
+        if lexists(path):
+            return False
+        new.replace(path)
+    return True
+
+
+def _take_after(new: Path, before: os.stat_result, *, private: bool) -> None:
+    """Give the file the mode of another, and its owner where that is allowed."""
+    if hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(new, before.st_uid, before.st_gid)
+    if not private:
+        new.chmod(before.st_mode & 0o777)
+
+
+def _settle(folder: Path) -> None:
+    """Have the folder's entries on the disk too, where the system can do that."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
+    """Put `data` at `path`, readable by its owner alone, whole or not at all. Raises OSError."""
+    replace(path, data, follow=follow, private=True)
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """A descriptor of the file, which is made for its owner alone and is never a link's target.
+
+    Raises OSError, which says so where it is a link.
+    """
+    try:
+        return os.open(path, flags | os.O_CREAT | _NO_LINK, _PRIVATE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, _IS_LINK, str(path)) from None
         raise
+
+
+def no_link(path: Path) -> None:
+    """Raise OSError where the path, the name of a folder that petsync chooses, is a link."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, _IS_LINK, str(path))
+
+
+def make_private_folder(path: Path) -> None:
+    """See to it that the folder is there. What is made of it, also above it, is for its owner
+    alone, whatever the umask. Raises OSError.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileNotFoundError:
+        make_private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError:
+        if not path.is_dir():
+            raise
+
+
+def make_state_folder(state: Path) -> None:
+    """Make the state folder, for its owner alone, once `check_state_folder` allows it. Raises
+    OSError.
+    """
+    check_state_folder(state)
+    make_private_folder(state)
+
+
+def check_state_folder(state: Path) -> None:
+    """Raise OSError, which names the link, where a symbolic link leads out of the state folder.
+
+    `--state` may name a folder by a link; `.petsync`, which nobody has to name, may be none.
+    """
+    if state.name == STATE and state.is_symlink():
+        raise OSError(errno.ELOOP, f"{_IS_LINK}. Name the folder that is meant with --state")
+    place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
+    if place in _without_links:
+        return
+    for name in _links(state):
+        raise OSError(errno.ELOOP, f"{name} in it is a symbolic link, which must not be there")
+    if state.is_dir():
+        _without_links.add(place)
+
+
+_without_links: set[str] = set()
+"""The state folders that this process has looked through: what a stranger left there was there
+before it began.
+"""
+
+
+def _links(state: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(state):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if path.is_symlink():
+                yield str(path.relative_to(state))

@@ -321,7 +321,7 @@ def test_a_workbook_is_there_whole_or_not_at_all(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tab.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(SheetError, match=r"plan\.xlsx cannot be written: No space left"):
         plan_workbook(small_plan(), path)
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("plan.xlsx", b"as it was")]

@@ -272,10 +272,10 @@ def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, st
     write_sheet(a_snapshot(PETS[:1]), path)
     replaced = sidecars.atomic.replace
 
-    def killed(target, data):
+    def killed(target, data, **options):
         if target == path if stage == "the file" else data.startswith(b"#"):
             raise KeyboardInterrupt
-        replaced(target, data)
+        replaced(target, data, **options)
 
     monkeypatch.setattr(sidecars.atomic, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -295,10 +295,10 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
     write_sheet(a_snapshot(PETS[:1]), path)
     replaced = sidecars.atomic.replace
 
-    def full(target, data):
+    def full(target, data, **options):
         if target == path:
             raise SheetError("no space left")
-        replaced(target, data)
+        replaced(target, data, **options)
 
     monkeypatch.setattr(sidecars.atomic, "replace", full)
     with pytest.raises(SheetError, match="no space"):

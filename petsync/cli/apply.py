@@ -243,7 +243,8 @@ def _leave(
     if results is None and sheet is not None and report.plan.changes:
         results = None if wanted.into_sheet == "results" else default_results(sheet)
     if results is not None:
-        code |= _write_results(report, sheet, results, outputs, said)
+        is_named = bool(wanted.results)
+        code |= _write_results(report, sheet, results, outputs, said, is_named=is_named)
     elif sheet is None and not report.plan.undoes:
         said.append(("No result workbook: the sheet is gone, or was changed since the plan.", ""))
     if wanted.into_sheet and not report.plan.undoes:
@@ -254,9 +255,17 @@ def _leave(
 
 
 def _write_results(
-    report: Report, sheet: Sheet | None, path: Path, outputs: Outputs, said: Said
+    report: Report,
+    sheet: Sheet | None,
+    path: Path,
+    outputs: Outputs,
+    said: Said,
+    *,
+    is_named: bool,
 ) -> int:
-    """0 if the results file is written, and what to say of it."""
+    """0 if the results file is written, and what to say of it. A link is followed only where a
+    person has named it.
+    """
     from petsync.cli.files import free
     from petsync.sheets.locks import must_be_closed
 
@@ -267,10 +276,14 @@ def _write_results(
         said.append((f"{error.message}, so that the results get another name.", "bold"))
         path = free(path)
 
+    if path.is_symlink() and not is_named:
+        said.append((f"{_shown(path)} is a symbolic link: the results get another name.", "bold"))
+        path = free(path)
+
     def save() -> None:
         if sheet is None:
             save_results(report, None, path)
-        elif backup := outputs.write_results(sheet, report, path):
+        elif backup := outputs.write_results(sheet, report, path, follow=is_named):
             backups.append(backup)
 
     code = _write(said, f"What became of each row is in {_shown(path)}.", save)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from petsync._file import replace
 from petsync.cli.command import Group
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
@@ -188,7 +189,7 @@ def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            replace(folder / name, text.encode(), follow=False)
     except OSError as error:
         raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
     timers = " ".join(name for name in files if name.endswith(".timer"))

@@ -117,7 +117,7 @@ class _Demo:
         if stopped is not None:
             raise stopped
         show_report(report, self.context.talk, limit=2)
-        save_results(report, sheet, self.folder / "catalogue.results.xlsx")
+        save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
         save_report(report, self.folder / "report.html")
         return report
 

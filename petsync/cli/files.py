@@ -37,6 +37,8 @@ def must_be_writable(target: Path) -> None:
 
 
 def free(path: Path) -> Path:
-    """The path itself, else the first of `name-2.ext`, `name-3.ext`, … that is not there yet."""
+    """The path itself, else the first of `name-2.ext`, `name-3.ext`, … that is not there yet. A
+    symbolic link is there, wherever it leads.
+    """
     names = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
-    return path if not path.exists() else next(name for name in names if not name.exists())
+    return path if not lexists(path) else next(name for name in names if not lexists(name))

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["save_report", "save_results", "save_uploaded"]
 
 
-def save_results(report: Report, sheet: Sheet | None, path: Path) -> None:
+def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: bool = True) -> None:
     """Write the sheet with what became of each row; without a sheet, the results alone.
 
-    Raises SheetError.
+    A path that is not named by a person may be no link. Raises SheetError.
     """
     if sheet is None:
         from petsync.render.workbook import report_workbook
@@ -25,7 +25,7 @@ def save_results(report: Report, sheet: Sheet | None, path: Path) -> None:
     else:
         from petsync.sheets import write_results
 
-        write_results(sheet, report, path)
+        write_results(sheet, report, path, follow=is_named)
 
 
 def save_report(report: Report, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,7 +208,7 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
         must_be_replaceable(output)
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
-    if keep is not None and keep.exists():
+    if keep is not None and lexists(keep):
         raise click.UsageError(f"--keep {keep}: there is a file already; name a new one.")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from petsync._file import make_state_folder
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.errors import SettingsError
@@ -86,7 +87,7 @@ def command(
 
 def _kept_in(state: Path) -> Path:
     try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(state)
     except OSError as error:
         raise SettingsError(
             f"the folder {state} cannot be made: {error.strerror}",

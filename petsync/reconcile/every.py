@@ -20,6 +20,7 @@ from petsync.errors import InterruptedRunError, SettingsError
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.due import Due
 from petsync.reconcile.fresh import Fresh, Load, tell
+from petsync.reconcile.kept import Kept
 from petsync.reconcile.watch.endpoint import Endpoint
 from petsync.reconcile.watch.log import logged
 
@@ -74,6 +75,7 @@ def every(
     environ = os.environ if environ is None else environ
     run, load = run or _run(), _logging(load or _load(), log_format)
     first = config if isinstance(config, Configuration) else load(Path(config), environ)
+    Kept(first.state).check()
     fresh = Fresh(first, environ, load)
     loop = Every(fresh, Due(first.state), seconds, stop, run)
     with loop.served(served), _heard(stop):

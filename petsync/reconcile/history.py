@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from petsync._file import make_private_folder, open_private
 from petsync.diff.round import Round
 from petsync.errors import PetsyncError
 from petsync.reconcile.kept import Kept
@@ -29,8 +30,8 @@ class History:
         """Add a round; it is on the disk when this returns. Raises PetsyncError."""
         line = msgspec.json.encode(told) + b"\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "ab+", opener=_private) as file:
+            make_private_folder(self.path.parent)
+            with open(self.path, "ab+", opener=open_private) as file:
                 file.write(line if _ends_well(file) else b"\n" + line)
                 file.flush()
                 os.fsync(file.fileno())
@@ -64,10 +65,6 @@ class History:
                 torn += 1
         if torn:
             _LOG.warning("%s: %d lines are no rounds, and are passed over", self.path, torn)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _ends_well(file: BinaryIO) -> bool:

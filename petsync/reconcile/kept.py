@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from petsync._file import check_state_folder, make_private_folder, no_link, replace
 from petsync.errors import PetsyncError
-from petsync.sheets import atomic
 
 __all__ = ["Kept", "file_name", "write"]
 
@@ -22,6 +21,16 @@ class Kept:
     """The places below a state folder; nothing is made or read here."""
 
     state: Path
+
+    def check(self) -> None:
+        """Raise PetsyncError where a symbolic link leads out of the state folder."""
+        try:
+            check_state_folder(self.state)
+        except OSError as error:
+            raise PetsyncError(
+                f"the state folder {self.state} cannot be used: {error.strerror}",
+                hint="Remove the link, or name another folder: --state, or state in petsync.toml.",
+            ) from None
 
     @property
     def folder(self) -> Path:
@@ -75,20 +84,19 @@ def file_name(job: str, part: str = "") -> str:
 
 def write(path: Path, data: bytes, *, private: bool = True) -> None:
     """Put `data` at `path` in one step, folders made as needed; readable by its owner alone, unless
-    it is not `private`.
+    it is not `private`. No link is followed: all these names are petsync's.
 
     Raises PetsyncError where it cannot be written; what was there is then untouched.
     """
-    is_new = not path.exists()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.replace(path, data)
-        if private and is_new and os.name == "posix":
-            path.chmod(0o600)
+        if private:
+            make_private_folder(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            no_link(path.parent)
+        replace(path, data, follow=False, private=private)
     except OSError as error:
         raise _unwritten(path, error.strerror or str(error)) from None
-    except PetsyncError as error:
-        raise _unwritten(path, error.message.rpartition(": ")[2]) from None
 
 
 def _unwritten(path: Path, why: str) -> PetsyncError:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from petsync._file import make_private_folder
 from petsync.errors import LockedError, PetsyncError
 from petsync.reconcile.kept import Kept
 from petsync.reconcile.machine import turn_of
@@ -56,8 +57,8 @@ def _held(path: Path, seconds: float) -> Iterator[bool]:
     from filelock import FileLock, Timeout
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path, timeout=seconds)
+        make_private_folder(path.parent)
+        lock = FileLock(path, timeout=seconds, mode=0o600)
         lock.acquire(poll_interval=0.2)
     except Timeout:
         yield False

@@ -10,6 +10,7 @@ from pathlib import Path
 from petsync.diff.rounds import Rounds
 from petsync.reconcile.config import load
 from petsync.reconcile.config.model import Configuration
+from petsync.reconcile.kept import Kept
 from petsync.reconcile.notify import Notifier
 from petsync.reconcile.rounds import reconciled
 from petsync.reconcile.telling import Telling
@@ -31,6 +32,7 @@ def passed(
     """The rounds, once everybody was told; as `petsync.reconcile.run` says."""
     if not isinstance(config, Configuration):
         config = load(config, os.environ if environ is None else environ)
+    Kept(config.state).check()
     if dry_run:
         return reconciled(config, job=job, dry_run=True, moved=moved, watchers=watchers)
     with watching(config) as own:

@@ -32,8 +32,8 @@ def save(reports: Reports, told: RoundReport) -> None:
     Raises PetsyncError where they cannot be written.
     """
     page = path_of(reports, told.round.job, told.round.id)
-    write(page.with_suffix(".json"), round_json(told), private=False)
-    write(page, round_page(told).encode(), private=False)
+    write(page.with_suffix(".json"), round_json(told), private=reports.is_private)
+    write(page, round_page(told).encode(), private=reports.is_private)
     if reports.keep is not None:
         _prune(page.parent, reports.keep)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from petsync._file import make_private_folder
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.diff.guard import Guard, Limit, Refusal
 from petsync.diff.intake import Inbound
@@ -57,7 +58,7 @@ class Waiting:
         there = self._there()
         if there is not None and _same(there, released) and not _is_used(there, store):
             return there.fingerprint
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.path)
         save_plan(released, self.path)
         return released.fingerprint
 
@@ -106,7 +107,7 @@ class SheetWaiting:
         released = noted.judged(with_room(inbound.guard, refusals, counts))
         if self._fingerprint() == released.fingerprint:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.path)
         save_edits(released, self.path)
 
     def take(self, inbound: Inbound) -> None:
@@ -142,6 +143,13 @@ class SheetWaiting:
         except PlanError as error:
             _LOG.warning("%s; it is made anew", error.message)
             return ""
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        make_private_folder(path.parent)
+    except OSError as error:
+        raise PetsyncError(f"{path.parent} cannot be made: {error.strerror}") from None
 
 
 def _remove(path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from os.path import lexists
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,7 +48,7 @@ def stage(
 
 def must_be_new(keep: Path) -> Path:
     """The path itself. Raises SettingsError where something is there: it may be a store."""
-    if keep.exists():
+    if lexists(keep):
         raise SettingsError(
             f"{keep} is there already, and the copy needs a new file", hint="Name another one."
         )

@@ -6,7 +6,6 @@ cheap. Text is text: a name that looks like a formula or an error is none.
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import zipfile
@@ -19,7 +18,7 @@ from typing import IO, NamedTuple
 
 from openpyxl import Workbook
 
-from petsync._file import landing
+from petsync._file import replacing
 from petsync.errors import SheetError
 from petsync.render import look
 from petsync.render.rowxml import Marked, Value, row_xml
@@ -127,20 +126,11 @@ _IDS_ARE_TEXT = (
 @contextmanager
 def _in_place_of(path: Path) -> Iterator[IO[bytes]]:
     """A new file, moved to `path` once it is written and on the disk."""
-    draft = None
     try:
-        target = landing(path)
-        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        with draft.open("wb") as file:
+        with replacing(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
     except OSError as error:
         raise SheetError(
             f"{path} cannot be written: {error.strerror or error}",
             hint="Is the folder there, and is the file open in another program?",
         ) from error
-    finally:
-        if draft is not None:
-            draft.unlink(missing_ok=True)

@@ -12,10 +12,11 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from petsync._file import open_private
 from petsync.errors import SettingsError
 from petsync.sandbox.writer import Writer
 
@@ -113,7 +114,7 @@ class Storage:
     def _locked(self) -> int:
         """Hold the file beside the store's that one server at a time can hold."""
         try:
-            lock = os.open(self._beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_private(self._beside, os.O_RDWR)
         except OSError as error:
             raise self._refused(f"cannot be opened: {error.strerror}") from None
         try:
@@ -137,7 +138,11 @@ class Storage:
 
     def _opened(self, *, durable: bool) -> sqlite3.Connection:
         try:
+            with suppress(FileExistsError):
+                os.close(open_private(self.path.resolve(), os.O_RDWR | os.O_EXCL))
             connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        except OSError as error:
+            raise self._refused(f"cannot be opened: {error.strerror}") from None
         except sqlite3.Error as error:
             raise self._refused(f"cannot be opened: {error}") from None
         try:

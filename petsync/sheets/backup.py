@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from itertools import count
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +257,8 @@ def kept(file: Path, data: bytes, moment: dt.datetime) -> Path:
         number = f"-{again}" if again > 1 else ""
         name = f"{file.stem}.backup-{moment:%Y%m%d-%H%M%S}{number}{file.suffix}"
         backup = file.with_name(name)
-        if not beside(backup).exists() and atomic.create(backup, data, like=file):
+        if not lexists(beside(backup)) and atomic.create(backup, data, like=file):
             break
-    if sidecar.is_file():
+    if sidecar.is_file() and not sidecar.is_symlink():
         atomic.create(beside(backup), sidecar.read_bytes(), like=sidecar)
     return backup

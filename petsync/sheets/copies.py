@@ -13,7 +13,7 @@ import pandas as pd
 
 from petsync.diff.report import Report
 from petsync.errors import SheetError
-from petsync.sheets.delimited.sidecar import beside
+from petsync.sheets.delimited.sidecar import beside, content
 from petsync.sheets.source import Source, load
 from petsync.table.sheet import Sheet
 
@@ -110,7 +110,7 @@ def sidecar_lines(source: Source) -> list[str] | None:
     if source.kind != "text":
         return None
     try:
-        return beside(source.path).read_bytes().decode("ascii", "replace").splitlines()
+        return content(beside(source.path)).decode("ascii", "replace").splitlines()
     except FileNotFoundError:
         return None
     except OSError:

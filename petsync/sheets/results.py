@@ -37,7 +37,7 @@ _OLDER = "as exported; the store has something newer, which stays"
 _GONE = "as exported; the pet is gone from the store since then"
 
 
-def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
+def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: bool = True) -> None:
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
@@ -49,14 +49,15 @@ def write_results(sheet: Sheet, results: Results, path: str | Path) -> None:
     on which others hang. Of a workbook all else stays as it is (its macros if the copy is an
     `.xlsm` too), of a CSV file every other byte.
 
-    Raises SheetError where the file has changed since it was read, cannot be written, or what is
-    given is no sheet, no results or no path.
+    Without `follow`, for a path that no person named, a symbolic link at `path` is an error, and
+    not the way to another file. Raises SheetError where the file has changed since it was read,
+    cannot be written, or what is given is no sheet, no results or no path.
     """
     sheet, results, path = as_sheet(sheet), as_results(results), as_path(path)
     source = unchanged(sheet, "What became of each row is in the report.")
     apart(path, source)
     fitting(path, source)
-    put(path, source, *told(source, sheet, results, path.suffix))
+    put(path, source, *told(source, sheet, results, path.suffix), follow=follow)
 
 
 def told(
@@ -87,12 +88,14 @@ def told(
     return patched(source, sheet, edits, new, lines=lines, suffix=suffix, over=over), None
 
 
-def put(path: Path, source: Source, data: bytes, lines: list[str] | None) -> None:
+def put(
+    path: Path, source: Source, data: bytes, lines: list[str] | None, *, follow: bool = True
+) -> None:
     """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
     if source.kind == "text":
-        write_with(path, data, lines)
+        write_with(path, data, lines, follow=follow)
     else:
-        atomic.replace(path, data)
+        atomic.replace(path, data, follow=follow)
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:

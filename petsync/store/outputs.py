@@ -73,17 +73,20 @@ class Outputs:
         self.remember(report.plan, wanted)
         return backup
 
-    def write_results(self, sheet: Sheet, report: Report, path: Path) -> Path | None:
+    def write_results(
+        self, sheet: Sheet, report: Report, path: Path, *, follow: bool = False
+    ) -> Path | None:
         """Write the results file, always the latest under its name. The path of the backup of a
         file that was there; None where there was none, or petsync's own that nobody changed.
-        Raises SheetError, also where the file is open in another program.
+        Raises SheetError, also where the file is open in another program, or is a symbolic link
+        that is not to be followed, as no person named it.
         """
         backup = None
         if path.is_file() and not path.is_symlink():
             must_be_closed(path)
             if self.history.note(_of_file(path)) != _digest(path):
                 backup = kept(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
-        sheets.write_results(sheet, _of_sheet(report, sheet), path)
+        sheets.write_results(sheet, _of_sheet(report, sheet), path, follow=follow)
         self.history.set_note(_of_file(path), _digest(path))
         return backup
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from petsync._file import check_state_folder
 from petsync.apply.journal import rows
 from petsync.apply.journal.database import connect, make, reading, writing
 from petsync.apply.journal.legacy import has_old, migrate
@@ -56,6 +57,8 @@ class Journal:
         Raises PetsyncError where it cannot be opened, is damaged (then it is set aside), or is
         another program's or a newer petsync's (then it is left as it is).
         """
+        with translated(state / NAME):
+            check_state_folder(state)
         path, old = state / NAME, has_old(state)
         if not path.exists():
             if not (create or old):

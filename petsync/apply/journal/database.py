@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from petsync._file import make_state_folder, open_private
 from petsync.apply.journal.schema import APPLICATION, TABLES, VERSION
 from petsync.apply.journal.trouble import BUSY, code_of, translated, translated_reading
 
@@ -20,11 +21,11 @@ PATIENCE = 30.0
 def make(path: Path) -> None:
     """See to it that there is a journal; its folder and file are for this user alone."""
     with translated(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_state_folder(path.parent)
         # One that is there is opened by SQLite alone: to close it otherwise would drop the locks
         # that other connections of this process have on it.
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            os.close(open_private(path, os.O_RDWR | os.O_EXCL))
         connection = connect(path)
         try:
             with writing(connection):

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from petsync._file import make_state_folder, open_private, write_private
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
 from petsync.client.oauth.safe import Safe
@@ -175,15 +176,9 @@ class Vault:
             ) from None
 
     def _mark(self, marks: Mapping[str, str]) -> None:
-        path = self._state / _MARKS
-        beside = path.with_name(f"{_MARKS}.{secrets.token_hex(4)}")
         try:
-            beside.touch(mode=0o600, exist_ok=False)
-            beside.write_bytes(msgspec.json.encode(marks) + b"\n")
-            beside.replace(path)
+            write_private(self._state / _MARKS, msgspec.json.encode(marks) + b"\n", follow=False)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise _unwritable(self._state, error) from None
 
     @asynccontextmanager
@@ -207,8 +202,8 @@ class Vault:
 
     def _opened(self) -> int:
         try:
-            self._state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self._state / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            make_state_folder(self._state)
+            return open_private(self._state / _LOCK, os.O_RDWR)
         except OSError as error:
             raise _unwritable(self._state, error) from None
 

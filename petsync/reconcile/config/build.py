@@ -96,7 +96,11 @@ def _notify(values: Mapping[str, Any]) -> Notify:
 def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
     placed = _placed(values, "folder", folder)
     where = placed.get("folder", state / "reconcile" / "reports")
-    return Reports(folder=where, keep=values.get("keep", _KEPT_BY_DEFAULT) or None)
+    return Reports(
+        folder=where,
+        keep=values.get("keep", _KEPT_BY_DEFAULT) or None,
+        is_private="folder" not in placed,
+    )
 
 
 def _placed(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:

@@ -91,10 +91,13 @@ class Notify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """`[report]`: where the reports go, and how many of each job are kept (None for all)."""
+    """`[report]`: where the reports go, and how many of each job are kept (None for all).
+    `is_private`: in the state folder, for its owner alone.
+    """
 
     folder: Path
     keep: int | None = 90
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock
 
+from petsync._file import check_state_folder, make_private_folder, write_private
 from petsync.reconcile.config.model import Event
-from petsync.sheets.atomic import replace
 
 __all__ = ["Memory", "Pending", "Standing", "Tally", "kept"]
 
@@ -98,17 +98,18 @@ def kept(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
     Raises OSError, and filelock.Timeout where another process does not let go of it.
     """
     folder = state / "reconcile"
-    folder.mkdir(parents=True, exist_ok=True)
+    check_state_folder(state)
+    make_private_folder(folder)
     path = folder / "notify.json"
-    with FileLock(folder / "notify.lock", timeout=_PATIENCE):
+    with FileLock(folder / "notify.lock", timeout=_PATIENCE, mode=0o600):
         memory = _read(path)
         memory.not_after(now.timestamp())
         yield memory, path
 
 
 def save(memory: Memory, path: Path) -> None:
-    """Write it whole or not at all. Raises SheetError where it cannot be written."""
-    replace(path, msgspec.json.encode(memory))
+    """Write it whole or not at all. Raises OSError where it cannot be written."""
+    write_private(path, msgspec.json.encode(memory), follow=False)
 
 
 def _read(path: Path) -> Memory:

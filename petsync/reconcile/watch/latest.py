@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock
 
+from petsync._file import make_private_folder, write_private
 from petsync.diff.round import Round
-from petsync.sheets.atomic import replace
 
 __all__ = ["Latest", "kept_only", "noted", "read"]
 
@@ -32,7 +32,7 @@ class Latest(msgspec.Struct):
 
 
 def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
-    """Every job's latest, with this round among them. Raises OSError, filelock.Timeout, SheetError.
+    """Every job's latest, with this round among them. Raises OSError, filelock.Timeout.
 
     A locked round tells nothing of the job but that it was locked.
     """
@@ -60,11 +60,11 @@ def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Lat
 def _held(state: Path) -> Iterator[dict[str, Latest]]:
     """What is kept, to be changed, while no other process has it; written at the end."""
     path = _path(state)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_suffix(".lock"), timeout=_PATIENCE):
+    make_private_folder(path.parent)
+    with FileLock(path.with_suffix(".lock"), timeout=_PATIENCE, mode=0o600):
         every = read(state)
         yield every
-        replace(path, msgspec.json.encode(every))
+        write_private(path, msgspec.json.encode(every), follow=False)
 
 
 def read(state: Path) -> dict[str, Latest]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+from petsync._file import replace
 from petsync.diff.round import Round, Status
 from petsync.diff.round_report import RoundReport
 from petsync.errors import PetsyncError, SettingsError
@@ -83,7 +84,7 @@ class Measured:
         return nullcontext()
 
     def ended(self, told: RoundReport) -> None:
-        """Keep it. Raises OSError, SheetError or filelock.Timeout where it cannot be kept."""
+        """Keep it. Raises OSError or filelock.Timeout where it cannot be kept."""
         if told.round.dry_run:
             return
         self._seen.setdefault(told.round.job, {})[told.round.name] = told.round
@@ -210,7 +211,7 @@ def _write(path: Path, families: _Families) -> None:
     registry = client.CollectorRegistry()
     registry.register(families)
     path.parent.mkdir(parents=True, exist_ok=True)
-    client.write_to_textfile(str(path), registry)
+    replace(path, client.generate_latest(registry))
 
 
 def _client() -> Any:

@@ -12,7 +12,7 @@ from petsync.errors import SheetError
 from petsync.sheets import atomic
 from petsync.table.parcel import ParcelError
 
-__all__ = ["INTERRUPTED", "beside", "lines_beside", "write_with"]
+__all__ = ["INTERRUPTED", "beside", "content", "lines_beside", "write_with"]
 
 _SUFFIX = ".petsync-base"
 _MOST = 1 << 30
@@ -36,10 +36,7 @@ def lines_beside(path: Path) -> list[str] | None:
     """
     sidecar = beside(path)
     try:
-        about = sidecar.stat()
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST:
-            raise ParcelError(f"{sidecar.name} is no ordinary file")
-        lines = sidecar.read_bytes().decode("ascii").splitlines()
+        lines = content(sidecar).decode("ascii").splitlines()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -53,7 +50,9 @@ def lines_beside(path: Path) -> list[str] | None:
     return lines
 
 
-def write_with(path: Path, data: bytes, lines: Sequence[str] | None) -> None:
+def write_with(
+    path: Path, data: bytes, lines: Sequence[str] | None, *, follow: bool = True
+) -> None:
     """Write the file, and its sidecar with the lines; without lines no sidecar stays.
 
     Whenever it is interrupted, the file is never beside a sidecar of another export: until all
@@ -61,15 +60,15 @@ def write_with(path: Path, data: bytes, lines: Sequence[str] | None) -> None:
     """
     sidecar = beside(path)
     if lines is None and not _is_there(sidecar):
-        atomic.replace(path, data)
+        atomic.replace(path, data, follow=follow)
         return
-    before = _content(sidecar)
-    atomic.replace(sidecar, f"{_UNFINISHED}\n".encode())
+    before = _earlier(sidecar)
+    atomic.replace(sidecar, f"{_UNFINISHED}\n".encode(), follow=False)
     try:
         if path.is_file():
             # Whoever may not read the file may not read its sidecar either.
             sidecar.chmod(path.stat().st_mode & 0o777)
-        atomic.replace(path, data)
+        atomic.replace(path, data, follow=follow)
     except SheetError:
         # The file is as it was, so what was said of it still holds.
         _restore(sidecar, before)
@@ -82,16 +81,26 @@ def _is_there(sidecar: Path) -> bool:
     return os.path.lexists(sidecar)
 
 
-def _content(sidecar: Path) -> bytes | None:
+def content(sidecar: Path) -> bytes:
+    """The bytes of the sidecar. Raises OSError, also where it is a link, a pipe or too large: a
+    stranger may have put it there.
+    """
+    about = sidecar.lstat()
+    if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST:
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+    return sidecar.read_bytes()
+
+
+def _earlier(sidecar: Path) -> bytes | None:
     try:
-        return sidecar.read_bytes()
+        return content(sidecar)
     except OSError:
         return None
 
 
 def _restore(sidecar: Path, content: bytes | None) -> None:
     if content is not None:
-        atomic.replace(sidecar, content)
+        atomic.replace(sidecar, content, follow=False)
         return
     try:
         sidecar.unlink(missing_ok=True)

@@ -17,10 +17,13 @@ _REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """`folder` is where petsync was started; `options` are `connect`'s, without any secret."""
+    """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
+    any secret.
+    """
 
     folder: str
     options: dict[str, object] = field(default_factory=dict)
+    umask: int = 0o077
 
     def put(self, environ: MutableMapping[str, str], token: str | None) -> None:
         """Tell it to the processes that get this environment."""
@@ -34,4 +37,4 @@ def taken(environ: MutableMapping[str, str] = os.environ) -> Given:
     said = json.loads(environ.pop(_GIVEN, "{}"))
     for name in _REQUEST:
         environ.pop(name, None)
-    return Given(said.get("folder", "."), said.get("options", {}))
+    return Given(**{"folder": ".", **said})

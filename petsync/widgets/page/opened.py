@@ -14,6 +14,7 @@ def opened() -> AppForm:
     """The page, in the folder where petsync was started."""
     given = taken()
     os.chdir(given.folder)
+    os.umask(given.umask)
     page = found(given.options)
     page.level = page.heading.level = 1
     return page

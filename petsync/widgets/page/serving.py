@@ -10,6 +10,7 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,16 @@ def serve(
         theme=theme,
     )
     page.initialize([])
-    given.put(os.environ, token)
+    # What Jupyter and IPython leave behind is for this user alone; what the forms write gets the
+    # rights that the user's umask gives it.
+    umask = os.umask(0o077)
+    replace(given, umask=umask).put(os.environ, token)
     try:
         page.start()
     except KeyboardInterrupt:
         pass
     finally:
+        os.umask(umask)
         taken(os.environ)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import lexists
 from pathlib import Path
 
 import ipywidgets
@@ -62,7 +63,7 @@ def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
 
 def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
     """Save the marked copy; what is to be said of that. Raises SheetError."""
-    if path.exists():
+    if lexists(path):
         raise SheetError(f"{path}: there is a file of that name", hint="Give the copy another one.")
     done = annotate_sheet(sheet, path)
     return f"The copy with {done.cells:,} marked cells is saved: {path}", " ".join(done.lost)

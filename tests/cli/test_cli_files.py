@@ -1,0 +1,307 @@
+"""What petsync writes under names of its own: through no link, and in the state folder for its
+owner alone.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pandas as pd
+import pytest
+import vault
+from commands import Shell, shop
+
+import petsync as ps
+from petsync._file import open_private
+from petsync.errors import SheetError
+from petsync.sandbox import Sandbox
+from petsync.sheets import read_sheet, write_back
+from petsync.widgets.sheet.saving import save_marked
+
+_MOMENT = dt.datetime(2026, 11, 22, 12, 0, tzinfo=dt.UTC)
+_CONFIG = """
+[jobs.catalogue]
+mode = "push"
+sheet = "catalogue.csv"
+schedule = "0 4 * * *"
+"""
+
+
+@pytest.fixture
+def shell(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The command line in a folder of its own, below the test's."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return shell
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[Path]:
+    """A folder with a file, to which links lead; it stays as it is."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    (folder / "precious").write_text("precious\n", "utf-8")
+    yield folder
+    assert [each.name for each in folder.iterdir()] == ["precious"]
+    assert (folder / "precious").read_text("utf-8") == "precious\n"
+
+
+def _sheet() -> Path:
+    path = Path("catalogue.csv")
+    pets = [ps.Pet(id=1, name="Rexi"), *shop()[1:]]
+    ps.write_sheet(ps.frame_from_pets(pets), path, base=False)
+    return path
+
+
+def _results() -> pd.DataFrame:
+    return pd.DataFrame({"outcome": ["applied"], "message": [""], "assigned_id": [None]}, index=[2])
+
+
+@pytest.mark.parametrize("name", ["precious", "not there yet"])
+def test_results_go_beside_a_link(shell: Shell, box: Sandbox, outside: Path, name: str) -> None:
+    """Results whose name is a link are written under the next name, wherever the link leads."""
+    _sheet()
+    link = Path("catalogue.results.csv")
+    link.symlink_to(outside / name)
+    done = shell("apply", "catalogue.csv", "--yes", "--url", box.url)
+    assert done.code == 0, done.err
+    assert link.is_symlink()
+    assert Path("catalogue.results-2.csv").is_file()
+
+
+@pytest.mark.usefixtures("shell")
+@pytest.mark.parametrize("name", ["precious", "not there yet"])
+def test_a_link_after_the_name_was_chosen_is_an_error(outside: Path, name: str) -> None:
+    """A link that appears where results are about to be written is refused by name."""
+    sheet = read_sheet(_sheet())
+    link = Path("catalogue.results.csv")
+    link.symlink_to(outside / name)
+    with pytest.raises(SheetError, match=r"catalogue\.results\.csv: .*symbolic link"):
+        ps.write_results(sheet, _results(), link, follow=False)
+
+
+def test_a_base_that_is_a_link_is_not_written(shell: Shell, box: Sandbox, outside: Path) -> None:
+    """The base beside an exported CSV replaces no file elsewhere."""
+    Path("pets.csv.petsync-base").symlink_to(outside / "precious")
+    done = shell("export", "pets.csv", "--url", box.url)
+    assert done.code == 1
+    assert "symbolic link" in done.err
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_base_that_is_a_link_is_not_read(outside: Path) -> None:
+    """What a link in the place of a base leads to is copied neither into results nor a backup."""
+    path = _sheet()
+    Path("catalogue.csv.petsync-base").symlink_to(outside / "precious")
+    sheet = read_sheet(path)
+    assert "no ordinary file" in sheet.base_refused
+    ps.write_results(sheet, _results(), "copy.csv")
+    with pytest.raises(SheetError, match="symbolic link"):
+        write_back(sheet, _results(), moment=_MOMENT)
+    written = [each for each in Path().iterdir() if not each.is_symlink()]
+    assert {each.name for each in written} >= {"copy.csv", "catalogue.backup-20261122-120000.csv"}
+    assert not [each for each in written if "precious" in each.read_text("utf-8")]
+
+
+@pytest.mark.usefixtures("shell")
+@pytest.mark.parametrize("name", ["precious", "not there yet"])
+@pytest.mark.parametrize("ending", ["", ".petsync-base"])
+def test_a_backup_goes_beside_a_link(outside: Path, name: str, ending: str) -> None:
+    """A backup whose name, or whose base's name, is a link gets the next name."""
+    sheet = read_sheet(_sheet())
+    Path(f"catalogue.backup-20261122-120000.csv{ending}").symlink_to(outside / name)
+    backup = write_back(sheet, _results(), moment=_MOMENT)
+    assert backup.name == "catalogue.backup-20261122-120000-2.csv"
+    assert backup.is_file()
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_marked_copy_follows_no_link(outside: Path) -> None:
+    """The form that offers a name for the marked copy takes a link for a file that is there."""
+    Path("catalogue.marked.xlsx").symlink_to(outside / "not there yet")
+    with pytest.raises(SheetError, match="there is a file of that name"):
+        save_marked(read_sheet(_sheet()), Path("catalogue.marked.xlsx"))
+
+
+_LINKS = (
+    ".petsync",
+    *(f".petsync/{name}" for name in ("journal.db", "reconcile", "sign-in.json", "store.db")),
+    *(f".petsync/reconcile/{name}" for name in ("bases", "locks", "history.jsonl", "notify.json")),
+    ".petsync/reconcile/locks/catalogue.lock",
+    ".petsync/reconcile/reports",
+)
+
+
+@pytest.mark.parametrize("link", _LINKS)
+@pytest.mark.parametrize("words", [("apply", "catalogue.csv", "--yes"), ("reconcile",)], ids=str)
+def test_the_state_folder_has_no_link(
+    shell: Shell, box: Sandbox, outside: Path, link: str, words: tuple[str, ...]
+) -> None:
+    """A state folder that is a link, or has one in it, is refused before anything is sent; what is
+    to be done is said.
+    """
+    _sheet()
+    Path("petsync.toml").write_text(f'url = "{box.url}"\n{_CONFIG}', "utf-8")
+    path = Path(link)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_file = path.suffix in (".db", ".json", ".jsonl", ".lock")
+    path.symlink_to(outside / "precious" if is_file else outside)
+    done = shell(*words)
+    assert done.code == 1, done.out
+    assert "symbolic link" in done.err + done.out
+    assert box.pets()[0].name == "Rex"
+
+
+def test_reports_follow_no_link(shell: Shell, box: Sandbox, outside: Path) -> None:
+    """A job's folder of reports that is a link gets no report; the round says so."""
+    _sheet()
+    text = f'url = "{box.url}"\n{_CONFIG}[report]\nfolder = "reports"\n'
+    Path("petsync.toml").write_text(text, "utf-8")
+    Path("reports").mkdir()
+    Path("reports/catalogue").symlink_to(outside)
+    done = shell("reconcile")
+    assert "symbolic link" in done.err + done.out
+
+
+def test_units_follow_no_link(shell: Shell, outside: Path) -> None:
+    """`config schedule --into` replaces its own files alone."""
+    _sheet()
+    Path("petsync.toml").write_text(f'url = "https://shop.example/v2"\n{_CONFIG}', "utf-8")
+    assert shell("config", "schedule", "--for", "systemd", "--into", "units").code == 0
+    for unit in Path("units").iterdir():
+        unit.unlink()
+        unit.symlink_to(outside / "precious")
+    done = shell("config", "schedule", "--for", "systemd", "--into", "units")
+    assert done.code == 64
+    assert "symbolic link" in done.err
+
+
+def test_a_private_file_is_opened_through_no_link(tmp_path: Path) -> None:
+    """The one function that opens them refuses a link, and says so."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "new")
+    with pytest.raises(OSError, match="symbolic link"):
+        open_private(link, os.O_RDWR)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Nothing is kept from others unless petsync does so."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def _open_to_others(folder: Path) -> list[str]:
+    """What others may read, write or enter below the folder, and the folder itself."""
+    every = [folder, *folder.rglob("*")]
+    return [f"{p.lstat().st_mode:o} {p}" for p in every if p.lstat().st_mode & 0o077]
+
+
+def _within_reach(folder: Path) -> Iterator[str]:
+    """What others may read, write or enter in the folder, if they may enter that."""
+    for path in folder.iterdir():
+        if path.lstat().st_mode & 0o077:
+            yield f"{path.lstat().st_mode:o} {path}"
+            if path.is_dir():
+                yield from _within_reach(path)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_what_is_private_at_umask_000(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a umask that hides nothing: all in the state folder and each saved plan are for their
+    owner alone, whichever commands made them.
+    """
+    vault.use(monkeypatch, tmp_path)
+    _sheet()
+    state = Path(".petsync")
+    with Sandbox(pets=shop()) as box:
+        where = ("--url", box.url)
+        signed_in = shell("login", "--token", *where, stdin=f"{box.token()}\n")
+        assert signed_in.code == 0, signed_in.err
+        assert _open_to_others(state) == []
+        for words in (
+            ("export", "pets.xlsx"),
+            ("export", "pets.csv"),
+            ("plan", "catalogue.csv", "-o", "plan.json"),
+            ("rehearse", "catalogue.csv"),
+            ("apply", "plan.json", "--yes"),
+            ("runs",),
+            ("doctor",),
+        ):
+            done = shell(*words, *where)
+            assert done.code == 0, (words, done.err)
+        text = f'url = "{box.url}"\n{_CONFIG}'
+        Path("petsync.toml").write_text(f"{text}[metrics]\ntextfile = 'm.prom'\n", "utf-8")
+        for name in ("Rexina", "Rexana"):
+            pets = [ps.Pet(id=1, name=name), *shop()[1:]]
+            ps.write_sheet(ps.frame_from_pets(pets), "catalogue.csv", base=False)
+            done = shell("reconcile")
+            assert done.code == 0, done.out + done.err
+        Path("petsync.toml").write_text(text + "[jobs.catalogue.guard]\nmax_update = 0\n", "utf-8")
+        ps.write_sheet(ps.frame_from_pets(shop()), "catalogue.csv", base=False)
+        assert shell("reconcile").code == 4
+        assert shell("logout", *where).code == 0
+    made = {each.name for each in state.rglob("*")}
+    assert made >= {"journal.db", "sign-in.json", "sign-in.lock", "history.jsonl", "waiting"}
+    assert made >= {"bases", "locks", "latest.json", "reports"}
+    assert _open_to_others(state) == []
+    assert Path("plan.json").stat().st_mode & 0o777 == 0o600
+    left = [each for each in Path().iterdir() if each.name.endswith(".tmp")]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--no-auth", "--json"),
+        ("serve", "--no-auth", "--json", "--db", "mine.db"),
+        ("app", "--json", "--url", "https://shop.example/v2"),
+    ],
+    ids=["serve", "serve --db", "app"],
+)
+def test_a_server_at_umask_000(shell: Shell, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The pets that `serve` keeps, and all that `app` leaves in temporary folders, for its kernels
+    and for the browser, are for their owner alone.
+    """
+    del shell
+    folders = {name: tmp_path / name for name in ("HOME", "TMPDIR", "JUPYTER_RUNTIME_DIR")}
+    for folder in folders.values():
+        folder.mkdir(mode=0o700)
+    environ = {name: str(folder) for name, folder in folders.items()}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "petsync", *words],
+        env={**os.environ, **environ, "BROWSER": "true"},
+        stdout=subprocess.PIPE,
+        text=True,
+        umask=0,
+    ) as running:
+        try:
+            assert running.stdout is not None
+            text = ""
+            for line in iter(running.stdout.readline, ""):
+                text += line
+                if line == "}\n":
+                    break
+            if words[0] == "app":
+                assert httpx.get(json.loads(text)["url"], timeout=120).status_code == 200
+                assert [*folders["TMPDIR"].rglob("kernel-*.json")]
+                assert [*folders["JUPYTER_RUNTIME_DIR"].glob("petsync-*.html")]
+            else:
+                assert [*Path().rglob("*.db-wal")]
+            places = [*folders.values(), Path()]
+            assert [each for place in places for each in _within_reach(place)] == []
+        finally:
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 0
