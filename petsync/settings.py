@@ -9,21 +9,25 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from petsync.errors import SettingsError
+from petsync.trust import allowed_names, is_confirmed, unlisted
 
 __all__ = [
     "AUTH",
     "MAPPED",
+    "OF_THE_URL",
     "Secret",
     "Settings",
     "column_named",
     "filled",
+    "is_same",
     "nearest",
+    "read_confirmed",
     "read_toml",
     "resolve",
 ]
@@ -132,13 +136,34 @@ class Settings:
     service: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     auth: Mapping[str, str] = field(default_factory=dict)
+    unconfirmed: bool = False
+
+    def require_confirmed(self) -> None:
+        """Raise SettingsError where a secret would go where only a petsync.toml that nobody has
+        confirmed says.
+        """
+        if self.unconfirmed:
+            raise SettingsError(
+                f"the {_TOML} of this folder says that secrets go to {self.url}, and nobody has "
+                "confirmed it",
+                hint="If that is right, confirm it once: `petsync trust`. Else go to another "
+                "folder; --url and PETSYNC_URL alone do not make its [auth] right.",
+            )
 
 
 def resolve(
-    arguments: Mapping[str, Any], environ: Mapping[str, str], toml: Mapping[str, Any]
+    arguments: Mapping[str, Any],
+    environ: Mapping[str, str],
+    toml: Mapping[str, Any],
+    *,
+    confirmed: bool = True,
 ) -> Settings:
     """The settings; an argument that is None does not count. Raises SettingsError that names the
     key whose value cannot be.
+
+    The file's `auth` and `allow_http` are for the file's own `url`. Where nobody has `confirmed`
+    the file, it may use few variables, its state folder is below the present one, and settings that
+    come from it are `unconfirmed`: no secret is used with them.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     named = {
@@ -152,7 +177,7 @@ def resolve(
         if (value := environ.get(f"PETSYNC_{name.upper()}", "").strip())
     }
     others = {**named, **secrets, **given}
-    merged = {**_from_file(toml, environ, others), **others}
+    merged = {**_from_file(toml, environ, others, confirmed=confirmed), **others}
     for key, value in merged.items():
         if wanted := _lack(key, value):
             raise SettingsError(f"{key} is {value!r}, and must be {wanted}")
@@ -165,23 +190,71 @@ def resolve(
 
 
 def _from_file(
-    toml: Mapping[str, Any], environ: Mapping[str, str], others: Mapping[str, Any]
+    toml: Mapping[str, Any],
+    environ: Mapping[str, str],
+    others: Mapping[str, Any],
+    *,
+    confirmed: bool,
 ) -> dict[str, Any]:
     """What petsync.toml says of what nothing else says, completed from the environment."""
+    names = None if confirmed else allowed_names(environ)
+    needed = {key for key in toml if key not in others}
     try:
-        return {
-            key: _all_filled(value, environ) for key, value in toml.items() if key not in others
-        }
+        found = {key: _all_filled(toml[key], environ, names) for key in needed}
     except SettingsError as error:
         raise SettingsError(f"{_TOML}: {error.message}", hint=error.hint) from None
+    own = found.get("url", _own_url(toml, environ))
+    if own is None or not is_same(own, others.get("url", own)):
+        found = {key: value for key, value in found.items() if key not in OF_THE_URL}
+    says_where = "url" not in others or bool(found.keys() & OF_THE_URL)
+    if not confirmed and own is not None and says_where:
+        found["unconfirmed"] = True
+    if not confirmed and "state" in found and not _is_below(found["state"]):
+        raise SettingsError(
+            f"{_TOML}: state is {found['state']!r}, outside of this folder",
+            hint="Confirm that (`petsync trust`), or name the folder yourself with --state.",
+        )
+    return found
 
 
-def _all_filled(value: Any, environ: Mapping[str, str]) -> Any:
+OF_THE_URL = frozenset({"auth", "allow_http"})
+"""What a petsync.toml says of its own url, and of no other."""
+
+
+def _own_url(toml: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    """The file's own url, None where it has none that can be told."""
+    try:
+        return filled(toml["url"], environ) if "url" in toml else None
+    except SettingsError:
+        return None
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two addresses are of the same service."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(url: str) -> tuple[str, str]:
+    scheme, _, rest = url.strip().partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}".casefold(), (slash + path).rstrip("/")
+
+
+def _is_below(state: str) -> bool:
+    here = Path.cwd().resolve()
+    return (here / Path(state).expanduser()).resolve().is_relative_to(here)
+
+
+def _all_filled(
+    value: Any, environ: Mapping[str, str], names: Collection[str] | None = None
+) -> Any:
     if isinstance(value, str):
-        return filled(value, environ)
+        return filled(value, environ, names)
     if isinstance(value, Mapping):
-        return {key: _all_filled(entry, environ) for key, entry in value.items()}
-    return [_all_filled(item, environ) for item in value] if isinstance(value, list) else value
+        return {key: _all_filled(entry, environ, names) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_all_filled(item, environ, names) for item in value]
+    return value
 
 
 def read_toml(folder: Path) -> Mapping[str, Any]:
@@ -189,16 +262,22 @@ def read_toml(folder: Path) -> Mapping[str, Any]:
 
     Raises SettingsError that names the file, the key, its value and the type it should have.
     """
+    return read_confirmed(folder)[0]
+
+
+def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
+    """The same, and whether a person has confirmed what it says; True where there is none."""
     path = folder / _TOML
     try:
         content = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
-        return {}
+        return {}, True
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for key, value in content.items():
         _check(path, key, value)
-    return {key: value for key, value in content.items() if key in _OURS}
+    ours = {key: value for key, value in content.items() if key in _OURS}
+    return ours, is_confirmed(path, content)
 
 
 def _check(path: Path, key: str, value: object) -> None:
@@ -243,15 +322,16 @@ _VARIABLE = re.compile(r"\$(?:\$|\{([^{}]*)\})")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def filled(text: str, environ: Mapping[str, str]) -> str:
+def filled(text: str, environ: Mapping[str, str], names: Collection[str] | None = None) -> str:
     """The text with the environment's values in place of `${NAME}`, and `$` in place of `$$`.
 
-    Raises SettingsError that names the variable, where it is not set or empty.
+    Raises SettingsError that names the variable, where it is not set or empty, or is none of the
+    `names` that may be used (None: all).
     """
-    return _VARIABLE.sub(lambda found: _variable(found[1], environ), text)
+    return _VARIABLE.sub(lambda found: _variable(found[1], environ, names), text)
 
 
-def _variable(name: str | None, environ: Mapping[str, str]) -> str:
+def _variable(name: str | None, environ: Mapping[str, str], names: Collection[str] | None) -> str:
     if name is None:
         return "$"
     if not _NAME.fullmatch(name):
@@ -259,6 +339,8 @@ def _variable(name: str | None, environ: Mapping[str, str]) -> str:
             f"${{{name}}} names no environment variable",
             hint="A name has letters, digits and _. A dollar that means itself is $$.",
         )
+    if names is not None and name not in names and name in environ:
+        raise unlisted(name)
     if not environ.get(name):
         is_set = "is empty" if name in environ else "is not set"
         raise SettingsError(

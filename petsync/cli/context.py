@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from petsync.cli.streams import loading
 from petsync.errors import SettingsError
-from petsync.settings import Secret, Settings, read_toml, resolve
+from petsync.settings import Secret, Settings, read_confirmed, resolve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +101,8 @@ class Context:
     @property
     def settings(self) -> Settings:
         """The options, the environment and petsync.toml together. Raises SettingsError."""
-        return resolve(self._arguments(), os.environ, read_toml(Path.cwd()))
+        toml, confirmed = read_confirmed(Path.cwd())
+        return resolve(self._arguments(), os.environ, toml, confirmed=confirmed)
 
     def connect(self, *, asks_client: bool = False) -> Store:
         """The store that the options name. Nothing is sent yet. Raises SettingsError.

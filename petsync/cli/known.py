@@ -29,11 +29,12 @@ def runs(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     """The ids of the newest runs and rounds in the state folder, the newest first."""
     from petsync.errors import PetsyncError
     from petsync.reconcile.history import History
-    from petsync.settings import read_toml, resolve
+    from petsync.settings import read_confirmed, resolve
     from petsync.store.past import History as Journal
 
     with suppress(PetsyncError, OSError):
-        state = resolve({}, os.environ, read_toml(Path.cwd())).state
+        toml, confirmed = read_confirmed(Path.cwd())
+        state = resolve({}, os.environ, toml, confirmed=confirmed).state
         ids = [run.run_id for run in Journal(state).runs()]
         ids += [told.id for told in History(state).rounds()]
         return sorted((each for each in ids if each.startswith(begun)), reverse=True)[:_NEWEST]

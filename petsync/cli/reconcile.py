@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
+from click.core import ParameterSource
 
 from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.known import jobs
 from petsync.cli.streams import loading
-from petsync.cli.variables import environment
+from petsync.cli.variables import environment, names
 from petsync.cli.variables import option as env_file
 from petsync.settings import Unshown
 
@@ -77,9 +79,9 @@ petsync reconcile --job catalogue --moved
     "--log", type=click.Choice(["text", "json"]), help="How the log's lines are written.  [text]"
 )
 @env_file
-@click.pass_obj
+@click.pass_context
 def command(
-    context: Context,
+    ctx: click.Context,
     config: Path,
     job: str,
     dry_run: bool,
@@ -92,10 +94,11 @@ def command(
 ) -> int:
     """Bring sheets and stores together, as a configuration says.
 
-    CONFIG is the file with the jobs, petsync.toml if none is named. Each job: finish what its last
-    round left, look at both sides, hold back what is over its guard, send and write the rest, look
-    again, report, tell people. Nobody is asked: a plan over its guard waits as a file, and
-    `petsync apply` of that file releases it. docs/reconcile.md tells it all.
+    CONFIG is the file with the jobs, petsync.toml if none is named; that one gets secrets, and
+    reaches out of its folder, only once `petsync trust` has confirmed it. Each job: finish what
+    its last round left, look at both sides, hold back what is over its guard, send and write the
+    rest, look again, report, tell people. Nobody is asked: a plan over its guard waits as a file,
+    and `petsync apply` of that file releases it. docs/reconcile.md tells it all.
 
     With --dry-run nothing is sent or written but --report: it shows what would be done, and ends
     as the round would, with 2 where there is anything to do.
@@ -105,6 +108,7 @@ def command(
     is at work already, 7 if it was stopped (the next round goes on), 64 for a mistake in the
     configuration. Of several rounds, the worst counts.
     """
+    context: Context = ctx.obj
     if context.allow_http:
         raise click.UsageError("--allow-http: write allow_http into the configuration.")
     if every is not None and (job or dry_run or moved or page or limit is not None):
@@ -113,11 +117,16 @@ def command(
         raise click.UsageError("--moved: name the job whose store has moved, with --job.")
     check_outputs(None, None, page)
     environ = Unshown({**environment(context, env_file), **context.variables()})
+    load = partial(
+        _load,
+        names=names(environ, env_file),
+        is_named=ctx.get_parameter_source("config") is ParameterSource.COMMANDLINE,
+    )
     if every is not None:
-        return _going_on(config, every, environ, log)
+        return _going_on(config, every, environ, log, load)
     with loading():
         import_module("petsync.reconcile.passing")
-    from petsync.reconcile import load, run
+    from petsync.reconcile import run
 
     given = load(config, environ)
     rounds = run(_logging(given, log, context.verbose), job=job, dry_run=dry_run, moved=moved)
@@ -148,13 +157,27 @@ def _save(rounds: Rounds, page: Path) -> None:
 
 
 def _going_on(
-    config: Path, text: str, environ: Mapping[str, str], log: Literal["text", "json"] | None
+    config: Path,
+    text: str,
+    environ: Mapping[str, str],
+    log: Literal["text", "json"] | None,
+    load: Callable[[Path, Mapping[str, str]], Configuration],
 ) -> int:
     with loading():
         import_module("petsync.reconcile.passing")
     from petsync.reconcile.every import every, interval
 
-    return every(config, interval(text), stop=threading.Event(), environ=environ, log_format=log)
+    return every(
+        config, interval(text), stop=threading.Event(), environ=environ, log_format=log, load=load
+    )
+
+
+def _load(
+    path: Path, environ: Mapping[str, str], *, names: Collection[str], is_named: bool
+) -> Configuration:
+    from petsync.reconcile import load
+
+    return load(path, environ, names=names, is_named=is_named)
 
 
 def _show(context: Context, rounds: Rounds, limit: int | None) -> None:

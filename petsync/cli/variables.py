@@ -10,8 +10,9 @@ import click
 
 from petsync.cli.context import Context
 from petsync.settings import Unshown
+from petsync.trust import allowed_names
 
-__all__ = ["environment", "option"]
+__all__ = ["environment", "names", "option"]
 
 option = click.option(
     "--env-file",
@@ -20,6 +21,16 @@ option = click.option(
     help="Variables from lines NAME=value, as in petsync.env; those that are set come first.",
 )
 """The option of a command."""
+
+
+def names(environ: Mapping[str, str], file: Path | None) -> frozenset[str]:
+    """The variables that a petsync.toml may use which nobody has confirmed: petsync's own, the
+    secrets among them only as secrets, and those that the person lists, in the file or in
+    PETSYNC_VARIABLES. Raises SettingsError.
+    """
+    from petsync.reconcile.config.envfile import read_variables
+
+    return allowed_names(environ, read_variables(file) if file is not None else ())
 
 
 def environment(context: Context, file: Path | None) -> Mapping[str, str]:

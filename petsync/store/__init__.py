@@ -22,7 +22,7 @@ from petsync.client.session import Session
 from petsync.errors import SettingsError
 from petsync.profile import ServiceProfile, profile_from
 from petsync.samples import sample_data
-from petsync.settings import Settings, Unshown, read_toml, resolve
+from petsync.settings import Settings, Unshown, read_confirmed, resolve
 from petsync.store.aio import AsyncStore
 from petsync.store.signed import Pending
 from petsync.store.sync import Store
@@ -54,7 +54,8 @@ def connect(
         "timeout": timeout,
     }
     environ = Unshown(os.environ if environ is None else environ)
-    settings = resolve(arguments, environ, read_toml(Path.cwd()))
+    toml, confirmed = read_confirmed(Path.cwd())
+    settings = resolve(arguments, environ, toml, confirmed=confirmed)
     if settings.url is None:
         raise SettingsError(
             "no service is named",
@@ -75,9 +76,12 @@ def store_of(
     asked. Without `auth`, the sign-in is that of the settings, else the one that is kept for the
     service. Raises SettingsError.
     """
+    credentials = _credentials(settings) if auth is None else auth
+    if credentials:
+        settings.require_confirmed()
     session = Session(
         settings.url or "",
-        credentials=_credentials(settings) if auth is None else auth,
+        credentials=credentials,
         profile=profile or profile_from(settings.profile, settings.service),
         retry=retry or RetryPolicy(),
         timeout=settings.timeout,
@@ -110,7 +114,10 @@ def _credentials(settings: Settings) -> Credentials:
     found = _environment(settings)
     if found:
         return replace(found, grant=found.grant.keep("environment"))
-    kept = Vault(settings.state, checked_base(settings.url or "", with_secret=False)).kept()
+    vault = Vault(settings.state, checked_base(settings.url or "", with_secret=False))
+    if settings.unconfirmed and vault.has_mark():
+        settings.require_confirmed()
+    kept = vault.kept()
     return auths.none() if kept is None else kept
 
 

@@ -35,6 +35,7 @@ class Signed:
     """Signing in, out, and who one is."""
 
     _desk: Desk
+    settings: Settings
 
     async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
         """Use these from here on, once the service has taken them: what `petsync.auth` makes.
@@ -44,6 +45,7 @@ class Signed:
         the keyring cannot be used, and ApiError where it does not answer; then what was in use
         before stays.
         """
+        self.settings.require_confirmed()
         return await self._desk.sign_in(credentials, keep)
 
     async def begin_sign_in(
@@ -61,6 +63,7 @@ class Signed:
         where the browser runs on another machine: the address that it ends on is `pasted` then.
         Raises SettingsError where the service does not say where one signs in.
         """
+        self.settings.require_confirmed()
         question = asked(scopes, client_id, implicit=implicit, listen=listen)
         return await self._desk.begin(question, keep)
 

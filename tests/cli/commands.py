@@ -33,6 +33,7 @@ COMMANDS = (
     "upload",
     "init",
     "config",
+    "trust",
     "login",
     "logout",
     "whoami",

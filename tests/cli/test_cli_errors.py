@@ -51,7 +51,7 @@ def test_json_usage_error(shell: Shell, args: list[str]) -> None:
 
 
 _WITHOUT_A_STORE = ("demo", "serve", "app", "resume", "undo", "runs", "upload", "login", "logout")
-_WITHOUT_A_STORE += ("reconcile", "init", "config", "completion")
+_WITHOUT_A_STORE += ("reconcile", "init", "config", "trust", "completion")
 """They bring their own, or ask the journal, the disk, the keyring or petsync.toml first."""
 
 

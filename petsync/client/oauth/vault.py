@@ -66,6 +66,10 @@ class Vault:
             return _without(f"the sign-in in the keyring cannot be used: {error.message}")
         return found or _without("the keyring has lost the sign-in that was kept there")
 
+    def has_mark(self) -> bool:
+        """Whether the state folder says that there is a sign-in; the keyring is not asked."""
+        return self._name() is not None
+
     async def check(self) -> None:
         """Return if something could be kept. Raises SettingsError."""
         os.close(self._opened())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from petsync.client.oauth.vault import Vault
+from petsync.client.origin import checked_base
 from petsync.errors import ConfigurationError, Problem
 from petsync.reconcile.config import apart, build, checks, syntax
 from petsync.reconcile.config.draft import CREDENTIALS, Draft, drafts
@@ -26,7 +28,8 @@ from petsync.reconcile.config.model import (
 )
 from petsync.reconcile.config.options import options_of
 from petsync.reconcile.config.reader import Found, Reader
-from petsync.settings import Secret, Unshown
+from petsync.settings import OF_THE_URL, Secret, Unshown, is_same
+from petsync.trust import is_confirmed
 
 __all__ = [
     "EVENTS",
@@ -48,15 +51,51 @@ _NAME = "petsync.toml"
 _FROM_ENVIRON = ("url", "profile", "state")
 
 
-def load(path: str | Path, environ: Mapping[str, str]) -> Configuration:
+def load(
+    path: str | Path,
+    environ: Mapping[str, str],
+    *,
+    names: Collection[str] | None = None,
+    is_named: bool = True,
+) -> Configuration:
     """The configuration in the file, or in the folder's petsync.toml, as `environ` completes it.
+
+    `names` are the variables that `${NAME}` may stand for, besides those of a file that is
+    confirmed (`petsync trust`); None: all. A file that nobody has named (`is_named`) nor confirmed
+    gets no secret, and keeps to its folder.
 
     Raises ConfigurationError, whose `problems` are all that is wrong with it, each with file, line,
     key and suggestion; none of them shows a secret.
     """
-    read = _read(path, environ, Reader(Unshown(environ)))
-    _refuse(read, [*read.reader.found, *_together(read)])
-    return build.configuration(read.path, read.text, read.values, read.drafts, read.reader.secrets)
+    reader = Reader(Unshown(environ), names=names)
+    read = _read(path, environ, reader)
+    _refuse(read, [*reader.found, *_together(read)])
+    found = build.configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
+    if not (is_named or is_confirmed(read.path, read.raw)):
+        _refuse_unconfirmed(found, read.named)
+    return found
+
+
+def _refuse_unconfirmed(found: Configuration, file: Path) -> None:
+    """Raise ConfigurationError where the configuration of a file that nobody has named or confirmed
+    has a secret, or reads or writes outside of its folder.
+    """
+    folder = found.path.parent.resolve()
+    paths = [found.state, found.report.folder, found.log.file, found.metrics.textfile]
+    paths += [path for job in found.jobs for path in (job.sheet, job.folder)]
+    away = [each for each in paths if each and not each.resolve().is_relative_to(folder)]
+    signed_in = [
+        job.url
+        for job in found.jobs
+        if job.url and Vault(found.state, checked_base(job.url, with_secret=False)).has_mark()
+    ]
+    if found.secrets or signed_in or away:
+        does = f"reaches {away[0]}" if away else "says where secrets go"
+        raise ConfigurationError(
+            f"{file} {does}, and nobody has confirmed it",
+            hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "
+            f"`petsync reconcile {file}`.",
+        )
 
 
 def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
@@ -91,8 +130,14 @@ def _read(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _error(file, [syntax.problem(str(file), text, error)]) from None
+    if reader.names is not None and is_confirmed(file, raw):
+        reader.names = None
     values = reader.table("", raw)
+    own = values.get("url")
     values |= _from_environ(reader, environ)
+    if environ.get("PETSYNC_URL") and (own is None or not is_same(own, values.get("url", own))):
+        # How one signs in to the file's own service is not for another one.
+        values = {key: value for key, value in values.items() if key not in OF_THE_URL}
     where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
     found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
     return _Read(file, where, text, raw, values, found, reader)

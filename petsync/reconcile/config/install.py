@@ -38,7 +38,7 @@ def crontab(table: Timetable, program: Sequence[str]) -> str:
     head = (
         "# For `crontab -e`; times are this machine's. Secrets stand as NAME='value' in\n"
         f"# {ENVIRONMENT}, beside {table.path.name}; let nobody else read it (chmod 600).\n"
-        f"# In a terminal: petsync reconcile --env-file {ENVIRONMENT}\n"
+        f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
         "# cron mails what is printed, also of a round that is well. Where [notify] tells people,\n"
         "# write >>petsync.log 2>&1 at the end of a line.\n"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ from petsync.reconcile.config.lines import Path
 from petsync.reconcile.config.option import Option, Table
 from petsync.reconcile.config.options import OPTIONS, TABLES, options_of
 from petsync.settings import Secret, filled, nearest
+from petsync.trust import SECRETS
 
 __all__ = ["Found", "Reader", "header_of"]
 
@@ -47,10 +48,18 @@ class Reader:
     """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown.
 
     `is_partial`: an option whose variable is not set is left out, and no mistake; `lacks` then
-    says that there was one. A schedule is never left out.
+    says that there was one. A schedule is never left out. `names` are the variables that may be
+    used, None for all.
     """
 
-    def __init__(self, environ: Mapping[str, str], *, is_partial: bool = False) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        is_partial: bool = False,
+        names: Collection[str] | None = None,
+    ) -> None:
+        self.names = names
         self.found: list[Found] = []
         self.secrets: list[Secret] = []
         self.lacks = False
@@ -136,7 +145,8 @@ class Reader:
             self._tell(here, f"must be {kind.words}", f"Write {option.name} = [{_shown(raw)}].")
             return {}
         try:
-            value = kind.read(self._filled(raw) if kind.is_filled else raw)
+            is_secret = kind.hides == "whole"
+            value = kind.read(self._filled(raw, is_secret=is_secret) if kind.is_filled else raw)
             return {option.name: self._masked(value) if kind.is_masked else value}
         except SettingsError as error:
             self._tell_error(option, here, error)
@@ -167,16 +177,20 @@ class Reader:
                 self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
         return values
 
-    def _filled(self, raw: Any) -> Any:
+    def _filled(self, raw: Any, *, is_secret: bool = False) -> Any:
         if isinstance(raw, list):
-            return [self._filled(item) for item in raw]
+            return [self._filled(item, is_secret=is_secret) for item in raw]
         if not isinstance(raw, str):
             return raw
         is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
         if is_unset and self._is_partial:
             self.lacks = True
         try:
-            text = filled(raw, self._environ)
+            names = self.names
+            if names is not None and is_secret:
+                # What goes into a masked option goes into no address.
+                names = {*names, *SECRETS}
+            text = filled(raw, self._environ, names)
         except SettingsError as error:
             if not is_unset:
                 raise

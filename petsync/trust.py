@@ -1,0 +1,153 @@
+"""Which petsync.toml a person has confirmed: only such a one may direct secrets.
+
+A folder can come from anybody, and its petsync.toml says where requests go. What a person confirms
+(`petsync trust`) is recorded in their own configuration folder: the file's path, and a digest of
+the settings that decide where secrets and data go. When these change, it has to be confirmed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from petsync._file import make_private_folder, write_private
+from petsync.errors import SettingsError
+
+__all__ = [
+    "LISTED",
+    "SECRETS",
+    "allowed_names",
+    "confirm",
+    "is_confirmed",
+    "names_in",
+    "record_path",
+    "relevant",
+    "unlisted",
+    "withdraw",
+]
+
+LISTED = "PETSYNC_VARIABLES"
+"""The environment variable in which a person lists names for `${NAME}`, separated by commas."""
+SECRETS = frozenset({"PETSYNC_TOKEN", "PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET"})
+"""Of petsync's own variables, those that no unconfirmed file may put into an address."""
+_NAMES = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_HARMLESS = frozenset(
+    (
+        *("profile", "timeout", "columns", "mode", "enabled", "tab", "files", "statuses", "tags"),
+        *("delete_missing", "match_on", "on_conflict", "strict", "guard", "concurrency", "rate"),
+        *("verify", "max_failures", "schedule", "on", "digest", "remind", "templates", "keep"),
+        *("format", "level"),
+    )
+)
+"""Settings that send nothing elsewhere, and write nothing elsewhere."""
+
+
+def relevant(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a petsync.toml, as parsed, that decide where secrets and data go; and, under
+    `${}`, the names of the variables that it uses anywhere.
+    """
+    names = sorted(set(names_in(content)))
+    return {**_without_harmless(content), **({"${}": names} if names else {})}
+
+
+def _without_harmless(content: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    kept = {}
+    for key, value in content.items():
+        # At the second level stand the names of jobs, which may be any.
+        if key in _HARMLESS and not (depth == 1 and isinstance(value, dict)):
+            continue
+        kept[key] = _without_harmless(value, depth + 1) if isinstance(value, dict) else value
+    return kept
+
+
+def names_in(value: object) -> Iterator[str]:
+    """The names in each `${NAME}` of the texts in a value."""
+    if isinstance(value, str):
+        yield from filter(None, (found[1] for found in _NAMES.finditer(value)))
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from names_in(entry)
+    elif isinstance(value, list):
+        for item in value:
+            yield from names_in(item)
+
+
+def allowed_names(environ: Mapping[str, str], also: Collection[str] = ()) -> frozenset[str]:
+    """The variables that an unconfirmed file may use: PETSYNC_* but for the secrets, those `also`,
+    and those that the environment lists in PETSYNC_VARIABLES.
+    """
+    ours = {name for name in environ if name.startswith("PETSYNC_")} - SECRETS
+    return frozenset({*ours, *also, *re.findall(r"\w+", environ.get(LISTED, ""))})
+
+
+def unlisted(name: str) -> SettingsError:
+    """The error for a variable that the file may not use."""
+    return SettingsError(
+        f"the environment variable {name} is not for this file",
+        hint=f"Confirm what the file does with it (`petsync trust`), or list the name yourself: "
+        f"{LISTED}={name}, or --env-file.",
+    )
+
+
+def is_confirmed(file: Path, content: Mapping[str, Any]) -> bool:
+    """Whether a person has confirmed the file with these settings."""
+    return _records().get(_key(file)) == _digest(content)
+
+
+def confirm(file: Path, content: Mapping[str, Any]) -> None:
+    """Record that a person has confirmed it. Raises SettingsError."""
+    _write({**_records(), _key(file): _digest(content)})
+
+
+def withdraw(file: Path) -> bool:
+    """Whether it was confirmed; it is not any more. Raises SettingsError."""
+    records = _records()
+    was = records.pop(_key(file), None) is not None
+    if was:
+        _write(records)
+    return was
+
+
+def record_path() -> Path:
+    """The file of the records, in the user's own configuration folder."""
+    given = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", "")
+    # A relative one, which the folder in question could fill, does not count (XDG says so too).
+    base = Path(given) if given and Path(given).is_absolute() else Path.home() / ".config"
+    return base / "petsync" / "trusted.json"
+
+
+def _key(file: Path) -> str:
+    return os.path.realpath(file)
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    text = msgspec.json.encode(relevant(content), order="deterministic", enc_hook=str)
+    return hashlib.sha256(text).hexdigest()
+
+
+def _records() -> dict[str, str]:
+    path = record_path()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        raise SettingsError(
+            f"{path} cannot be read",
+            hint="It says which petsync.toml you confirmed: delete it, and confirm them again.",
+        ) from None
+
+
+def _write(records: Mapping[str, str]) -> None:
+    path = record_path()
+    try:
+        make_private_folder(path.parent)
+        write_private(path, msgspec.json.format(msgspec.json.encode(records)) + b"\n")
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,395 @@
+"""A folder's petsync.toml: what it may do before a person has confirmed it, and `petsync trust`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tomllib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import vault
+from commands import Shell, shop
+
+import petsync as ps
+from petsync.sandbox import Sandbox
+from petsync.settings import SettingsError, resolve
+from petsync.trust import confirm, is_confirmed, record_path
+
+_TOKEN = "token-of-the-real-shop"
+_JOB = '[jobs.catalogue]\nmode = "push"\nsheet = "catalogue.csv"\n'
+
+
+class Stranger(ThreadingHTTPServer):
+    """A service of a stranger's, which answers nothing of use, and notes what it is sent."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Noting)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v2"
+
+    def got(self, secret: str) -> bool:
+        """Whether the text came in any request."""
+        return any(secret in each for each in self.seen)
+
+
+class _Noting(BaseHTTPRequestHandler):
+    server: Stranger
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.seen.append(f"{self.requestline}\n{self.headers}\n{body.decode()}")
+        self.send_response(401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+@pytest.fixture
+def stranger() -> Iterator[Stranger]:
+    """The stranger's service, running."""
+    with Stranger() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def shell(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The command line in the stranger's folder; the user's own configuration is elsewhere."""
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return shell
+
+
+def _file(text: str) -> None:
+    Path("petsync.toml").write_text(text, "utf-8")
+
+
+def test_a_file_gets_no_token_of_the_environment(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PETSYNC_TOKEN goes to no address that only an unconfirmed petsync.toml names: nothing is
+    sent, the exit code is 64, and the way out is said. Once it is confirmed, it goes there; once
+    the address has changed, no more.
+    """
+    monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
+    _file(f'url = "{stranger.url}"\n')
+    done = shell("export", "pets.csv")
+    assert done.code == 64
+    assert "petsync trust" in done.err
+    assert stranger.seen == []
+    assert shell("trust", "--yes").code == 0
+    shell("export", "pets.csv")
+    assert stranger.got(_TOKEN)
+    stranger.seen.clear()
+    _file(f'url = "{stranger.url}/other"\n')
+    assert shell("export", "pets.csv").code == 64
+    assert stranger.seen == []
+
+
+@pytest.mark.parametrize("name", ["PETSYNC_API_KEY", "PETSYNC_CLIENT_SECRET", "--token-file"])
+def test_no_other_secret_either(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nor does an api key, a client's secret, or the token of --token-file."""
+    words = []
+    if name == "--token-file":
+        Path("token").write_text(_TOKEN, "utf-8")
+        Path("token").chmod(0o600)
+        words = [name, "token"]
+    else:
+        monkeypatch.setenv(name, _TOKEN)
+        monkeypatch.setenv("PETSYNC_CLIENT_ID", "me")
+        if name == "PETSYNC_API_KEY":
+            monkeypatch.delenv("PETSYNC_CLIENT_ID")
+    _file(f'url = "{stranger.url}"\n')
+    done = shell("export", "pets.csv", *words)
+    assert done.code == 64
+    assert "petsync trust" in done.err
+    assert stranger.seen == []
+
+
+def test_no_sign_in_of_the_keyring(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sign-in that is kept is used with --url, and not because an unconfirmed file names the
+    address; nobody signs in there unasked either.
+    """
+    vault.use(monkeypatch, tmp_path)
+    with Sandbox(pets=shop()) as box:
+        where = ("--url", box.url)
+        assert shell("login", "--token", *where, stdin=f"{box.token()}\n").code == 0
+        _file(f'url = "{box.url}"\n')
+        assert shell("export", "pets.csv", *where).code == 0
+        for words in (("export", "pets.csv"), ("login", "--token"), ("login", "--no-browser")):
+            done = shell(*words, stdin=f"{box.token()}\n")
+            assert done.code == 64, words
+            assert "petsync trust" in done.err
+
+
+def test_auth_of_a_file_is_for_its_own_url(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --url of one's own, the client's secret goes to that service's own token endpoint, and
+    not to the token_url of a file for another service; that of a file for the same service is
+    confirmed first.
+    """
+    auth = f'[auth]\ntoken_url = "{stranger.url}/token"\n'
+    with Sandbox(pets=shop()) as box:
+        monkeypatch.setenv("PETSYNC_CLIENT_ID", box.client_id)
+        monkeypatch.setenv("PETSYNC_CLIENT_SECRET", box.client_secret)
+        for text in ("", f'url = "{stranger.url}"\n', 'url = "https://shop.example"\n'):
+            _file(text + auth)
+            done = shell("export", "pets.csv", "--url", box.url)
+            assert done.code == 0, done.err
+        _file(f'url = "{box.url}/"\n{auth}')
+        done = shell("export", "pets.csv", "--url", box.url)
+        assert done.code == 64
+        assert "petsync trust" in done.err
+    assert stranger.seen == []
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_allow_http_of_a_file_is_for_its_own_url(confirmed: bool) -> None:
+    """Hosts that may get a token over plain http are those of the file's own service."""
+    file = {"url": "https://shop.example/v2", "allow_http": ["shop.example"]}
+    other = resolve({"url": "http://shop.example/v2"}, {}, file, confirmed=confirmed)
+    assert other.allow_http == ()
+    same = resolve({"url": "https://SHOP.example/v2/"}, {}, file, confirmed=confirmed)
+    assert same.allow_http == ("shop.example",)
+    assert same.unconfirmed is not confirmed
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "PETSYNC_TOKEN", "PETSYNC_API_KEY"])
+@pytest.mark.parametrize("words", [("export", "pets.csv"), ("reconcile", "petsync.toml")], ids=str)
+def test_a_file_expands_no_variable_of_others(
+    shell: Shell,
+    stranger: Stranger,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    words: tuple[str, ...],
+) -> None:
+    """An address with a variable that the user has not listed is an error that names it, also in a
+    file that is named; secrets of petsync's own go into no address.
+    """
+    monkeypatch.setenv(name, "wJalrXUtnFEMI")
+    Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    _file(f'url = "{stranger.url}/${{{name}}}"\n{_JOB}')
+    done = shell(*words)
+    assert done.code == 64
+    assert f"the environment variable {name} is not for this file" in " ".join(done.err.split())
+    assert "wJalrXUtnFEMI" not in done.err + done.out
+    assert stranger.seen == []
+
+
+@pytest.mark.parametrize("way", ["list", "env file", "confirm"])
+def test_a_variable_that_the_user_lists(
+    shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A name in PETSYNC_VARIABLES, in the --env-file or in a confirmed file is expanded."""
+    Path("catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
+    _file(f'url = "{box.url}"\n{_JOB}'.replace("catalogue.csv", "${SHEET}.csv"))
+    words = ["reconcile", "petsync.toml", "--dry-run"]
+    monkeypatch.setenv("SHEET", "catalogue")
+    assert shell(*words).code == 64
+    if way == "list":
+        monkeypatch.setenv("PETSYNC_VARIABLES", "OTHER, SHEET")
+    elif way == "env file":
+        Path("petsync.env").write_text("SHEET=catalogue\n", "utf-8")
+        words += ["--env-file", "petsync.env"]
+    else:
+        assert "variables = ${SHEET}" in shell("trust", "--yes").err
+    assert shell(*words).code == 2
+
+
+def test_reconcile_gives_no_secret_to_a_file_that_nobody_named(
+    shell: Shell, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`petsync reconcile` alone sends no secret, once or with --every; where the file is named on
+    the command line, that is the user's word.
+    """
+    monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
+    Path("catalogue.csv").write_text("id,name\n1,Rex\n", "utf-8")
+    _file(f'url = "{stranger.url}"\n{_JOB}')
+    for words in ((), ("--dry-run",), ("--every", "1h")):
+        done = shell("reconcile", *words)
+        assert done.code == 64
+        assert "petsync trust" in done.err
+    assert stranger.seen == []
+    assert not Path(".petsync").exists()
+    shell("reconcile", "petsync.toml", "--dry-run")
+    assert stranger.got(_TOKEN)
+
+
+_OUTSIDE = {
+    "log": '[log]\nfile = "../precious"\n',
+    "report": '[report]\nfolder = "../outside"\n',
+    "metrics": '[metrics]\ntextfile = "../precious.prom"\n',
+    "a link": '[log]\nfile = "link"\n',
+    "sheet": "",
+}
+
+
+@pytest.mark.parametrize("what", _OUTSIDE)
+def test_a_file_that_nobody_named_keeps_to_its_folder(
+    shell: Shell, box: Sandbox, tmp_path: Path, what: str
+) -> None:
+    """It reads and writes nothing outside of its folder, also by a link, unless it is confirmed or
+    named.
+    """
+    (tmp_path / "precious").write_text("precious\n", "utf-8")
+    (tmp_path / "catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
+    Path("catalogue.csv").write_text("id,name\n1,Rexi\n", "utf-8")
+    Path("link").symlink_to(tmp_path / "precious")
+    job = _JOB.replace('"catalogue', '"../catalogue') if what == "sheet" else _JOB
+    _file(f'url = "{box.url}"\n{job}{_OUTSIDE[what]}')
+    done = shell("reconcile")
+    assert done.code == 64
+    assert "petsync trust" in done.err
+    assert (tmp_path / "precious").read_text("utf-8") == "precious\n"
+    assert not (tmp_path / "outside").exists()
+    assert box.pets()[0].name == "Rex"
+    assert shell("reconcile", "petsync.toml").code == 0
+
+
+def test_the_state_folder_of_a_file_is_below_it(shell: Shell, box: Sandbox) -> None:
+    """A state folder elsewhere is confirmed, or named with --state."""
+    _file(f'url = "{box.url}"\nstate = "../state"\n')
+    done = shell("runs")
+    assert done.code == 64
+    assert "petsync trust" in done.err
+    assert shell("runs", "--state", "../state").code == 0
+    assert shell("trust", "--yes").code == 0
+    assert shell("runs").code == 0
+
+
+def test_a_file_without_a_secret_in_sight_is_simply_used(shell: Shell, box: Sandbox) -> None:
+    """Nothing has to be confirmed where there is no secret to send."""
+    _file(f'url = "{box.url}"\n')
+    assert shell("export", "pets.csv").code == 0
+
+
+def test_from_python(
+    shell: Shell, stranger: Stranger, box: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """connect() keeps to the same, with `auth` of one's own as well."""
+    del shell
+    _file(f'url = "{stranger.url}"\n')
+    with pytest.raises(SettingsError, match="nobody has confirmed"):
+        ps.connect(auth=ps.auth.bearer(_TOKEN), environ={})
+    with pytest.raises(SettingsError, match="nobody has confirmed"):
+        ps.connect(environ={"PETSYNC_TOKEN": _TOKEN})
+    with ps.connect(environ={}) as store, pytest.raises(SettingsError, match="nobody has"):
+        store.sign_in(ps.auth.bearer(_TOKEN))
+    monkeypatch.setenv("PETSYNC_TOKEN", _TOKEN)
+    with ps.connect(box.url) as store:
+        assert len(store.find_by_status("available")) == 2
+    assert stranger.seen == []
+
+
+_FULL = """
+url = "https://shop.example/v2"
+allow_http = ["shop.example"]
+[auth]
+token_url = "https://shop.example/token"
+[columns]
+Tier = "name"
+[jobs.mode]
+mode = "push"
+sheet = "catalogue.csv"
+token = "${SHOP_TOKEN}"
+[jobs.mode.guard]
+max_update = 10
+[log]
+file = "petsync.log"
+level = "info"
+[notify]
+urls = ["${HOOK}"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("https://shop.example/v2", "https://evil.example/v2", False),
+        ('["shop.example"]', '["evil.example"]', False),
+        ("shop.example/token", "evil.example/token", False),
+        ("catalogue.csv", "../../private.csv", False),
+        ("${SHOP_TOKEN}", "${OTHER_TOKEN}", False),
+        ("petsync.log", "../.bashrc", False),
+        ("${HOOK}", "${AWS_SECRET}", False),
+        ("[jobs.mode]", '[jobs.mode]\nurl = "https://evil.example"', False),
+        ("max_update = 10", "max_update = 20", True),
+        ('Tier = "name"', 'Tier = "status"', True),
+        ('level = "info"', 'level = "debug"', True),
+        ('Tier = "name"', 'Tier = "name"\n"${AWS}" = "id"', True),
+        ("Tier", "# a comment\nTier", True),
+    ],
+)
+def test_what_has_to_be_confirmed_again(shell: Shell, old: str, new: str, is_same: bool) -> None:
+    """What decides where secrets and data go is confirmed again once it changes; all else may
+    change.
+    """
+    _file(_FULL)
+    assert shell("trust", "--yes").code == 0
+    assert is_confirmed(Path("petsync.toml"), tomllib.loads(_FULL))
+    changed = tomllib.loads(_FULL.replace(old, new, 1))
+    assert changed != tomllib.loads(_FULL) or is_same
+    assert is_confirmed(Path("petsync.toml"), changed) is is_same
+    # Elsewhere, the same content is another's.
+    assert not is_confirmed(Path("other/petsync.toml"), tomllib.loads(_FULL))
+
+
+def test_trust_shows_what_it_is_about(shell: Shell) -> None:
+    """It names addresses, variables and files; unasked and without --yes it confirms nothing."""
+    _file(_FULL)
+    done = shell("trust")
+    assert done.code == 64
+    assert "petsync trust --yes" in done.err
+    for said in (
+        "url = https://shop.example/v2",
+        "auth.token_url = https://shop.example/token",
+        "log.file = petsync.log",
+        "variables = ${HOOK}, ${SHOP_TOKEN}",
+    ):
+        assert said in done.err
+    assert "max_update" not in done.err
+    assert shell("trust", "--json", "--yes").json["file"] == "petsync.toml"
+    assert shell("trust").code == 0  # it is confirmed already
+    assert "not confirmed any more" in shell("trust", "--withdraw").err
+    assert shell("trust").code == 64
+    assert shell("trust", "elsewhere.toml").code == 64
+
+
+def test_the_record_is_the_users_own(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is for its owner alone whatever the umask, and never in a folder that is named relative
+    to the present one; a damaged one is told.
+    """
+    _file(_FULL)
+    before = os.umask(0)
+    try:
+        confirm(Path("petsync.toml"), {"url": "x"})
+    finally:
+        os.umask(before)
+    path = record_path()
+    assert path == tmp_path / "config" / "petsync" / "trusted.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.write_text("{", "utf-8")
+    assert "delete it" in shell("trust", "--yes").err
+    monkeypatch.setenv("XDG_CONFIG_HOME", "config")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert record_path() == tmp_path / "home" / ".config" / "petsync" / "trusted.json"
