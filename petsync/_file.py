@@ -171,7 +171,7 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def no_link(path: Path) -> None:
-    """Raise OSError where the path, the name of a folder that petsync chooses, is a link."""
+    """Raise OSError where the path, a name that petsync chooses, is a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
 

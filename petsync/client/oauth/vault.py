@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._file import make_state_folder, open_private, write_private
+from petsync._file import make_state_folder, no_link, open_private, write_private
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
 from petsync.client.oauth.safe import Safe
@@ -169,13 +169,15 @@ class Vault:
 
     def _marks(self) -> dict[str, str]:
         path = self._state / _MARKS
+        why = "it is a symbolic link" if path.is_symlink() else "it is damaged"
         try:
+            no_link(path)
             return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             raise SettingsError(
-                f"{path} cannot be read",
+                f"{path} cannot be read: {why}",
                 hint="It only says which sign-ins are kept: delete it, and sign in again.",
             ) from None
 
