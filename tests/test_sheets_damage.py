@@ -242,6 +242,17 @@ def test_what_an_export_writes_of_a_list_is_never_doubted(texts: list[str]) -> N
     assert sheet.frame["photo_urls"][0] == list(dict.fromkeys(texts))
 
 
+@pytest.mark.parametrize("run", [",", " ", ", ", " ,", "|", " |", "\uff1b", "x,", "https://"])
+def test_long_runs_of_separators_are_read_in_time(run: str) -> None:
+    """However often they stand there, in tags and in addresses."""
+    text = f"https://a{run * 20_000}|b"
+    start = time.process_time()
+    sheet_from_frame(
+        pd.DataFrame({"id": [1, 2], "tags": [text, "x"], "photo_urls": [text, [text]]})
+    )
+    assert time.process_time() - start < 5
+
+
 def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
     """An export that was written before such tags were quoted is still in sync."""
     pet = Pet(id=1, name="Bello", tags=(Tag(None, "calm, shy"),), photo_urls=(f"{URL}|b",))

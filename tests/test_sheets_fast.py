@@ -103,7 +103,10 @@ def test_a_cell_of_the_longest_kind_is_read():
     """The limit of a cell is one of characters; a block that may hold it is not refused."""
     longest = "é" * LONGEST
     assert grid(f"id,name\n7,{longest}\n".encode(), 1 << 20)[3] == [["7"], [longest]]
-    assert "131,072 characters" in grid(f"id,name\n7,{longest}é\n".encode(), 1 << 20)
+    for size in (1 << 20, 0):
+        found = grid(f"id,name\n7,{longest}é\n8,b\n".encode(), size)
+        assert found[3] == [["7", "8"], ["", "b"]]
+        assert found[4][0].rule == "cell-long"
 
 
 ITEMS = st.text(st.sampled_from(f"ab;:7 \n\r|\"'{NBSP}é\u2028\u3000/"), max_size=8)

@@ -1,16 +1,19 @@
 """Files that are something else than a sheet: each is named, with the way from it to a sheet."""
 
 import gzip
+import hashlib
 import json
 import os
+import re
 import threading
 import zipfile
 
+import pandas as pd
 import pytest
 from specimens import libreoffice, unzipped, zipped
 
 from petsync.errors import SheetError
-from petsync.sheets import read_sheet, source
+from petsync.sheets import read_sheet, source, write_back, write_results
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
 RECORD = b"id,name\n1,Bello\n"
@@ -134,15 +137,15 @@ FOREIGN = {
     ),
     "another suffix": ("a.docm", RECORD, "'?.docm'? is not a kind of sheet", ".csv"),
     "no suffix": ("pets", RECORD, "a file without a suffix is not a kind", ".csv"),
-    "UTF-16": ("a.csv", WIDE.encode("utf-16"), "UTF-16, not UTF-8", "CSV UTF-8"),
-    "UTF-16 without a mark": ("a.csv", WIDE.encode("utf-16-le"), "UTF-16, not", "CSV UTF-8"),
-    "UTF-16, the other way": ("a.csv", WIDE.encode("utf-16-be"), "UTF-16, not", "LibreOffice"),
-    "UTF-32": ("a.csv", WIDE.encode("utf-32"), "UTF-32, not UTF-8", "CSV UTF-8"),
+    "UTF-16": ("a.csv", WIDE.encode("utf-16"), "UTF-16, not UTF-8", "--encoding utf-16,"),
+    "UTF-16 without a mark": ("a.csv", WIDE.encode("utf-16-le"), "UTF-16", "--encoding utf-16-le"),
+    "UTF-16, the other way": ("a.csv", WIDE.encode("utf-16-be"), "UTF-16", "--encoding utf-16-be"),
+    "UTF-32": ("a.csv", WIDE.encode("utf-32"), "UTF-32, not UTF-8", "--encoding utf-32"),
     "Windows-1252": (
         "a.csv",
         WIDE.encode("cp1252"),
         r"line 2, byte 13 of the file \(0xEB\) is not UTF-8; as Windows-1252 it reads '1,Zoë'",
-        "CSV UTF-8",
+        '--encoding cp1252, in Python encoding="cp1252"',
     ),
 }
 
@@ -168,6 +171,100 @@ def test_a_workbook_that_holds_other_documents_is_a_workbook(tmp_path):
         for name, data in members:
             archive.writestr(name, data)
     assert len(read_sheet(path))
+
+
+@pytest.mark.parametrize("style", ["no folder", "backslashes", "another folder"])
+def test_a_workbook_may_have_its_parts_anywhere(tmp_path, style):
+    """Its relations say where they are; some programs write backslashes for slashes."""
+    path = tmp_path / "pets.xlsx"
+    places = {"no folder": "", "another folder": "book/", "backslashes": "xl/"}
+    members = []
+    for name, data in unzipped(libreoffice()):
+        moved = name.replace("xl/", places[style], 1)
+        if name.endswith((".rels", ".xml")):
+            data = data.replace(b"/xl/", b"/" + places[style].encode())
+            data = data.replace(b'"xl/', b'"' + places[style].encode())
+        members.append((moved, data))
+    if style == "backslashes":
+        members = [
+            (name.replace("/", "\\"), re.sub(rb'(Target="[^"]*)/', rb"\1\\", data))
+            for name, data in members
+        ]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    (tmp_path / "usual.xlsx").write_bytes(libreoffice())
+    usual, sheet = read_sheet(tmp_path / "usual.xlsx"), read_sheet(path)
+    assert sheet.frame.equals(usual.frame)
+    assert len(sheet)
+    write_results(sheet, results_of(sheet), tmp_path / "done.xlsx")
+    assert read_sheet(tmp_path / "done.xlsx").frame.equals(usual.frame)
+
+
+def results_of(sheet):
+    """Results of a run that left every row as it was."""
+    said = {"outcome": "skipped", "message": "", "assigned_id": None}
+    return pd.DataFrame([said] * len(sheet), index=sheet.frame.index)
+
+
+ENCODED = 'id;name;status\r\n1;"Zoë; Müller";sold\r\n2;Łódź;sold\r\n'
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8", "utf-32", "cp1250", "CP1252"])
+def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
+    """It says what the same file says in UTF-8, and so does the copy with the results."""
+    text = ENCODED.replace("Łódź", "Rex") if encoding == "CP1252" else ENCODED
+    path = tmp_path / "pets.csv"
+    path.write_bytes(text.encode(encoding))
+    sheet = read_sheet(path, encoding=encoding)
+    assert sheet.frame["name"].tolist() == ["Zoë; Müller", text.splitlines()[2].split(";")[1]]
+    assert sheet.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    write_results(sheet, results_of(sheet), tmp_path / "done.csv")
+    again = read_sheet(tmp_path / "done.csv", encoding=encoding)
+    assert again.frame.equals(sheet.frame)
+    assert again.others["outcome"].tolist() == ["skipped"] * 2
+
+
+def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
+    """Nothing is lost, and the copy is read by the same call."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(ENCODED.replace("Łódź", "Rex").encode("cp1252"))
+    sheet = read_sheet(path, encoding="cp1252")
+    results = results_of(sheet).assign(message="Łódź")
+    backup = write_back(sheet, results)
+    assert backup.read_bytes() == ENCODED.replace("Łódź", "Rex").encode("cp1252")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert read_sheet(path, encoding="cp1252").others["message"].tolist() == ["Łódź"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "why"),
+    [
+        ("pets.csv", "cp1252x", "there is no encoding 'cp1252x'"),
+        ("pets.csv", "base64", "there is no encoding 'base64'"),
+        ("pets.csv", "ascii", "the file is not ascii, byte 22 of the file"),
+        ("pets.csv", "utf-8", "the file is not utf-8, byte 22 of the file"),
+        ("pets.xlsx", "cp1252", "a workbook, which says its encoding itself"),
+    ],
+)
+def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):
+    """What it is not, and a kind of file that has none to choose."""
+    path = tmp_path / name
+    path.write_bytes(libreoffice() if name.endswith("x") else ENCODED.encode("cp1250") + b"x")
+    with pytest.raises(SheetError, match=why) as caught:
+        read_sheet(path, encoding=encoding)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ['"id"|"name"\n"7"|"Bello, the dog"\n', "sep=|\nid|name\n7|Bello, the dog\n"]
+)
+def test_a_bar_separates_cells_too(tmp_path, text):
+    """Also where every cell is quoted."""
+    (tmp_path / "pets.csv").write_text(text)
+    sheet = read_sheet(tmp_path / "pets.csv")
+    assert sheet.frame["name"].tolist() == ["Bello, the dog"]
+    assert not sheet.problems
 
 
 def test_a_folder_names_the_sheets_in_it(tmp_path):

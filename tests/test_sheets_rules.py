@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import re
 import sys
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -99,6 +101,7 @@ CASES = [
         {"id": "", "tags": "x"},
     ),
     Case("name-long", "name", "x" * 256, "x" * 256, "255 characters", "Shorten it"),
+    Case("status-missing", "status", " ", "[clear]", "no status", "Write one", {"id": ""}),
     Case("unknown-status", "status", "availabel", "availabel", "no such status", "Write available"),
     Case("unknown-status", "status", "asleep", "asleep", "no such status", "petsync.toml"),
     Case("unknown-status", "status", "s\u043eld", "s\u043eld", "no such", "U+043E, cyrillic small"),
@@ -302,7 +305,9 @@ def test_rule_row_repeated(tmp_path: Path) -> None:
 
 def test_rule_row_repeated_without_a_column_of_ids(tmp_path: Path) -> None:
     """A sheet of new pets without a column for ids is judged likewise; ignored rows are not."""
-    sheet = csv_of(tmp_path, "name,action\nBubble,\nBubble,ignore\nBubble,add\n")
+    sheet = csv_of(
+        tmp_path, "name,status,action\nBubble,sold,\nBubble,sold,ignore\nBubble,sold,add\n"
+    )
     assert found(sheet) == [("line 4, column 1", "row-repeated")]
 
 
@@ -339,9 +344,9 @@ def test_rule_totals_row(tmp_path: Path, row: list[str]) -> None:
 
 def test_rule_totals_row_is_no_pet_called_total(tmp_path: Path) -> None:
     """A pet with an id or a status may be called Total."""
-    sheet = csv_of(tmp_path, "id,name,status\n1,Total,\n,Total,sold\n,Count,\n")
+    sheet = csv_of(tmp_path, "id,name,status\n1,Total,\n,Total,sold\n2,Count,\n")
     assert not sheet.problems
-    assert not csv_of(tmp_path, "name\nBubble\nTotal\n").problems
+    assert "totals-row" not in dict(found(csv_of(tmp_path, "name\nBubble\nTotal\n"))).values()
 
 
 def test_rule_merged_cells(tmp_path: Path) -> None:
@@ -397,6 +402,96 @@ def test_rule_filter_active(tmp_path: Path) -> None:
     assert "The column C (status) has a filter" in sheet.problems[1].problem
     assert "Clear the filter" in sheet.problems[1].suggestion
     assert len(sheet) == 2
+
+
+def test_rule_status_missing_is_said_once_without_such_a_column(tmp_path: Path) -> None:
+    """A sheet with neither ids nor statuses may be matched on names, so its rows are not listed."""
+    sheet = csv_of(tmp_path, "name,tags\nBello,calm\nMia,shy\nRex,\n")
+    assert found(sheet) == [("line 1", "status-missing")]
+    rows = csv_of(tmp_path, "id,name,action\n,Bello,\n7,Mia,\n8,Rex,add\n,Max,ignore\n")
+    assert found(rows) == [("line 2", "status-missing"), ("line 4", "status-missing")]
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_rule_cell_long(tmp_path: Path, end: str) -> None:
+    """A very long cell blocks its row, and the rows behind it are read."""
+    long = "x" * 131_073
+    text = f'id,name,status\n1,{long},sold\n2,"a\n{long}",sold\n3,Mia,sold{end}'
+    sheet = csv_of(tmp_path, text)
+    assert found(sheet) == [("line 2, column 1", "cell-long"), ("line 3, column 1", "cell-long")]
+    assert "column 2 has 131,073 characters" in sheet.problems[0].problem
+    assert sheet.blocked_ids == {1, 2}
+    assert sheet.frame["id"].tolist() == [3]
+    assert csv.field_size_limit() == 131_072
+
+
+def _of_formulas(folder: Path, cells: str) -> Sheet:
+    """A worksheet whose second column holds these cells, written as they are."""
+    book = workbook_of([["id", "name"], *([n, "x"] for n in range(2, 2 + cells.count("<c ")))])
+    book.save(folder / "pets.xlsx")
+    members = {}
+    with zipfile.ZipFile(folder / "pets.xlsx") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    part = "xl/worksheets/sheet1.xml"
+    for cell in re.findall("<c .*?</c>", cells):
+        place = re.search('r="([A-Z0-9]+)"', cell)[1]
+        old = re.compile(rf'<c r="{place}".*?</c>'.encode(), re.DOTALL)
+        members[part] = old.sub(cell.encode(), members[part])
+    with zipfile.ZipFile(folder / "pets.xlsx", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return read_sheet(folder / "pets.xlsx")
+
+
+EMPTY = '<c r="B2"><f>IF(A2="","",A2)</f><v></v></c>'
+
+
+def test_rule_formula_empty(tmp_path: Path) -> None:
+    """A formula that gave an empty text is a blank cell, however its program wrote that."""
+    sheet = _of_formulas(tmp_path, EMPTY)
+    assert found(sheet) == [("Pets!B2", "formula-empty")]
+    assert sheet.frame["name"].isna().tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("cells", "rules"),
+    [
+        (EMPTY + '<c r="B3" t="str"><f>"a"</f><v>a</v></c>', []),
+        (EMPTY + '<c r="B3"><f>"a"</f><v></v></c>', ["formula-without-value"] * 2),
+        (EMPTY + '<c r="B3"><f>IF(A3="","",1)</f></c>', ["formula-without-value"] * 2),
+        ('<c r="B2" t="str"><f>IF(A2="","",A2)</f><v></v></c>', []),
+    ],
+)
+def test_rule_formula_empty_is_told_from_what_was_never_calculated(
+    tmp_path: Path, cells: str, rules: list[str]
+) -> None:
+    """Other formulas of the worksheet show whether it was calculated."""
+    assert [rule for _, rule in found(_of_formulas(tmp_path, cells))] == rules
+
+
+@pytest.mark.parametrize("header", [["id", "name"], ["ID", "Status"]])
+def test_rule_header_elsewhere(tmp_path: Path, header: list[str]) -> None:
+    """Another worksheet with pets is told, unless somebody named the one to read or hid it."""
+    book = workbook_of([["id", "name"], [1, "Bello"]])
+    for title, state in (
+        ("More pets", "visible"),
+        ("Old pets", "hidden"),
+        ("petsync x", "visible"),
+    ):
+        tab = book.create_sheet(title)
+        tab.sheet_state = state
+        for row in (["Cats & co"], [], header, [2, "Mia"]):
+            tab.append(row)
+    notes = book.create_sheet("Notes")
+    notes.append(["name", "phone"])
+    notes.append(["Petra", "1234"])
+    path = tmp_path / "pets.xlsx"
+    book.save(path)
+    sheet = read_sheet(path)
+    assert found(sheet) == [("Pets!A1", "header-elsewhere")]
+    assert "'More pets'" in sheet.problems[0].problem
+    assert "--sheet 'More pets'" in sheet.problems[0].suggestion
+    assert not read_sheet(path, tab="Pets").problems
 
 
 def test_rule_header_numbers(tmp_path: Path) -> None:

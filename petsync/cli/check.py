@@ -42,6 +42,7 @@ def command(
     sheet: Path,
     tab: str | None,
     columns: tuple[tuple[str, str], ...],
+    encoding: str | None,
     marked: Path | None,
     strict: bool,
     form: str | None,
@@ -68,6 +69,7 @@ def command(
             mapping=mapping,
             defaults=settings.columns,
             statuses=profile.statuses,
+            encoding=encoding,
         )
     if context.as_json or form == "json":
         from petsync.render.machine import findings_json

@@ -49,6 +49,7 @@ class Asked:
 
     tab: str | None
     columns: tuple[tuple[str, str], ...]
+    encoding: str | None
     strict: bool
     two_way: bool
     delete_missing: bool
@@ -140,6 +141,9 @@ _SHEET_OPTIONS = (
         metavar="HEADER=COLUMN",
         help="What a header of the sheet's own means, such as Tiername=name; repeatable.",
     ),
+    click.option(
+        "--encoding", metavar="NAME", help="The encoding of a CSV file, such as cp1252.  [utf-8]"
+    ),
 )
 _OPTIONS = (
     *_SHEET_OPTIONS,
@@ -195,7 +199,7 @@ def plan_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Give the command the options by which a sheet is read, `tab` and `columns`."""
+    """Give the command the options by which a sheet is read, `tab`, `columns` and `encoding`."""
     for option in reversed(_SHEET_OPTIONS):
         function = option(function)
     return function
@@ -233,7 +237,13 @@ def read(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
     known = frozenset(snapshot.frame["status"].dropna().unique())
     mapping = dict(asked.columns)
     with as_usage_error(mapping):
-        sheet = store.aio.read(path, tab=asked.tab, mapping=mapping, known_statuses=known)
+        sheet = store.aio.read(
+            path,
+            tab=asked.tab,
+            mapping=mapping,
+            known_statuses=known,
+            encoding=asked.encoding,
+        )
     return snapshot, sheet
 
 

@@ -89,6 +89,7 @@ def _compared(
         places={name: at for name, at in sheet.columns.items() if name in COLUMNS},
         source_digest=sheet.digest,
         columns=dict(sheet.mapping),
+        encoding=sheet.encoding,
         base="" if base is None else base.taken_at,
         options=options,
         guard=guard,

@@ -62,10 +62,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
     it is compared with the store alone. `tab` is the worksheet, "" for CSV; `places` are the
     letters or numbers of its columns; `columns` is the mapping of headers that the sheet was read
-    by. `coverage`: what the store was asked for, and what of it failed. `sentinels`: the guard's,
-    as they were. `left_out`: how many changes `select` has taken out whole, but for those of rows
-    in conflict. `undoes`: the run that it takes back, "" if it is no undo. `corrections`: the
-    cells that were read as somebody said, and not as the sheet's file says.
+    by, `encoding` that of a CSV file that is not UTF-8. `coverage`: what the store was asked
+    for, and what of it failed. `sentinels`: the guard's, as they were. `left_out`: how many
+    changes `select` has taken out whole, but for those of rows in conflict. `undoes`: the run
+    that it takes back, "" if it is no undo. `corrections`: the cells that were read as somebody
+    said, and not as the sheet's file says.
     """
 
     format: int = FORMAT
@@ -77,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[str, str] = {}
     source_digest: str = ""
     columns: Mapping[str, str] = {}
+    encoding: str = ""
     base: str = ""
     undoes: str = ""
     options: PlanOptions = PlanOptions()

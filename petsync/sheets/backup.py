@@ -93,7 +93,7 @@ def write_back(
     must_take_results(sheet)
     source = unchanged(sheet, _INSTEAD)
     data, lines = told(source, sheet, results, only_ids=only_ids)
-    backup = kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
+    backup = kept(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
     unchanged(sheet, _INSTEAD)

@@ -90,7 +90,7 @@ def fitting(path: Path, source: Source) -> None:
 
 def unchanged(sheet: Sheet, hint: str) -> Source:
     """The sheet's file. Raises SheetError where it has changed since it was read."""
-    source = load(Path(sheet.source))
+    source = load(Path(sheet.source), sheet.encoding or None)
     if source.digest != sheet.digest:
         raise SheetError(f"{source.path}: the file has changed since it was read", hint=hint)
     return source

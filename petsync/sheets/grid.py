@@ -26,6 +26,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 class Kind(IntEnum):
     """What a cell holds. In a CSV file everything is text, but for what stands for an error, what
     begins like a formula, what has a NUL character in it, and what has a space before its quote.
+    EMPTY is a formula that gave an empty text, or was never calculated.
     """
 
     TEXT = 0
@@ -37,6 +38,11 @@ class Kind(IntEnum):
     FORMULA = 6
     DAMAGED = 7
     QUOTED = 8
+    EMPTY = 9
+
+
+_BLANK = (Kind.TEXT, Kind.EMPTY)
+"""The kinds of cells that say nothing where they have no text."""
 
 
 class Fault(NamedTuple):
@@ -76,7 +82,7 @@ class Cells:
         if len(rows):
             trimmed = pc.utf8_trim(self.text.take(pa.array(rows)), characters=BLANKS)
             empty[rows] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
-        return empty if self.kinds is None else empty & (self.kinds == Kind.TEXT)
+        return empty if self.kinds is None else empty & np.isin(self.kinds, _BLANK)
 
     def _spaced(self) -> np.ndarray[Any, Any]:
         """The rows of which the first and the last byte may be those of whitespace."""
@@ -121,7 +127,8 @@ class Grid:
     taken apart, by position. `merged` and `hidden` are the ranges and rows of the worksheet,
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
     `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
-    `corrections` are the cells that say something else here than in the file.
+    `corrections` are the cells that say something else here than in the file. `elsewhere` are the
+    `tabs` that have headers of ours, if nobody chose among them.
     """
 
     tab: str
@@ -137,6 +144,7 @@ class Grid:
     filtered: Sequence[str] = ()
     tabs: Sequence[str] = ()
     corrections: Sequence[Correction] = ()
+    elsewhere: Sequence[str] = ()
 
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""
@@ -164,6 +172,7 @@ class Grid:
             filtered=self.filtered,
             tabs=self.tabs,
             corrections=self.corrections,
+            elsewhere=self.elsewhere,
         )
 
 

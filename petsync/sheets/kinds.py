@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 __all__ = [
+    "AS_ENCODED",
     "AS_UTF8",
     "AS_WORKBOOK",
     "RESAVE",
@@ -24,6 +25,10 @@ AS_WORKBOOK = (
 AS_UTF8 = (
     "Save it anew: in Excel as “CSV UTF-8”, in LibreOffice with the character set “Unicode "
     "(UTF-8)”. Or read the workbook (.xlsx) itself."
+)
+AS_ENCODED = (
+    'Name its encoding: --encoding {0}, in Python encoding="{0}". Or save it anew: in Excel as '
+    "“CSV UTF-8”, in LibreOffice with the character set “Unicode (UTF-8)”."
 )
 _FETCH = "Fetch it anew where it comes from, or take it from a backup."
 _SIGN_IN = (
@@ -143,13 +148,16 @@ def is_workbook(data: bytes) -> bool:
 def unreadable_text(data: bytes) -> Kind | None:
     """Why a text file is not read: its encoding, or that it ends in NUL bytes; None otherwise."""
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return Kind("UTF-32, not UTF-8", AS_UTF8)
+        return Kind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"))
     text = data.rstrip(b"\0")
     head = text[:_HEAD]
     # Of plain letters in UTF-16 every other byte is NUL.
     even, odd = head[::2].count(0), head[1::2].count(0)
-    if data.startswith(_MARKS[1:]) or max(even, odd) > len(head) // 4:
-        return Kind("UTF-16, not UTF-8", AS_UTF8)
+    if data.startswith(_MARKS[1:]):
+        return Kind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"))
+    if max(even, odd) > len(head) // 4:
+        order = "utf-16-le" if odd > even else "utf-16-be"
+        return Kind("UTF-16, not UTF-8", AS_ENCODED.format(order))
     missing = len(data) - len(text)
     if missing:
         return Kind(f"not whole: where its end should be there are {missing:,} NUL bytes", _FETCH)
@@ -161,8 +169,11 @@ def packed(names: Collection[str]) -> Kind | None:
     of Excel.
     """
     known = next((kind for name, kind in _MEMBERS.items() if name in names), None)
-    if known is not None or any(name.startswith("xl/") for name in names):
+    # A package of Office says itself which of its parts is the workbook.
+    if known is not None or {"[content_types].xml", "_rels/.rels"} <= set(names):
         return known
+    if any(name.startswith("xl/") for name in names):
+        return None
     sheets = [name for name in names if name.endswith((".xlsx", ".xlsm", ".csv"))]
     listed = f"It holds {', '.join(sheets[:5])}. {_UNPACK}" if sheets else AS_WORKBOOK
     return Kind("a ZIP file, not an Excel workbook", listed)

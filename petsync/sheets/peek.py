@@ -30,12 +30,12 @@ class Peek:
     meant: Mapping[str, str] = field(default_factory=dict)
 
 
-def peek(path: str | Path, *, tab: str | None = None) -> Peek:
+def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
     """The headers of the file, or of the worksheet `tab`, else of its first one: the row with the
     most of petsync's columns or of near misses of them, else the one with the most cells. Raises
     SheetError where the file cannot be read.
     """
-    source = load(Path(path))
+    source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
     if source.kind == "text":
         return _seen(mapper, "", (), _records(source, mapper))

@@ -26,7 +26,8 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
         sheet = read_sheet(
             source,
             tab=plan.tab or None,
-            mapping=plan.columns,
+            defaults=plan.columns,
+            encoding=plan.encoding or None,
             statuses=statuses,
             known_statuses=_statuses(plan),
             corrections={each.address: each.after for each in plan.corrections},

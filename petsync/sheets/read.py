@@ -54,13 +54,15 @@ def read_sheet(
     known_statuses: Collection[str] = (),
     clear: str = CLEAR,
     corrections: Mapping[str, str] | None = None,
+    encoding: str | None = None,
 ) -> Sheet:
     """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
     `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
     gives our column for each header of the file's own, which must be there; `defaults` does so for
-    headers that may be there. A status is one of `statuses`, or one of `known_statuses` or of
-    the file's own base, as it is spelt there. A cell with the text `clear` empties its field.
+    headers that may be there. A status is one of `statuses`, or one of `known_statuses` or of the
+    file's own base, as it is spelt there. A cell with the text `clear` empties its field.
+    `encoding` is that of a CSV file, by default UTF-8; one with UTF-8's byte order mark is UTF-8.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
     judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.
@@ -69,7 +71,8 @@ def read_sheet(
     file as a whole cannot be read, and names the way out.
     """
     with no_collection():
-        source = load(Path(path))
+        source = load(Path(path), encoding)
+        used = source.encoding
         columns = {**(defaults or {}), **(mapping or {})}
         grid = read_grid(source, tab, columns, corrections)
         named(str(source.path), mapping or {}, grid.header)
@@ -82,7 +85,7 @@ def read_sheet(
         # The bytes are not needed any more, and a large file has many.
         del source
         sheet = judged(grid, origin, columns, (statuses, known), clear, base)
-    return replace(sheet, base=base, base_refused=refused, mapping=columns)
+    return replace(sheet, base=base, base_refused=refused, mapping=columns, encoding=used)
 
 
 def judged(
@@ -250,6 +253,17 @@ class _Reading:
         whole = np.ones(len(nameless), dtype=bool)
         whole[list(self.grid.faults)] = False
         self.notes.add_all(positions(added & nameless & whole), "name", Note("name-missing", ""))
+        # Where nothing at all is said, a finding of its own tells.
+        silent = self._mask(self.blank, "status", missing=True) | self._mask(self.cleared, "status")
+        silent &= added & whole & ~self.notes.blocked()
+        if {"id", "status"} & self.headers.ours.keys():
+            note = Note("status-missing", "")
+            self.notes.add_all(positions(silent), "status", note)
+        elif silent.any():
+            problem = (
+                "The rows are new pets without an id, and the sheet has no column of statuses."
+            )
+            self.notes.add(-1, "", Note("status-missing", "", problem))
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
         return masks.get(name, np.full(len(self.grid.rows), missing))

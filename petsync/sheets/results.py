@@ -93,7 +93,7 @@ def put(
 ) -> None:
     """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
     if source.kind == "text":
-        write_with(path, data, lines, follow=follow)
+        write_with(path, source.encoded(data), lines, follow=follow)
     else:
         atomic.replace(path, data, follow=follow)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import stat
@@ -25,16 +26,39 @@ _TEXTS = (".csv", ".tsv", ".txt")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, read whole, so that all that is said of it is of the same moment."""
+    """One file, read whole, so that all that is said of it is of the same moment.
+
+    `data` are its bytes, of a text file in another `encoding` its text as UTF-8; `original` are
+    then the file's own bytes, else b"".
+    """
 
     path: Path
     kind: Literal["workbook", "text"]
     data: bytes = field(repr=False)
+    encoding: str = ""
+    original: bytes = field(default=b"", repr=False)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file."""
+        return self.original or self.data
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the bytes, in hexadecimal."""
-        return hashlib.sha256(self.data).hexdigest()
+        """The SHA-256 of the file's bytes, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def encoded(self, data: bytes) -> bytes:
+        """A text file's UTF-8 in the file's own encoding; in UTF-8 with a byte order mark, which is
+        read whatever encoding is named, where that lacks a character.
+        """
+        if not self.encoding:
+            return data
+        text = data.decode()
+        try:
+            return text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return codecs.BOM_UTF8 + text.removeprefix("\ufeff").encode()
 
 
 def _check_name(path: Path) -> None:
@@ -48,14 +72,21 @@ def _check_name(path: Path) -> None:
         ) from None
 
 
-def load(path: Path) -> Source:
-    """The file at `path`. Raises SheetError where it is no spreadsheet that can be read."""
+def load(path: Path, encoding: str | None = None) -> Source:
+    """The file at `path`, a text file in that encoding, by default UTF-8. Raises SheetError where
+    it is no spreadsheet that can be read.
+    """
     _check_name(path)
     data = _bytes(path)
     kind = foreign(path.name, data)
     if kind is not None:
         raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
     if is_workbook(data):
+        if encoding:
+            raise SheetError(
+                f"{path}: this is a workbook, which says its encoding itself",
+                hint="Leave out the encoding: it is for CSV files.",
+            )
         return Source(path, "workbook", data)
     suffix = path.suffix.casefold()
     if suffix in _WORKBOOKS:
@@ -65,11 +96,28 @@ def load(path: Path) -> Source:
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that is read",
             hint=f"These are: {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
-    kind = unreadable_text(data)
+    source = Source(path, "text", data)
+    if encoding and not data.startswith(codecs.BOM_UTF8):
+        source = _decoded(path, data, encoding)
+    kind = unreadable_text(source.data)
     if kind is not None:
         raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
-    _check_lines(path, data)
-    return Source(path, "text", data)
+    _check_lines(path, source.data)
+    return source
+
+
+def _decoded(path: Path, data: bytes, encoding: str) -> Source:
+    try:
+        name = codecs.lookup(encoding).name
+        text = data.decode(name)
+    except (LookupError, ValueError) as error:
+        if isinstance(error, UnicodeError):
+            at = f", byte {error.start + 1} of the file" if hasattr(error, "start") else ""
+            why, hint = f"the file is not {encoding}{at}: {error}", "Name another encoding."
+        else:
+            why, hint = f"there is no encoding {encoding!r}", "Name one such as utf-16 or cp1252."
+        raise SheetError(f"{path}: {why}", hint=hint) from None
+    return Source(path, "text", text.encode("utf-8", "surrogatepass"), name, data)
 
 
 def _bytes(path: Path) -> bytes:

@@ -78,7 +78,7 @@ def write_synced(
             f"{source.path}: {held[0]}{more}", hint=f"Nothing was written. {held[0].suggestion}"
         )
     must_agree(source, replace(source, data=data), sheet, edits)
-    backup = kept(source.path.resolve(), source.data, moment or dt.datetime.now(dt.UTC))
+    backup = kept(source.path.resolve(), source.content, moment or dt.datetime.now(dt.UTC))
     # Whoever saved the sheet in the meantime keeps what they wrote.
     must_be_closed(source.path)
     unchanged(sheet, _AGAIN)

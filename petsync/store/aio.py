@@ -271,16 +271,17 @@ class AsyncStore(Pictured, Edited, Signed):
         mapping: Mapping[str, str] | None = None,
         corrections: Mapping[str, str] | None = None,
         known_statuses: Collection[str] = (),
+        encoding: str | None = None,
     ) -> Sheet:
         """The sheet as it is read for this store: with its statuses, and the columns that
         petsync.toml maps, or `mapping`, which comes first.
 
-        `corrections` are texts by the address of a cell, as in `read_sheet`. A Sheet with some is
-        read again from its file, with those that it has already; SheetError is raised where that
-        has changed, and for the corrections of a DataFrame.
+        `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. A
+        Sheet with some corrections is read again from its file, with those that it has already;
+        SheetError is raised where that has changed, and for the corrections of a DataFrame.
         """
         reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
-        return reader.read(sheet, tab, mapping, corrections, known_statuses)
+        return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
 
     async def close(self) -> None:
         """Close the connections, and end the sign-ins that wait for somebody."""

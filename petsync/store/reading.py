@@ -29,6 +29,7 @@ class Reader:
         mapping: Mapping[str, str] | None,
         corrections: Mapping[str, str] | None,
         known: Collection[str],
+        encoding: str | None = None,
     ) -> Sheet:
         """The sheet. Raises SheetError where it cannot be read, or is none."""
         if isinstance(sheet, Sheet):
@@ -42,7 +43,7 @@ class Reader:
                 f"a {type(sheet).__name__} is no sheet",
                 hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
             )
-        return self._file(sheet, tab, mapping, self.columns, corrections, known)
+        return self._file(sheet, tab, mapping, self.columns, corrections, known, encoding)
 
     def _file(
         self,
@@ -52,6 +53,7 @@ class Reader:
         defaults: Mapping[str, str],
         corrections: Mapping[str, str] | None,
         known: Collection[str],
+        encoding: str | None,
     ) -> Sheet:
         return sheets.read_sheet(
             path,
@@ -61,6 +63,7 @@ class Reader:
             statuses=self.statuses,
             known_statuses=known,
             corrections=corrections,
+            encoding=encoding,
         )
 
     def _frame(
@@ -87,7 +90,15 @@ class Reader:
         """The sheet's file with further corrections."""
         before = {each.address: each.after for each in sheet.corrections}
         given = {**before, **corrections}
-        again = self._file(sheet.source, sheet.tab or None, None, sheet.mapping, given, known)
+        again = self._file(
+            sheet.source,
+            sheet.tab or None,
+            None,
+            sheet.mapping,
+            given,
+            known,
+            sheet.encoding or None,
+        )
         if again.digest != sheet.digest:
             raise SheetError(
                 f"{sheet.source}: the file has changed since it was read", hint="Read it again."

@@ -86,11 +86,14 @@ class Store:
         tab: str | None = None,
         mapping: Mapping[str, str] | None = None,
         corrections: Mapping[str, str] | None = None,
+        encoding: str | None = None,
     ) -> Sheet:
         """The sheet as it is read for this store. `corrections` are texts by the address of a cell,
         as findings have it: it is read as this text, and the file stays as it is.
         """
-        return self.aio.read(sheet, tab=tab, mapping=mapping, corrections=corrections)
+        return self.aio.read(
+            sheet, tab=tab, mapping=mapping, corrections=corrections, encoding=encoding
+        )
 
     def serves(self, url: str) -> bool:
         """Whether a photo's address is this service's own, so that `photo` asks for it."""

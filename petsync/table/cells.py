@@ -41,8 +41,12 @@ and the invisible marks that programs leave at the edges of text."""
 
 TAG_SEPARATOR = re.compile(r"[\r\n\t|\uff1b\uff0c\u3001\u060c\u061b]|(?<![0-9]),|,(?![0-9])")
 """What people write between tags in place of a semicolon; a comma between digits is a decimal."""
+_BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
+# A run of them is looked at from its beginning only, or a long one would take for ever.
 URL_SEPARATOR = re.compile(
-    r"\s*\|\s*|[,;]\s+|[,;\s\uff1b\uff0c\u3001]+(?=https?://)|(?<=\w)(?=https?://)", re.IGNORECASE
+    rf"(?<!\s)\s*\|\s*|[,;]\s+|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://)"
+    r"|(?<=\w)(?=https?://)",
+    re.IGNORECASE,
 )
 """What people write between addresses, or nothing at all; an address may hold another one behind
 a character that is no letter and no digit."""

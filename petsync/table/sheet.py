@@ -73,7 +73,8 @@ class Sheet:
     `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
     column in the file; `header_row`: the row of the headers; `mapping`: our column for headers
-    that were named to the reader. `tab` is the worksheet's name, "" for CSV; `tabs` are the other
+    that were named to the reader and are there; `encoding` is that of a CSV file where one was
+    named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the other
     worksheets that a person sees, and that are not read; `digest` is the SHA-256 of the file's
     bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
@@ -95,6 +96,7 @@ class Sheet:
     columns: Mapping[str, str] = field(default_factory=dict)
     header_row: int = 1
     mapping: Mapping[str, str] = field(default_factory=dict)
+    encoding: str = ""
     tabs: tuple[str, ...] = ()
     digest: str = ""
     base: Base | None = None

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from petsync.errors import SheetError
-from petsync.sheets.delimited.block import SIZE, Block, Mark, take_apart
+from petsync.sheets.delimited.block import LONGEST, SIZE, Block, Mark, take_apart
 from petsync.sheets.grid import Fault, Grid, Kind
 from petsync.sheets.headers import Mapper
 from petsync.sheets.judge import broken
-from petsync.sheets.kinds import AS_UTF8
-from petsync.sheets.source import Source
+from petsync.sheets.kinds import AS_ENCODED, AS_UTF8
+from petsync.sheets.source import MAX_LINE, Source
 
 __all__ = [
     "Dialect",
@@ -35,9 +35,10 @@ __all__ = [
 ]
 
 MAX_COLUMNS = 1 << 14
-_DELIMITERS = (",", ";", "\t")
+_SHOWN = 200
+_DELIMITERS = (",", ";", "\t", "|")
 _HEAD = 1 << 16
-_SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t])\r?\n", re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", re.IGNORECASE)
 # A line feed is what LibreOffice makes of a CR, and would not be known for one again.
 # Full-width signs begin a formula too, in some languages, and so does one behind a separator:
 # another program may take a cell apart there.
@@ -116,9 +117,11 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
     line = lines.line
     while True:
         try:
-            for cells in reader:
+            while True:
+                cells = _next(reader)
                 yield Record(line, cells, Mark(lines.byte, lines.line))
                 line = lines.line
+        except StopIteration:
             return
         except csv.Error as error:
             if "expected after" not in str(error):
@@ -127,6 +130,15 @@ def records(source: Source, dialect: Dialect, start: Mark | None = None) -> Iter
             line = lines.line
         except UnicodeDecodeError:
             raise _undecodable(source) from None
+
+
+def _next(reader: Iterator[list[str]]) -> list[str]:
+    """The next record. A cell may be long here: that is a finding, and not the end of the file."""
+    before = csv.field_size_limit(MAX_LINE)
+    try:
+        return next(reader)
+    finally:
+        csv.field_size_limit(before)
 
 
 class _Lines:
@@ -217,7 +229,7 @@ class _Body:
         if not chunk:
             return
         lines, rows, _ = zip(*chunk, strict=True)
-        if None in rows or set(map(len, rows)) != {self._width}:
+        if None in rows or set(map(len, rows)) != {self._width} or _has_long(rows):
             rows = tuple(self._even(at, cells) for at, cells in enumerate(rows, self._size))
         columns = [pa.array(cells, pa.large_string()) for cells in zip(*rows, strict=True)]
         self._add(np.array(lines, dtype=np.int64), columns)
@@ -253,7 +265,16 @@ class _Body:
             has = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
             problem = f"the row has {has} where the header has {self._width}"
             self._faults[at] = Fault("ragged-row", self._delimiter.join(cells), problem)
-        return [*cells, *[""] * self._width][: self._width]
+        long = [n for n, cell in enumerate(cells[: self._width]) if len(cell) > LONGEST]
+        if long and at not in self._faults:
+            problem = f"the cell in column {long[0] + 1} has {len(cells[long[0]]):,} characters"
+            self._faults[at] = Fault("cell-long", cells[long[0]][:_SHOWN], problem)
+        even = [*cells, *[""] * self._width][: self._width]
+        return ["" if n in long else cell for n, cell in enumerate(even)]
+
+
+def _has_long(rows: Sequence[Sequence[str] | None]) -> bool:
+    return any(len(cell) > LONGEST for cells in rows if cells for cell in cells)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -298,7 +319,7 @@ def _not_too_wide(source: Source, record: Record) -> Record:
 def _endless(source: Source, line: int) -> SheetError:
     return SheetError(
         f"{source.path}: a cell that begins in the record at line {line} has a quote that is "
-        "never closed, or more than 131,072 characters",
+        f"never closed, or more than {MAX_LINE:,} characters",
         hint='Close the quote, and write a quote inside a quoted cell as "".',
     )
 
@@ -315,7 +336,7 @@ def _undecodable(source: Source) -> SheetError:
                 f"{source.path}: line {number}, byte {where + 1} of the file "
                 f"(0x{source.data[where]:02X}) is not UTF-8; as Windows-1252 it reads "
                 f"{shown.strip()!r}",
-                hint=AS_UTF8,
+                hint=AS_ENCODED.format("cp1252"),
             )
         offset += len(line)
     return SheetError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)

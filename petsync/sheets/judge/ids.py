@@ -26,6 +26,7 @@ _RULES = {
     Kind.ERROR: "error-cell",
     Kind.UNCALCULATED: "formula-without-value",
     Kind.QUOTED: "quote-after-space",
+    Kind.EMPTY: "formula-empty",
     Kind.DAMAGED: "nul-character",
 }
 _OTHERWISE = {"id-not-a-number": "Write the category's number, or leave the cell blank."}

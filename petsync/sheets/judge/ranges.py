@@ -33,6 +33,10 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
         notes.add(-1, text, Note("header-near-miss", text, problem, hint, name))
     if "id" not in headers.ours:
         _note_numbers(grid, headers, notes)
+    for tab in grid.elsewhere:
+        problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
+        hint = f"Read it by its name if it is meant: --sheet '{tab}'."
+        notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
     _note_headless(grid, notes)
     # Merged ranges do not overlap: together they cover no more than there is.
     room = len(grid.rows) * max(1, len(headers.ours))

@@ -37,6 +37,8 @@ def said(kind: Kind, text: str, column: str) -> Said:
         return Said("boolean-instead-of-text", f"The cell holds the value {text} and no text.")
     if kind is Kind.DAMAGED:
         return Said("nul-character")
+    if kind is Kind.EMPTY:
+        return Said("formula-empty")
     if kind is Kind.QUOTED:
         return Said("quote-after-space")
     if kind is Kind.FORMULA:

@@ -7,13 +7,15 @@ handed on. So no reader ever unpacks more than was measured, whatever a file's h
 from __future__ import annotations
 
 import io
+import itertools
 import posixpath
 import re
 import threading
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from xml.sax.saxutils import unescape
 
 from petsync.errors import SheetError
 from petsync.sheets.kinds import AS_WORKBOOK, packed
@@ -30,7 +32,7 @@ from petsync.sheets.ooxml.shared import shared_size, uncounted
 from petsync.sheets.ooxml.trailing import without_trailing
 from petsync.sheets.source import Source
 
-__all__ = ["MAX_SEARCHED", "Package", "Tab"]
+__all__ = ["MAX_SEARCHED", "Package", "Tab", "part_key", "resolved"]
 
 MAX_UNPACKED = 1 << 30
 """The most bytes that a workbook may have unpacked."""
@@ -76,6 +78,11 @@ _NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
 _ESCAPED = re.compile(rb"_x[Ff]{3}")
 _ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
 _ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
+_ITEM = re.compile(
+    rb"<(?:\w+:)?si(?:\s[^>]*)?>(.*?)(?=<(?:\w+:)?si[\s>/]|</(?:\w+:)?sst>)", re.DOTALL
+)
+_PIECE = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)</")
+_MOST_TEXTS = 200_000
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -111,7 +118,7 @@ class Package:
         self._parts: dict[str, zipfile.ZipInfo] = {}
         self._doubled: set[str] = set()
         for info in self._zip.infolist():
-            name = info.filename.lstrip("/").casefold()
+            name = part_key(info.filename)
             if self._parts.setdefault(name, info) is not info:
                 self._doubled.add(name)
         kind = packed(self._parts)
@@ -126,10 +133,10 @@ class Package:
 
     def part(self, name: str) -> bytes:
         """The bytes of one part."""
-        info = self._parts.get(name.casefold())
+        info = self._parts.get(part_key(name))
         if info is None:
             raise self._damaged(f"the part {name} is missing")
-        if name.casefold() in self._doubled:
+        if part_key(name) in self._doubled:
             raise self._damaged(f"the part {name} is there twice")
         if info.flag_bits & 1:
             raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
@@ -159,6 +166,18 @@ class Package:
         if why:
             raise self._damaged(f"{tab.part}: {why}")
         return data
+
+    def head(self, tab: Tab, size: int) -> bytes:
+        """The first bytes of a tab's part; b"" where they cannot be read."""
+        info = self._parts.get(part_key(tab.part))
+        if info is None or info.flag_bits & 1 or info.compress_type not in _METHODS:
+            return b""
+        try:
+            with self._zip.open(info) as part:
+                data = part.read(min(size, info.file_size))
+        except _UNREADABLE:
+            return b""
+        return data if _is_usual(data) else b""
 
     def tab(self, name: str) -> Tab:
         """The tab of that name; case does not count if no tab has exactly that name."""
@@ -204,8 +223,19 @@ class Package:
 
     def size(self, tab: Tab) -> int:
         """How many bytes the tab's part has unpacked; 0 where it is missing."""
-        info = self._parts.get(tab.part.casefold())
+        info = self._parts.get(part_key(tab.part))
         return 0 if info is None else info.file_size
+
+    def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
+        """Those of the texts that cells refer to by their index; of very many only the first."""
+        found: dict[int, str] = {}
+        for part in self._of_kind("sharedStrings"):
+            items = _ITEM.finditer(self.text_part(part))
+            for at, item in enumerate(itertools.islice(items, min(max(indexes) + 1, _MOST_TEXTS))):
+                if at in indexes:
+                    pieces = (unescape(piece.decode()) for piece in _PIECE.findall(item[0]))
+                    found[at] = "".join(pieces)
+        return found
 
     def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
         """A workbook of one worksheet with these bytes, and this one's styles and texts, which
@@ -247,7 +277,7 @@ class Package:
     def _workbook(self) -> str:
         for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
             if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
-                return _resolve("", attributes.get("Target", ""))
+                return resolved("", attributes.get("Target", ""))
         raise self._damaged("it does not say which of its parts is the workbook")
 
     def _relations(self, part: str) -> dict[str, tuple[str, str]]:
@@ -256,7 +286,7 @@ class Package:
         return {
             attributes["Id"]: (
                 attributes.get("Type", "").rpartition("/")[2],
-                _resolve(folder, attributes.get("Target", "")),
+                resolved(folder, attributes.get("Target", "")),
             )
             for local, attributes in self.elements(relations)
             if local == "Relationship" and "Id" in attributes
@@ -277,7 +307,7 @@ class Package:
 
     def _of_kind(self, kind: str) -> list[str]:
         parts = [part for what, part in self._related.values() if what == kind]
-        return [part for part in parts if part.casefold() in self._parts][:1]
+        return [part for part in parts if part_key(part) in self._parts][:1]
 
     def _since_1904(self) -> bool:
         found = [attributes for name, attributes in self._book if name == "workbookPr"]
@@ -300,7 +330,14 @@ def _character(match: re.Match[bytes]) -> bytes:
     return match[0] if code == b"005F" else chr(int(code, 16)).encode()
 
 
-def _resolve(folder: str, target: str) -> str:
+def part_key(name: str) -> str:
+    """A part's name as it is compared: some programs write backslashes."""
+    return name.replace("\\", "/").lstrip("/").casefold()
+
+
+def resolved(folder: str, target: str) -> str:
+    """The name of the part that a relation of a part in the folder leads to, "" for none."""
+    target = target.replace("\\", "/")
     if target.startswith("/"):
         return target.lstrip("/")
     return posixpath.normpath(posixpath.join(folder, target)) if target else ""

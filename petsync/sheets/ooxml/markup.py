@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from xml.parsers import expat
 
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})", re.ASCII)
+_DIGITS = 10
 _ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
@@ -46,8 +48,8 @@ class MarkupError(ValueError):
 
 @dataclass(slots=True)
 class CellMark:
-    """One `c` element: its column (from 0), type, style, whether it has a formula and a value,
-    and the bytes from `start` to `end` that it stands in.
+    """One `c` element: its column (from 0), type, style, whether it has a formula, which one, a
+    value, and an element for the value, and the bytes from `start` to `end` that it stands in.
     """
 
     column: int
@@ -57,6 +59,8 @@ class CellMark:
     formula: bool = False
     value: str = ""
     end: int = 0
+    has_value: bool = False
+    formula_text: str = ""
 
 
 @dataclass(slots=True)
@@ -93,10 +97,10 @@ class Walk:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
 
-    def run(self, data: bytes) -> None:
-        """Walk the part. Raises MarkupError where it is not well-formed."""
+    def run(self, data: bytes, *, whole: bool = True) -> None:
+        """Walk the part, or its beginning. Raises MarkupError where it is not well-formed."""
         self._data = data
-        _parse(self._parser, data)
+        _parse(self._parser, data, whole=whole)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -109,6 +113,7 @@ class Walk:
             self._text = []
         elif local == "f":
             self._mark_formula()
+            self._text = []
         elif local == "row":
             self.prefix = name[: -len(local)]
             self._start_row(attributes)
@@ -177,6 +182,10 @@ class Walk:
         elif local in ("v", "t") and self._text is not None and row.cells:
             if self._in_cell:
                 self._values += self._text
+            row.cells[-1].has_value = True
+            self._text = None
+        elif local == "f" and self._text is not None and row.cells:
+            row.cells[-1].formula_text = "".join(self._text)
             self._text = None
 
     def _at_end_tag(self, name: str) -> bool:
@@ -202,6 +211,28 @@ def check_count(data: bytes, most: int) -> None:
 def check_form(data: bytes) -> None:
     """Raise MarkupError where the part is not well-formed; nothing of it is kept."""
     _parse(_parser(lambda *_: None), data)
+
+
+def first_rows(data: bytes, most: int) -> list[list[str | int]]:
+    """The texts of the first rows of a worksheet part that may be cut off; of a cell that refers to
+    a shared text its index.
+    """
+    rows: list[list[str | int]] = []
+
+    def take(row: RowMark) -> None:
+        if len(rows) < most:
+            rows.append([_shared(cell) for cell in row.cells])
+
+    walk = Walk(take)
+    # What is wrong with it matters only if the worksheet is read.
+    with suppress(MarkupError):
+        walk.run(data, whole=False)
+    return rows
+
+
+def _shared(cell: CellMark) -> str | int:
+    is_index = cell.kind == "s" and cell.value.isdecimal() and len(cell.value) < _DIGITS
+    return int(cell.value) if is_index else cell.value
 
 
 def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
@@ -232,9 +263,9 @@ def _refuse(*_: object) -> None:
     raise MarkupError("it has a document type declaration")
 
 
-def _parse(parser: expat.XMLParserType, data: bytes) -> None:
+def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> None:
     try:
-        parser.Parse(data, True)
+        parser.Parse(data, whole)
     except (expat.ExpatError, LookupError, ValueError) as error:
         # Of an encoding that nobody knows or that has several bytes the last two tell.
         raise MarkupError(str(error)) from None

@@ -10,7 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from petsync.errors import SheetError
-from petsync.sheets.ooxml.archive import Package
+from petsync.sheets.ooxml.archive import Package, part_key, resolved
 from petsync.sheets.ooxml.markup import MarkupError
 from petsync.sheets.ooxml.outline import Element, Splices, outline, start_tag
 from petsync.sheets.source import Source
@@ -51,7 +51,7 @@ class Parts:
         self._names: dict[str, str] = {}
         self._dropped: set[str] = set()
         with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
-            self._there = {_key(info.filename): info for info in archive.infolist()}
+            self._there = {part_key(info.filename): info for info in archive.infolist()}
 
     @property
     def namespace(self) -> str:
@@ -115,7 +115,7 @@ class Parts:
 
     def read(self, name: str) -> bytes:
         """The part as the copy has it."""
-        return self._new[_key(name)] if _key(name) in self._new else self.package.part(name)
+        return self._new[part_key(name)] if part_key(name) in self._new else self.package.part(name)
 
     def outline(self, name: str) -> Element:
         """The part's elements."""
@@ -129,16 +129,16 @@ class Parts:
 
     def put(self, name: str, data: bytes) -> None:
         """Have these bytes in the part."""
-        self._new[_key(name)] = data
-        self._names[_key(name)] = name
-        self._dropped.discard(_key(name))
+        self._new[part_key(name)] = data
+        self._names[part_key(name)] = name
+        self._dropped.discard(part_key(name))
 
     def relations(self, part: str) -> Iterator[Relation]:
         """The relations of a part to other parts of the workbook."""
         name = _relations(part)
         for each in self.outline(name).all("Relationship") if self._has(name) else ():
             if each.get("TargetMode") != "External":
-                target = _resolved(posixpath.dirname(part), each.get("Target"))
+                target = resolved(posixpath.dirname(part), each.get("Target"))
                 yield Relation(each.get("Id"), each.get("Type").rpartition("/")[2], target)
 
     def relate(self, part: str, kind: str, target: str) -> str:
@@ -198,18 +198,18 @@ class Parts:
         return copy.getvalue()
 
     def _drop(self, names: Sequence[str], relations: str) -> None:
-        gone = {_key(name) for name in names}
+        gone = {part_key(name) for name in names}
         self._dropped |= gone
         folder = posixpath.dirname(posixpath.dirname(relations))
         for name, attribute in ((relations, "Target"), (_CONTENT_TYPES, "PartName")):
             root, splices = self.outline(name), Splices()
             for each in root.children:
-                if _key(_resolved(folder, each.get(attribute))) in gone:
+                if part_key(resolved(folder, each.get(attribute))) in gone:
                     splices.replace(each.start, each.end, "")
             self.put(name, splices.applied(self.read(name)))
 
     def _has(self, name: str) -> bool:
-        key = _key(name)
+        key = part_key(name)
         return key not in self._dropped and (key in self._there or key in self._new)
 
     def _append(self, name: str, root: Element, local: str, attributes: dict[str, str]) -> None:
@@ -218,19 +218,9 @@ class Parts:
         self.put(name, splices.applied(self.read(name)))
 
 
-def _key(name: str) -> str:
-    return name.lstrip("/").casefold()
-
-
 def _relations(part: str) -> str:
     folder, name = posixpath.split(part)
     return posixpath.join(folder, "_rels", f"{name}.rels")
-
-
-def _resolved(folder: str, target: str) -> str:
-    if target.startswith("/"):
-        return target.lstrip("/")
-    return posixpath.normpath(posixpath.join(folder, target)) if target else ""
 
 
 def _fresh(info: zipfile.ZipInfo) -> zipfile.ZipInfo:

@@ -33,10 +33,14 @@ _HIDDEN = re.compile(rb"hidden(?: |='|=\"[1t])")
 @dataclass(slots=True)
 class Survey:
     """`special` holds, by row (from 1) and column (from 0), the cells whose value calamine does
-    not give; `hidden` the hidden rows, `merged` the merged ranges.
+    not give; `hidden` the hidden rows, `merged` the merged ranges. `empty` are the formulas whose
+    value is there and has no text, and whether an empty text is in the formula; whether others
+    were `calculated` tells what that means.
     """
 
     special: dict[tuple[int, int], tuple[Kind, str]] = field(default_factory=dict)
+    empty: dict[tuple[int, int], bool] = field(default_factory=dict)
+    calculated: bool = False
     hidden: list[int] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     last_row: int = 0
@@ -49,12 +53,29 @@ class Survey:
             self.hidden.append(row.number)
         for cell in row.cells:
             special = _special(cell)
+            self.calculated |= cell.formula and bool(cell.value)
+            if special is not None and special[0] is Kind.UNCALCULATED and cell.has_value:
+                # A formula that is that of another cell has no text of its own.
+                may_be = '""' in cell.formula_text or not cell.formula_text
+                self.empty[row.number, cell.column] = may_be
             if special is not None:
                 self.special[row.number, cell.column] = special
             if special is not None or cell.value:
                 self.cells += 1
                 self.last_row = max(self.last_row, row.number)
                 self.last_column = max(self.last_column, cell.column)
+
+    def settle(self) -> None:
+        """Take formulas without a text for blank cells, if formulas were calculated: some programs
+        write an empty text so, and others each formula that they did not calculate. Where none has
+        a value, they are blank if each of them may give an empty text, which is pointed out.
+        """
+        unknown = [at for at, (kind, _) in self.special.items() if kind is Kind.UNCALCULATED]
+        if self.calculated:
+            for place in self.empty:
+                del self.special[place]
+        elif all(self.empty.get(at) for at in unknown):
+            self.special.update(dict.fromkeys(unknown, (Kind.EMPTY, "")))
 
 
 def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
@@ -76,6 +97,7 @@ def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
             hint="Save the workbook again, or take it from a backup.",
         ) from None
     found.merged = walk.merged
+    found.settle()
     _check_extent(found, where)
     return found
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from petsync.sheets.headers import Mapper
 from petsync.sheets.ooxml.archive import MAX_SEARCHED, Package, Tab
 from petsync.sheets.ooxml.extent import extent
 from petsync.sheets.ooxml.halves import halves
+from petsync.sheets.ooxml.markup import first_rows
 from petsync.sheets.ooxml.order import misplaced
 from petsync.sheets.ooxml.survey import Survey, is_irregular, survey
 from petsync.sheets.ooxml.view import view
@@ -32,6 +34,8 @@ _KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLE
 LARGE = 1 << 23
 _TOGETHER = 1000
 _TOP = 20
+_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
+"""So much of so many other worksheets is looked at for at least so many headers of ours."""
 _EXACT = 2.0**53
 
 
@@ -60,7 +64,8 @@ def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE)
                 hint="Name the sheet with the pets: --tab, tab=.",
             )
         try:
-            return _known(package, each, mapper, large)
+            grid = _known(package, each, mapper, large)
+            return replace(grid, elsewhere=_elsewhere(package, each, mapper))
         except _NoHeaderError as error:
             failure = failure or error
     raise failure or mapper.unusable([])
@@ -129,6 +134,28 @@ def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
         filtered=seen.filtered,
         tabs=[each.name for each in package.tabs if each is not tab and _is_theirs(each)],
     ).without_blank_rows()
+
+
+def _elsewhere(package: Package, chosen: Tab, mapper: Mapper) -> list[str]:
+    """The other tabs that people see and that have several headers of ours in their first rows."""
+    others = {tab.part: tab for tab in package.tabs if _is_theirs(tab) and tab.part != chosen.part}
+    heads = [
+        (tab.name, first_rows(package.head(tab, _HEAD), _TOP))
+        for tab in itertools.islice(others.values(), _TABS)
+    ]
+    wanted = {at for _, rows in heads for row in rows for at in row if isinstance(at, int)}
+    texts = package.shared_texts(wanted) if wanted else {}
+    return [name for name, rows in heads if _has_headers(rows[:-1], texts, mapper)]
+
+
+def _has_headers(
+    rows: Sequence[Sequence[str | int]], texts: Mapping[int, str], mapper: Mapper
+) -> bool:
+    """Whether one of the rows has several headers of ours."""
+    named = (
+        [texts.get(cell, "") if isinstance(cell, int) else cell for cell in row] for row in rows
+    )
+    return any(mapper.score(row) >= _SEVERAL for row in named)
 
 
 def _is_theirs(tab: Tab) -> bool:

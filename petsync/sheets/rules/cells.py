@@ -35,6 +35,15 @@ PROGRAM = (
         "Programs that write workbooks without calculating them leave such cells.",
     ),
     warning(
+        "formula-empty",
+        "The cell holds a formula that shows nothing, so the cell is read as blank.",
+        '=IF(A2="","",A2)',
+        "Bello",
+        "Save the workbook in Excel or LibreOffice if the formula was never calculated.",
+        "This is reported where no formula of the worksheet has a value: some programs write a "
+        "formula so that gave an empty text, others one that they did not calculate.",
+    ),
+    warning(
         "formula-text",
         "The text looks like a formula; in a CSV file nothing calculates it.",
         "=PROPER(A2)",

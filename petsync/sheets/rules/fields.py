@@ -21,6 +21,15 @@ FIELDS = (
         "Bello",
         "Shorten it, or leave it if it is meant: it is sent as it stands.",
     ),
+    warning(
+        "status-missing",
+        "A pet is to be added, and the row gives it no status, so a plan does not add it.",
+        "a new row whose status is blank",
+        "available",
+        "Write one of the store's statuses.",
+        "A row without an id that a plan recognises as a pet needs none. Where the sheet has "
+        "neither ids nor statuses, this is reported once, for the whole sheet.",
+    ),
     error(
         "unknown-status",
         "The store has no such status.",

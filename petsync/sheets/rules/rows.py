@@ -23,6 +23,14 @@ ROWS = (
         'Quote the whole cell and double the quotes in it: "" for each.',
     ),
     error(
+        "cell-long",
+        "A cell has more characters than readers of CSV files take.",
+        "a cell with 200,000 characters",
+        "a shorter text",
+        "Shorten the text: a cell has at most 131,072 characters.",
+        "Often a quote is missing where the text should end. Nothing else is said of such a row.",
+    ),
+    error(
         "quote-after-space",
         "There is a space before the cell's quote, so the quote is part of the text.",
         '1001, "Bella, the dog"',
@@ -83,6 +91,15 @@ SHEET = (
         "Rename the column to id if these are the pets' ids, or map it.",
         "Without ids each row is a new pet. This is looked for where hardly any number of the "
         "column is there twice.",
+    ),
+    warning(
+        "header-elsewhere",
+        "Another worksheet has headers that petsync knows, too, and is not read.",
+        "the worksheets Dogs and Cats, both with id and name",
+        "the worksheet that is meant, by its name",
+        "Name the worksheet that is to be read, or hide the others.",
+        "One worksheet is read, the first that has such a header; with its name given this is no "
+        "finding.",
     ),
     warning(
         "header-missing",
