@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+import httpx
 import pytest
 from scripted import answer
 from virtual import PET, Service, clock, gone, lost, many, ok, run, says
@@ -205,6 +206,22 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
         results = await many(session, 10_000, 16, patient=True)
         assert all(isinstance(each, UnavailableError) for each in results)
         assert clock() - begun < 45.0
+
+    run(main())
+
+
+@pytest.mark.parametrize("workers", [1, 4, 16])
+def test_a_service_that_takes_connections_and_never_answers_ends_a_run(workers: int) -> None:
+    """The first time-out is enough to know it: no change after it waits for one of its own."""
+
+    async def main() -> None:
+        service = Service(lambda _: httpx.ReadTimeout("no answer"), latency=30.0)
+        session = service.session()
+        begun = clock()
+        results = await many(session, 1_000, workers, patient=True)
+        # One worker alone needs three time-outs to know that it is not its request alone.
+        assert sum(not isinstance(each, UnavailableError) for each in results) == (workers == 1)
+        assert clock() - begun < (100.0 if workers == 1 else 45.0)
 
     run(main())
 

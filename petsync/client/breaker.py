@@ -22,8 +22,8 @@ class Breaker:
     After `failures` in a row, or `gone` of them that found nobody listening, it *holds*: everything
     waits, and one request at a time is tried, every few seconds, until one is answered. Where none
     was for `patience` seconds it *opens*: requests are refused, but for one now and then that
-    tries. A service that never answered is not waited for: `failures` in a row and `unreached`
-    seconds open it (`gone` are enough there too).
+    tries. A service that never answered is not waited for: `unreached` seconds since the first
+    attempt began and `failures` in a row open it, or `gone` that got no answer at all.
     """
 
     def __init__(
@@ -61,9 +61,11 @@ class Breaker:
     def failed(self, error: ApiError, begun: float, now: float) -> float:
         """An attempt that was sent at `begun` failed; for how long everything is to wait."""
         if not self.in_a_row:
-            self._first, self._since = now, _clock()
+            # One that never answered is not waited for any longer than its first time-out.
+            self._first, self._since = now if self._reached else begun, _clock()
         self.in_a_row += 1
-        gone = isinstance(error, TransportError) and not error.may_have_happened
+        is_silent = isinstance(error, TransportError)
+        gone = is_silent and not (self._reached and error.may_have_happened)
         self._gone_in_a_row = self._gone_in_a_row + 1 if gone else 0
         self._reason = error.message
         if self._is_over(now):
