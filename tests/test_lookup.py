@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 from scripted import ScriptedServer, answer
 
 import petsync as ps
+from petsync.cli.planning import verdict_code
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import Lookups, look_up
 from petsync.client.session import Session
@@ -260,3 +262,16 @@ def test_a_row_that_could_not_be_looked_up_is_a_conflict(box: Sandbox) -> None:
     assert conflict.rule == "not-looked-up"
     assert conflict.pet_id in (901, 902)
     assert "web page" in conflict.problem + conflict.suggestion
+
+
+def test_a_failed_look_up_ends_as_an_outage_does(box: Sandbox, tmp_path: Path) -> None:
+    """The row failed (3); it is no conflict (5), as nobody contradicts it."""
+    rows = pd.DataFrame([{"id": 901, "name": "x", "status": "sold"}])
+    with ps.connect(box.url, profile=box.profile, environ={}, retry=ONCE, state=tmp_path) as store:
+        box.break_with("html=1,only=getPetById,first=1")
+        plan = store.plan(rows)
+        report = store.apply(plan, progress=False)
+    assert verdict_code(plan) == 3
+    assert [(r.outcome, r.cause) for r in report.results] == [("failed", "not-looked-up")]
+    assert "Plan again" in report.results[0].message
+    assert report.exit_code == 3

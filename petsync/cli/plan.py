@@ -93,7 +93,7 @@ def command(
 
     Exits with 0, or with 4 if the plan is over a limit. With --exit-code: 2 if changes are
     pending; else 5 if rows are in conflict with the store; else 3 if errors in the sheet block
-    rows; else 0, in sync. With --why always with 0.
+    rows, or pets could not be looked up; else 0, in sync. With --why always with 0.
     """
     if asked_why:
         _only_why(form, outputs, exit_code=exit_code)

@@ -263,11 +263,13 @@ def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
 
 
 def verdict_code(plan: Plan) -> int:
-    """4 refused, 2 changes pending, else 5 for conflicts, 3 for blocked rows, 0 in sync."""
+    """4 refused, 2 changes pending, else 5 for conflicts, 3 for rows that are blocked or whose pets
+    could not be looked up, 0 in sync.
+    """
     if not plan.verdict.ok:
         return GuardError.exit_code
     if plan.changes:
         return PENDING
-    if plan.open_conflicts:
+    if not all(conflict.is_unanswered for conflict in plan.open_conflicts):
         return ConflictError.exit_code
-    return SOME_FAILED if plan.blocked else 0
+    return SOME_FAILED if plan.blocked or plan.open_conflicts else 0

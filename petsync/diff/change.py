@@ -123,6 +123,11 @@ class Conflict(msgspec.Struct, frozen=True, kw_only=True):
         return "the row" if self.row is not None else f"pet {self.pet_id}"
 
     @property
+    def is_unanswered(self) -> bool:
+        """Whether the service did not answer what the row needs: an outage, no contradiction."""
+        return self.rule == "not-looked-up"
+
+    @property
     def is_open(self) -> bool:
         """Whether a person has to look: what the sheet says is not what the store will have."""
         return self.winner != "sheet"

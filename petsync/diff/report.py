@@ -34,6 +34,7 @@ Cause = Literal[
     "gone",
     "came-meanwhile",
     "from-plan",
+    "not-looked-up",
     "refused",
     "no-permission",
     "too-many",
@@ -154,7 +155,9 @@ def result_of(
 
 
 def without_request(plan: Plan) -> Iterator[Result]:
-    """Results for the rows that were no change: conflicts, and rows that errors block."""
+    """Results for the rows that were no change: conflicts, rows whose pets could not be looked up,
+    and rows that errors block.
+    """
     number = len(plan.changes)
     for conflict in plan.open_conflicts:
         yield Result(
@@ -163,8 +166,8 @@ def without_request(plan: Plan) -> Iterator[Result]:
             row=conflict.row,
             source=conflict.source,
             pet_id=conflict.pet_id,
-            outcome="conflict",
-            cause="from-plan",
+            outcome="failed" if conflict.is_unanswered else "conflict",
+            cause="not-looked-up" if conflict.is_unanswered else "from-plan",
             message=f"{conflict.subject} {conflict.problem}. {conflict.suggestion}",
         )
         number += 1

@@ -86,6 +86,11 @@ CAUSES: Mapping[Cause, Told] = {
         "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
         "Do what each row says, and plan again.",
     ),
+    "not-looked-up": Told(
+        "could not be looked up",
+        "The service did not answer whether it has the pet. Nothing was sent.",
+        "Plan again once the service answers.",
+    ),
     "refused": Told(
         "refused by the service",
         "The service does not take what was sent; sent again, it ends the same way.",
@@ -159,7 +164,7 @@ CAUSES: Mapping[Cause, Told] = {
         f"{_RESUME} tries once more. Please report it with what the same command says with -v.",
     ),
 }
-KNOWN = frozenset[Cause]({"blocked", "from-plan"})
+KNOWN = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
 """Causes that the plan showed before anything was sent."""
 QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
 """Causes of which nobody wants to read row by row."""
@@ -189,6 +194,7 @@ _OF_SHEETS = frozenset[Cause](
         "changed-since",
         "gone",
         "came-meanwhile",
+        "not-looked-up",
         "refused",
         "not-as-sent",
         "another-id",
