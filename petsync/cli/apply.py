@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,8 @@ def command(
             raise click.UsageError("This is for a sheet: it has no results, and no report.")
         return write_sheet_plan(context, source, yes=yes, limit=limit or None)
     with interruptible_run(context), context.connect() as store:
+        if not is_plan and (code := _finished_first(context, store, source, yes, pacing)):
+            return code
         text = "Reading the plan" if is_plan else "Comparing the sheet"
         with progress.looked_up(context.err, text) as step:
             read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
@@ -134,6 +137,39 @@ def command(
         outputs.remember(plan, _wanted(into_sheet, results))
         report, error = carry_out(context, store, plan, **pacing)
     return conclude(context, report, error, sheet, page, outputs=outputs)
+
+
+def _finished_first(
+    context: Context, store: Store, source: Path, yes: bool, pacing: dict[str, Any]
+) -> int:
+    """Name the run of the same sheet that was stopped, and finish it if a person wants that. The
+    exit code of a run that has still not come to its end; 0 where the sheet may be planned.
+    """
+    past = store.aio.unfinished(source)
+    if past is None:
+        return 0
+    left = past.total - past.counts.get("applied", 0) - past.counts.get("skipped", 0)
+    when = datetime.fromisoformat(past.started).astimezone()
+    context.say(
+        f"Run {past.run_id} of this sheet, of {when:%Y-%m-%d %H:%M}, was stopped with {left:,} of "
+        f"{past.total:,} changes left.",
+        "bold",
+    )
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        context.say(
+            f"`petsync resume {past.run_id}` finishes it. Until then nothing is sent for rows of "
+            "which nobody knows whether it added them."
+        )
+        return 0
+    if not click.confirm("Finish it first?", default=True, err=True):
+        return 0
+    _, plan = store.aio.to_resume(past.run_id)
+    outputs = outputs_of(store)
+    sheet = outputs.sheet(plan, store.api.aio.session.profile.statuses)
+    again = partial(store.resume, past.run_id, **pacing)
+    report, error = watched(context, store, len(plan.changes), again, text="Resuming")
+    code = conclude(context, report, error, sheet, None, outputs=outputs)
+    return code if report.stopped else 0
 
 
 def conclude(

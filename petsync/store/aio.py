@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os.path
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -215,6 +216,12 @@ class AsyncStore(Pictured, Edited, Signed):
     def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan. Raises PlanError."""
         return self._runs.to_resume(run_id)
+
+    def unfinished(self, sheet: str | Path) -> Past | None:
+        """The newest run of this sheet on this store, if it was stopped with something left that
+        `resume` would do; None else.
+        """
+        return self._runs.unfinished(os.path.realpath(sheet))
 
     async def undo(
         self,

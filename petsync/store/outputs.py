@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,6 +26,9 @@ __all__ = ["IntoSheet", "Outputs", "Wanted", "default_results", "gives_ids"]
 
 IntoSheet = Literal["", "ids", "results"]
 """What a run writes into the sheet itself: nothing, new ids, or all its results."""
+
+
+_PATIENCE = 1.0
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +91,9 @@ class Outputs:
             if self.history.note(_of_file(path)) != _digest(path):
                 backup = kept(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
         sheets.write_results(sheet, _of_sheet(report, sheet), path, follow=follow)
-        self.history.set_note(_of_file(path), _digest(path))
+        # Without the note the next results keep this file as a backup, and nothing is lost.
+        with suppress(PetsyncError):
+            self.history.set_note(_of_file(path), _digest(path), patience=_PATIENCE)
         return backup
 
 

@@ -50,10 +50,12 @@ class History:
         with self.opened() as journal:
             return journal.note(name)
 
-    def set_note(self, name: str, text: str) -> None:
-        """Have the journal keep a text under the name."""
+    def set_note(self, name: str, text: str, *, patience: float = 30.0) -> None:
+        """Have the journal keep a text under the name; another process that writes is waited for
+        so many seconds.
+        """
         with closing(Journal.open(self.state, create=True)) as journal:
-            journal.set_note(name, text)
+            journal.set_note(name, text, patience=patience)
 
     def runs(self, store: str | None = None) -> list[Past]:
         """All runs, or those on a store, the newest first."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os.path
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from petsync.client.target import ServiceTarget
 from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
-from petsync.diff.report import Report
+from petsync.diff.report import Report, result_of
 from petsync.diff.standing import undone_by
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 
@@ -99,6 +100,7 @@ class Runs:
             sitting = await asyncio.to_thread(journal.resume, past.run_id)
             # Only now, under the lock, nobody else writes to it any more.
             before = earlier(plan, journal.entries(past.run_id), past.seconds)
+            before = _superseded(plan, before, journal.later_run(past.run_id), sitting)
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
@@ -109,6 +111,16 @@ class Runs:
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self.past(journal, run_id)
             return past, journal.plan(past.run_id)
+
+    def unfinished(self, sheet: str) -> Past | None:
+        """The newest run of the sheet (its real path), if it was stopped with something left."""
+        with closing(Journal.open(self.state, create=False)) as journal:
+            runs = journal.runs(self.session.base_url)
+        own = (p for p in runs if p.kind == "apply" and os.path.realpath(p.source) == sheet)
+        past = next(own, None)
+        if past is None or past.state != "stopped" or not has_more(past):
+            return None
+        return None if past.run_id in undone_by(runs) else past
 
     def past(self, journal: Journal, run_id: str) -> Past:
         """The run that is to be resumed; unless it is named, none that was undone. Raises PlanError
@@ -176,6 +188,24 @@ class Runs:
         if report.stopped:
             raise _stopped(report)
         return report
+
+
+def _superseded(plan: Plan, before: Earlier, later: str | None, sitting: Sitting) -> Earlier:
+    """What a run begins with once a later run of its sheet may have added its new pets: the rows
+    that neither of its processes came to are left to a new plan.
+    """
+    if later is None:
+        return before
+    why = f"run {later} of the same sheet has begun since; plan again to see what is left"
+    results = {
+        number: result_of(number, change, "conflict", "came-meanwhile", why)
+        for number, change in enumerate(plan.changes)
+        if change.kind == "add" and change.pet_id is None
+        if number not in before.results and number not in before.open
+    }
+    for result in results.values():
+        sitting.done(result)
+    return replace(before, results={**before.results, **results})
 
 
 async def _written(sitting: Sitting, report: Report) -> Report:

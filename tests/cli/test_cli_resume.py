@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 import time
@@ -114,3 +115,33 @@ def test_only_runs_of_this_store_are_resumed(shell: Shell, shop: Sandbox) -> Non
         assert done.code == 1
         assert f"--url {shop.url}" in " ".join(done.err.split())
         assert not other.requests
+
+
+def _stopped(shell: Shell, box: Sandbox) -> str:
+    """An apply of three new rows that stopped at the first: the id of its run."""
+    Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\nThree,sold\n", "utf-8")
+    box.break_with("503=1,only=addPet")
+    limits = ("--max-failures", "0", "--concurrency", "1")
+    done = shell("apply", "pets.csv", "--url", box.url, "--yes", *limits)
+    assert done.code == 7
+    box.break_with(None)
+    return re.findall(r"petsync resume (\d[\w-]+)", " ".join((done.out + done.err).split()))[-1]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_the_same_sheet_applied_again_doubles_nothing(
+    shell: Shell, shop: Sandbox, edited: bool
+) -> None:
+    """The stopped run is named, and its resume adds nothing that the later run has added, also
+    where the sheet was edited in between.
+    """
+    run = _stopped(shell, shop)
+    text = Path("pets.csv").read_text("utf-8")
+    Path("pets.csv").write_text(text.replace("Two,sold", "Two,pending") if edited else text)
+    again = shell("apply", "pets.csv", "--url", shop.url, "--yes")
+    assert f"petsync resume {run}" in " ".join(again.err.split())
+    shell("resume", run, "--url", shop.url)
+    shell("apply", "pets.csv", "--url", shop.url, "--yes")
+    names = [pet.name for pet in shop.pets()]
+    assert [names.count(name) for name in ("One", "Two", "Three")] == [1, 1, 1]
+    assert shell("plan", "pets.csv", "--url", shop.url, "--exit-code").code == 0

@@ -72,12 +72,35 @@ def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_p
         assert "Max" not in _names(box)
         box.break_with("latency=0.8,only=updatePetWithForm+addPet+updatePet")
         os.write(end, b"y\n")
+        assert "Write the new ids into pets.csv itself" in _until(end, "[Y/n]")
+        os.write(end, b"\n")
         rest = _until(end)
         assert running.wait(30) == 0
     shown = [re.search(r" \d+% \|.*\| [012]/3 changes", line) for line in rest.split("\r")]
     assert any(shown)
     assert "changes" not in rest.rpartition("petsync run")[2]
     assert "Max" in _names(box)
+    (new,) = (pet for pet in box.pets() if pet.name == "New")
+    assert (tmp_path / "pets.csv").read_text("utf-8") == CHANGED.replace(",New", f"{new.id},New")
+    assert len([*tmp_path.glob("pets.backup-*.csv")]) == 1
+
+
+def test_a_run_that_was_stopped_is_finished_first(
+    shell: Shell, box: Sandbox, tmp_path: Path
+) -> None:
+    """The same sheet applied again names the run, and finishes it before it is compared anew."""
+    _sheet("name,status\nOne,sold\nTwo,sold\n")
+    box.break_with("503=1,only=addPet")
+    limits = ("--max-failures", "0", "--concurrency", "1")
+    assert shell("apply", "pets.csv", *to(box), "--yes", *limits).code == 7
+    box.break_with(None)
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        assert "was stopped with 2 of 2" in _until(end, "[Y/n]")
+        os.write(end, b"\n")
+        assert "In sync" in _until(end)
+        assert running.wait(30) == 0
+    assert sorted(_names(box) & {"One", "Two"}) == ["One", "Two"]
+    assert len(box.pets()) == 8
 
 
 def test_terminal_no_means_no(shell: Shell, box: Sandbox, tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import msgspec
 
 from petsync._file import check_state_folder
 from petsync.apply.journal import rows
-from petsync.apply.journal.database import connect, make, reading, writing
+from petsync.apply.journal.database import PATIENCE, connect, make, reading, writing
 from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.past import past, pasts
 from petsync.apply.journal.recount import recounted
-from petsync.apply.journal.row_records import row_records
+from petsync.apply.journal.row_records import later_run, row_records
 from petsync.apply.journal.run import (
     Run,
     insert_run,
@@ -147,19 +147,30 @@ class Journal:
         with self._reading() as connection:
             return row_records(connection, store)
 
+    def later_run(self, run_id: str) -> str | None:
+        """The newest run of the same sheet that began after this one and added pets without an id;
+        None where there is none.
+        """
+        with self._reading() as connection:
+            return later_run(connection, run_id)
+
     def note(self, name: str) -> str:
         """What `set_note` kept under the name, "" where there is nothing."""
         with self._reading() as connection:
             row = connection.execute(_NOTE, (name,)).fetchone()
         return "" if row is None else str(row[0])
 
-    def set_note(self, name: str, text: str) -> None:
-        """Keep a text under a name, in place of an earlier one; on disk when this returns."""
+    def set_note(self, name: str, text: str, *, patience: float = PATIENCE) -> None:
+        """Keep a text under a name, in place of an earlier one; on disk when this returns. Another
+        process that writes is waited for so many seconds.
+        """
         if not self._exists:
             make(self.path)
             self._exists = True
-        with translated(self.path), closing(connect(self.path)) as connection, writing(connection):
-            connection.execute(_SET_NOTE, (name, text))
+        with translated(self.path), closing(connect(self.path)) as connection:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+            with writing(connection):
+                connection.execute(_SET_NOTE, (name, text))
 
     def begin(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
 
-__all__ = ["row_payload", "row_records"]
+__all__ = ["later_run", "row_payload", "row_records"]
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -100,6 +101,23 @@ def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
         known |= {each.pet_id: each.said for each in records}
         found += records
     return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
+
+
+def later_run(connection: sqlite3.Connection, run_id: str) -> str | None:
+    """The newest run of the same sheet that began after this one, and may have added pets for rows
+    without an id that this one did not come to; None where there is none.
+    """
+    runs = connection.execute(_SINCE, (run_id,)).fetchall()
+    if not runs or runs[0][0] != run_id:
+        return None
+    _, source, payload = runs[0]
+    digest = _kept(payload).digest
+    for other, its_source, its_payload in reversed(runs[1:]):
+        its_digest = _kept(its_payload).digest
+        is_same = digest == its_digest or os.path.realpath(source) == os.path.realpath(its_source)
+        if digest and its_digest and is_same:
+            return str(other)
+    return None
 
 
 def _of_run(
@@ -221,6 +239,15 @@ _read_pet = msgspec.json.Decoder(Pet)
 _RUNS = """
 SELECT id, kind, source, undoes, started, payload FROM run
 WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
+"""
+_SINCE = """
+SELECT run.id, run.source, run.payload FROM run, run AS one
+WHERE one.id = ? AND run.store = one.store AND run.kind = 'apply'
+AND (run.started, run.rowid) >= (one.started, one.rowid)
+AND (run.id = one.id OR EXISTS (
+    SELECT 1 FROM change WHERE change.run = run.id AND kind = 'add' AND pet_id IS NULL
+))
+ORDER BY run.started, run.rowid
 """
 _ADDS = """
 SELECT number, row, source, after, outcome, cause, assigned_id FROM change
