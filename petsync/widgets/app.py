@@ -20,6 +20,7 @@ from petsync.widgets.form import Form
 from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.steps import Steps
 from petsync.widgets.review import ReviewForm
+from petsync.widgets.sheet import SheetForm
 from petsync.widgets.upload import UploadForm
 
 __all__ = ["AppForm", "app", "found"]
@@ -232,7 +233,9 @@ class AppForm(Form):
             )
         if part.form is not None:
             part.form.close()
-        form = widgets.review(plan, self._known)
+        opened = self._parts["sheet"].form
+        sheet = opened.received if isinstance(opened, SheetForm) else None
+        form = widgets.review(plan, self._known, sheet=sheet)
         self._place(form)
         form.on_report(self.work.guarded(self._reported))
         part.form = form
@@ -245,7 +248,9 @@ class AppForm(Form):
         again = ipywidgets.Button(description="Open another sheet")
         again.on_click(self.work.guarded(lambda _: self.go("sheet")))
         shown = ipywidgets.HTML(report._repr_html_())
-        self._headed("report", shown, again)
+        review = self._parts["review"].form
+        files = ipywidgets.HTML(review.files.value if isinstance(review, ReviewForm) else "")
+        self._headed("report", shown, files, again)
         self._done.add("report")
         if not report.stopped:
             self._done.add("review")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
@@ -11,15 +12,19 @@ import ipywidgets
 from petsync import _show
 from petsync.diff.history import Past
 from petsync.diff.plan import Plan
+from petsync.diff.progress import Progress
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, StalePlanError
 from petsync.render import markup, words
 from petsync.store import Store
+from petsync.store.outputs import IntoSheet, Wanted
+from petsync.table.sheet import Sheet
 from petsync.widgets.form import Form
 from petsync.widgets.review import said
 from petsync.widgets.review.draft import Draft
 from petsync.widgets.review.ended import Ended
 from petsync.widgets.review.going import Going
+from petsync.widgets.review.left import LeftFiles
 from petsync.widgets.review.panel import Panel, show
 from petsync.widgets.review.past import ended_run
 from petsync.widgets.review.sight import Sight
@@ -39,10 +44,11 @@ class ReviewForm(Form):
 
     title = "Review the plan"
 
-    def __init__(self, plan: Plan, store: Store) -> None:
+    def __init__(self, plan: Plan, store: Store, *, sheet: Sheet | None = None) -> None:
         super().__init__()
         self.store = store
         self.plan = plan
+        self._left = LeftFiles(store, sheet)
         self.report: Report | None = None
         self.ready: Plan | None = None
         self._draft = Draft(plan)
@@ -117,6 +123,7 @@ class ReviewForm(Form):
         self.stop, self.meter = panel.stop, panel.meter
         self.resume, self.gentle, self.undo = panel.resume, panel.gentle, panel.undo
         self.outcome, self.results = panel.outcome, panel.results
+        self.write_ids, self.files = panel.write_ids, panel.files
         self.overview, self.count, self.verdict = panel.overview, panel.count, panel.verdict
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
@@ -215,6 +222,7 @@ class ReviewForm(Form):
         panel.sure.value, panel.sure.description = False, f"Yes, delete {these}"
         panel.send.description = f"Send {words.count(len(plan.changes), 'change')}"
         show(panel.sure, bool(deletes))
+        self._ask_for_ids(panel, plan)
         self._may_send(panel)
         self._phase(panel, "question")
         self.notice.clear()
@@ -234,7 +242,22 @@ class ReviewForm(Form):
         if plan is None or (plan.deletes and not panel.sure.value):
             return
         self.ready = None
-        self._begin(panel, lambda tell: self.store.aio.apply(plan, on_progress=tell))
+        into_sheet: IntoSheet = "ids" if panel.write_ids.value else ""
+
+        async def run(tell: Callable[[Progress], None]) -> Report:
+            wanted = Wanted(into_sheet=into_sheet)
+            await asyncio.to_thread(self._left.outputs.remember, plan, wanted)
+            return await self.store.aio.apply(plan, on_progress=tell)
+
+        self._begin(panel, run)
+
+    def _ask_for_ids(self, panel: Panel, plan: Plan) -> None:
+        """Offer to write the new ids into the sheet, where there are some and it can be written."""
+        can = self._left.can_write(plan)
+        panel.write_ids.value = can
+        name = Path(plan.source).name
+        panel.write_ids.description = f"Write the new ids into {name}, and keep a backup"
+        show(panel.write_ids, can)
 
     def _resume(self, panel: Panel) -> None:
         if self.report is not None:
@@ -252,10 +275,17 @@ class ReviewForm(Form):
         meter, session = panel.meter, self.store.aio.api.session
         self._going = going = Going(lambda: watched(run, meter, session))
         going.task = self.work.start(
-            going.looked_at(),
+            self._with_files(going),
             lambda ended: self._ended(panel, ended),
             lambda error: self._not_run(panel, error),
         )
+
+    async def _with_files(self, going: Going) -> Ended | None:
+        """How the run ended, once its files are written."""
+        ended = await going.looked_at()
+        if ended is not None:
+            await asyncio.to_thread(self._left.write, ended.report)
+        return ended
 
     def _stop(self, panel: Panel) -> None:
         panel.stop.disabled, panel.stop.description = True, "Stopping..."
@@ -310,6 +340,7 @@ class ReviewForm(Form):
     def _show_report(self, panel: Panel, ended: Ended) -> None:
         self.report = report = ended.report
         panel.report.value = said.result(report)
+        panel.files.value = self._left.html
         panel.causes.value = said.causes(ended.groups)
         panel.resume.description = said.left_to_do(report)
         panel.gentle.value = ended.is_pressed

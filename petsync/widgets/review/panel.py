@@ -95,8 +95,9 @@ class Panel:
         self.question = ipywidgets.HTML()
         self.sure = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
         self.send, self.back = _button("", primary=True), _button("Back to the plan")
+        self.write_ids = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
         self.ask = ipywidgets.VBox(
-            [self.question, self.sure, ipywidgets.HBox([self.send, self.back])]
+            [self.question, self.write_ids, self.sure, ipywidgets.HBox([self.send, self.back])]
         )
         self.meter = Meter(label="Sending changes")
         self.stop = _button("Stop")
@@ -113,8 +114,17 @@ class Panel:
             layout={"width": "auto"},
         )
         row = ipywidgets.HBox([self.resume, self.undo])
+        self.files = ipywidgets.HTML()
         self.done = ipywidgets.VBox(
-            [self.report, self.causes, self.gentle, row, self.outcome, self.results]
+            [
+                self.report,
+                self.files,
+                self.causes,
+                self.gentle,
+                row,
+                self.outcome,
+                self.results,
+            ]
         )
 
     def boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:

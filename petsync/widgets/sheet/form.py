@@ -58,6 +58,11 @@ class SheetForm(Form):
         self._turn, self._called = 0, ""
         self._on_plan: list[Callable[[Plan], object]] = []
 
+    @property
+    def received(self) -> Sheet | None:
+        """The sheet, where its file was sent to this machine, and a person has the original."""
+        return self.sheet if self._called else None
+
     def on_plan(self, act: Callable[[Plan], object]) -> None:
         """Call the function with each plan; the form then shows no review itself."""
         self._on_plan.append(act)
@@ -337,7 +342,7 @@ class SheetForm(Form):
     def _review(self, plan: Plan) -> None:
         from petsync.widgets.review import review
 
-        self.review = review(plan, self.store)
+        self.review = review(plan, self.store, sheet=self.received)
         self.review.on_report(lambda _: self.renew())
         if self._panel is not None:
             self._panel.review.children = [self.review.widget]
