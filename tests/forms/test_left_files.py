@@ -1,0 +1,106 @@
+"""What a run leaves in the forms: the new ids in the sheet, and the results to download."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import petsync as ps
+from petsync.model import Pet
+from petsync.sandbox import Sandbox
+from petsync.sheets import read_sheet
+from petsync.widgets.review import ReviewForm, review
+
+TEXT = "id,name,status\n1,Max,available\n,New,sold\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ps.Store]:
+    """A shop of one pet, and an empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    shop = [Pet(id=1, name="Rex", status="available")]
+    with (
+        Sandbox(auth=False, pets=shop) as box,
+        ps.connect(box.url, environ={}, state=tmp_path / "state") as connected,
+    ):
+        yield connected
+
+
+@pytest.fixture
+def sheet() -> Path:
+    """A sheet with a new pet in it."""
+    path = Path("pets.csv")
+    path.write_text(TEXT, "utf-8")
+    return path
+
+
+def asked(form: ReviewForm) -> None:
+    """Go as far as the last question."""
+    assert form.widget is not None
+    assert form.work.wait()
+    form.apply.click()
+    assert form.work.wait()
+    assert form.ready is not None
+
+
+def sent(form: ReviewForm) -> None:
+    """Answer it."""
+    form.send.click()
+    assert form.work.wait()
+    assert form.report is not None
+
+
+def downloaded(form: ReviewForm) -> bytes:
+    """The file behind the link."""
+    (body,) = re.findall(r"base64,([\w+/=]+)", form.files.value)
+    return base64.b64decode(body)
+
+
+def test_new_ids_are_written_unless_the_tick_goes(store: ps.Store, sheet: Path) -> None:
+    """The sheet gets the ids, and is kept as it was; the results are there."""
+    form = review(store.plan(sheet), store)
+    asked(form)
+    assert form.write_ids.layout.display is None
+    assert form.write_ids.value
+    assert "pets.csv" in form.write_ids.description
+    sent(form)
+    assert sheet.read_text("utf-8") == TEXT.replace(",New", "2,New")
+    (backup,) = Path().glob("pets.backup-*.csv")
+    assert backup.read_text("utf-8") == TEXT
+    assert downloaded(form) == Path("pets.results.csv").read_bytes()
+    form.close()
+
+
+def test_without_the_tick_the_sheet_stays(store: ps.Store, sheet: Path) -> None:
+    """The results are to be downloaded all the same."""
+    form = review(store.plan(sheet), store)
+    asked(form)
+    form.write_ids.value = False
+    sent(form)
+    assert sheet.read_text("utf-8") == TEXT
+    Path("again.csv").write_bytes(downloaded(form))
+    assert list(read_sheet("again.csv").frame["id"]) == [1, 2]
+    form.close()
+
+
+def test_a_sheet_that_is_open_elsewhere_is_not_offered(store: ps.Store, sheet: Path) -> None:
+    """Nor one without new rows, nor a copy that a person sent to this machine."""
+    Path(".~lock.pets.csv#").write_text("someone,,,,;", "utf-8")
+    form = review(store.plan(sheet), store)
+    asked(form)
+    assert not form.write_ids.value
+    assert form.write_ids.layout.display == "none"
+    Path(".~lock.pets.csv#").unlink()
+    received = review(store.plan(sheet), store, sheet=store.read(sheet))
+    asked(received)
+    assert not received.write_ids.value
+    sent(received)
+    assert sheet.read_text("utf-8") == TEXT
+    assert not [*Path().glob("pets.results*")]
+    assert b"New" in downloaded(received)
+    for each in (form, received):
+        each.close()
