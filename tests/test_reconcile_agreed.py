@@ -458,3 +458,32 @@ def test_a_new_row_edited_behind_a_round_is_the_same_pet(
     assert (pet.name, pet.status) == ("Neuer", "pending")
     assert night.cell(added.id or 0, "name") == "Neuer"
     assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+@pytest.mark.parametrize("broken", [_killed_before_the_sheet, _backup_put_back])
+def test_a_new_row_that_may_be_a_known_pet_is_a_conflict(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, mode: str
+) -> None:
+    """Its pet was added, and it is edited and moved so that nobody knows it any more: it is added
+    once more only if somebody says so, however many rounds come between.
+    """
+    night.options = {"mode": mode, "delete_missing": True}
+    night.run()
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    with monkeypatch.context() as patch:
+        broken(night, patch)
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    _without_id(night, "Neu", name="Ganz anders", status="pending", category="", category_id="")
+    header, *rest = night.rows()
+    night.save([header, *reversed(rest)])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)[:1]) == ("conflicts", [("conflict", added.id)])
+        assert len(night.stored()) == len(STORED) + 1
+    _without_id(night, "Ganz anders", id=str(added.id))
+    assert night.run().round.status == "done"
+    assert night.stored()[added.id or 0].name == "Ganz anders"
+    assert len(night.stored()) == len(STORED) + 1
+    assert night.run().round.status == "in-sync"

@@ -55,6 +55,8 @@ class Sight:
     its pet. `named` are all pets that rows mean, blocked rows too. `frame` has the rows themselves;
     `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
     `voiced` are the columns that say anything, `headers` those that petsync does not use.
+    `unnumbered` are the pets of rows that lack their id; `has_unknown`: there are more such rows,
+    whose pet is not known.
     """
 
     rows: tuple[int, ...]
@@ -66,6 +68,8 @@ class Sight:
     cells: Mapping[int, Category]
     voiced: frozenset[str]
     headers: tuple[str, ...]
+    unnumbered: frozenset[int]
+    has_unknown: bool
 
     def columns(self, row: int) -> tuple[Column, ...]:
         """The columns of the units in which a row differs."""
@@ -107,8 +111,14 @@ class Sight:
             columns=self.voiced | missing,
             missing=missing,
             headers=old.headers if renamed and old is not None else self.headers,
+            unnumbered=self._unnumbered(old),
         )
         return replace(base, said=self._said(base, old))
+
+    def _unnumbered(self, old: Base | None) -> frozenset[int]:
+        """The pets whose rows lack their id; those of before too while a row may be theirs."""
+        before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
+        return self.unnumbered | (before - self.named)
 
     def _unfilled(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
         """By row, the units that say nothing and had nothing, and of which the store has something
@@ -254,6 +264,7 @@ def sight_of(
     """
     frame = identified(sheet.frame, recognised)
     named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
+    lacking = sheet.frame["id"].isna() if "id" in sheet.frame else pd.Series(True, frame.index)
     told = frame[frame["id"].notna() & (frame["action"] != "delete")]
     places = align.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
@@ -276,6 +287,8 @@ def sight_of(
         cells=cells,
         voiced=_voiced(sheet),
         headers=tuple(map(str, sheet.others.columns)),
+        unnumbered=frozenset(frame["id"][lacking].dropna().tolist()),
+        has_unknown=bool(sheet.unidentified) or bool(frame["id"].isna().any()),
     )
 
 

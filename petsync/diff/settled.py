@@ -75,7 +75,9 @@ def with_report(
         moves[pet_id] = pet
         if pet is not None and number in categories:
             said[pet_id] = categories[number]
-    return _moved(start, moves, said)
+    added = [each.assigned_id for each in report.results if each.outcome == "applied"]
+    unnumbered = start.unnumbered.union(filter(None, added))
+    return replace(_moved(start, moves, said), unnumbered=unnumbered)
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
@@ -93,7 +95,12 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         for edit in inbound.edits
         if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
     }
-    return replace(_moved(base, moves, cells), taken_at=inbound.created)
+    numbered = {each.pet_id for each in inbound.identified if each.lacks_id}
+    return replace(
+        _moved(base, moves, cells),
+        taken_at=inbound.created,
+        unnumbered=base.unnumbered - numbered,
+    )
 
 
 def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:

@@ -117,7 +117,7 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     versions = _versions(course, base, taken)
     lost = undone(sheet, versions)
     if lost:
-        then = replace(Base.from_lines(lost[0].base), store=store)
+        then = _with_numbered(replace(Base.from_lines(lost[0].base), store=store), versions)
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
@@ -133,7 +133,14 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     if doubts:
         base, told = _in_doubt(base, doubts)
         notes = (*notes, *told)
+    base = _with_numbered(base, versions)
     return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
+
+
+def _with_numbered(base: Base, versions: Sequence[Version]) -> Base:
+    """The base that has the pets whose id was written into a row: in a backup it lacks it again."""
+    numbered = {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
+    return replace(base, unnumbered=base.unnumbered | numbered) if numbered else base
 
 
 def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:

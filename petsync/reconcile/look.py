@@ -16,7 +16,8 @@ from petsync.diff.fields import normal
 from petsync.diff.guard import Verdict
 from petsync.diff.inbound import inbound
 from petsync.diff.intake import Inbound
-from petsync.diff.lineage import without_base
+from petsync.diff.known import pets_of
+from petsync.diff.lineage import Match, RowRecord, without_base
 from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.round import Counts
@@ -137,6 +138,8 @@ class Looker:
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
+        doubts = self._doubts(rows, own, there, compared.matches)
+        compared = replace(compared, matches={**compared.matches, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
             self._options(base, may_delete),
             self.job.guard,
@@ -206,6 +209,39 @@ class Looker:
     def takes_ids(self, sheet: Sheet) -> bool:
         """Whether a sheet that leads is a file with a column for ids."""
         return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
+
+    def _doubts(
+        self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
+    ) -> dict[int, Match]:
+        """The rows without an id of which nothing is known, while a pet that was added from such a
+        row is in none: each may be that pet's, and would add it a second time.
+        """
+        if base is None or self.job.match_on or not self._numbers(sheet):
+            return {}
+        known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
+        lost = base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known
+        if not lost:
+            return {}
+        records = tuple(
+            RowRecord(
+                run_id="",
+                on=base.taken_at[:10],
+                source=sheet.source,
+                row=0,
+                said=pet,
+                pet_id=pet.id,
+            )
+            for pet in pets_of(sorted(lost), base.frame)
+        )
+        frame = sheet.frame
+        lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
+        rows = frame.index[lacking & (frame["action"] == "merge")].tolist()
+        free = [row for row in rows if row not in matches or matches[row].kind == "other"]
+        return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
+
+    def _numbers(self, sheet: Sheet) -> bool:
+        """Whether rows without an id get that of their pet."""
+        return self.job.mode == "two-way" or self.takes_ids(sheet)
 
     def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
         """The sheet, read again where unusual statuses are used, or were when both agreed."""

@@ -32,7 +32,7 @@ class Base:
     the number of the old one, or the column was missing when the store changed. `columns`: the
     columns in which the sheet has said anything so far, None where that is not known; `missing`:
     those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
-    does not use.
+    does not use; `unnumbered`: the pets whose rows lack their id.
     """
 
     frame: pd.DataFrame
@@ -44,6 +44,7 @@ class Base:
     columns: frozenset[str] | None = None
     missing: frozenset[str] = frozenset()
     headers: tuple[str, ...] = ()
+    unnumbered: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -84,6 +85,7 @@ class Base:
             columns=msgspec.UNSET if self.columns is None else sorted(self.columns),
             missing=sorted(self.missing) or msgspec.UNSET,
             headers=self.headers or msgspec.UNSET,
+            unnumbered=sorted(self.unnumbered) or msgspec.UNSET,
         )
         parts = [msgspec.json.encode(header), _encoded(self.frame.sort_values("id", kind="stable"))]
         if self.said:
@@ -113,6 +115,7 @@ class Base:
             columns=None if header.columns is msgspec.UNSET else frozenset(header.columns),
             missing=frozenset(header.missing or ()),
             headers=header.headers or (),
+            unnumbered=frozenset(header.unnumbered or ()),
         )
 
 
@@ -131,6 +134,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     columns: list[str] | msgspec.UnsetType = msgspec.UNSET
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
     headers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    unnumbered: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
