@@ -150,7 +150,7 @@ def test_a_category_edited_in_one_cell_stays(
     assert night.stored()[1].category == meant
 
 
-@pytest.mark.parametrize("broken", BREAKS)
+@pytest.mark.parametrize("broken", BREAKS[:3])
 def test_a_category_edited_again_is_sent(
     night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
 ) -> None:
@@ -177,13 +177,19 @@ def test_a_category_that_was_cleared_takes_a_new_one(
     assert night.stored()[1].category == night.said()[1].category == CATS
 
 
-def test_a_new_row_keeps_its_category(night: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Added with the name of one category and the number of another, and the round is killed."""
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_new_row_keeps_its_category(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """Added with the name of one category and the number of another, also in a round that is
+    killed.
+    """
     rows = night.rows()
     new = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "1"}
     night.save([*rows, [new.get(name, "") for name in rows[0]]])
-    with monkeypatch.context() as patch:
-        _killed_before_the_sheet(night, patch)
+    if is_killed:
+        with monkeypatch.context() as patch:
+            _killed_before_the_sheet(night, patch)
     assert night.run().round.status == "done"
     (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
     assert pet.category == CATS
@@ -218,7 +224,9 @@ def test_two_rounds_that_were_killed_are_both_agreed_on(
 
 
 @pytest.mark.parametrize("how", ["renamed", "cut", "emptied"])
-def test_a_column_that_was_away_reverts_nothing(night: Typed, how: str) -> None:
+def test_a_column_that_was_away_reverts_nothing(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """Rows that nobody edited take what the store has by now; one that was edited is sent, or in
     conflict where the store changed it as well.
     """
@@ -243,11 +251,14 @@ def test_a_column_that_was_away_reverts_nothing(night: Typed, how: str) -> None:
         night.save(rows)
     night.type(3, name="Sheet 3")
     night.type(4, name="Sheet 4")
-    told = night.run()
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
     stored = night.stored()
     assert [stored[n].name for n in (1, 2, 3, 4)] == ["Store 1", "Store 2", "Store 3", "Sheet 4"]
     assert [tag.name for tag in stored[2].tags] == ["new"]
-    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
     assert (night.cell(1, "name"), night.cell(2, "name")) == ("Store 1", "Store 2")
     night.type(3, name="Store 3")
     again = night.run()

@@ -96,7 +96,10 @@ class Sight:
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
         agreeing = [place for row, place in pairs if not units[row]]
         mixed = {place: units[row] for row, place in pairs if units[row]}
-        parts = [snapshot.frame.iloc[sorted(set(agreeing))], *_mixed(snapshot, mixed, old)]
+        parts = [
+            snapshot.frame.iloc[sorted(set(agreeing))],
+            *_mixed(snapshot, mixed, _returned(old)),
+        ]
         if old is not None:
             parts.append(self._one_sided(snapshot, old, elsewhere))
         kept = [part for part in parts if len(part)] or parts[:1]
@@ -337,6 +340,18 @@ def _exact(
 def said_category(said: Said) -> Category:
     """The category's cells as a row says them; None for one that says nothing."""
     return Category(said.get("category_id"), said.get("category"))
+
+
+def _returned(old: Base | None) -> Base | None:
+    """The base in which units that said nothing are as the sheet said them before: what comes back
+    and differs is still to be compared by that.
+    """
+    if old is None or not old.missing or old.columns is None:
+        return old
+    known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
+    units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]
+    pets = pets_of(old.said, old.frame)
+    return old.with_pets([with_fields(pet, old.said[pet.id or 0], units) for pet in pets])
 
 
 def _mixed(

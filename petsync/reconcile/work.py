@@ -131,6 +131,8 @@ class _Doing:
         now, inbound = self.look, self.look.inbound
         if self.course.report is not None:
             now = self.looker.look(sheet, self.looker.snapshot(), footing.base)
+            # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
+            now = now if footing.base is None else replace(now, base=self.base)
         added = sheetside.assigned(self.course.report)
         beside = replace(now, settled={**now.settled, **self.look.settled})
         inbound = self.looker.inbound(beside, self.look.plan, added, may_delete=footing.may_delete)
