@@ -6,8 +6,11 @@ Nothing here reads the environment or a file by itself: both are handed in.
 from __future__ import annotations
 
 import difflib
+import errno
 import math
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,11 +31,13 @@ __all__ = [
     "is_same",
     "nearest",
     "read_confirmed",
+    "read_file",
     "read_toml",
     "resolve",
 ]
 
 _TOML = "petsync.toml"
+_MOST = 16_000_000
 _KEYS: Mapping[str, tuple[type, ...]] = {
     "url": (str,),
     "profile": (str,),
@@ -269,7 +274,7 @@ def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
     """The same, and whether a person has confirmed what it says; True where there is none."""
     path = folder / _TOML
     try:
-        content = tomllib.loads(path.read_text("utf-8-sig"))
+        content = tomllib.loads(read_file(path))
     except FileNotFoundError:
         return {}, True
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -278,6 +283,24 @@ def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
         _check(path, key, value)
     ours = {key: value for key, value in content.items() if key in _OURS}
     return ours, is_confirmed(path, content)
+
+
+def read_file(path: Path) -> str:
+    """The text of a file of settings. Raises OSError, also for a device or a pipe, which may never
+    end, and for one of more than 16 MB; and UnicodeDecodeError.
+    """
+    # A pipe without a writer would be waited for just to open it.
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file")
+        data = file.read(_MOST + 1)
+    if len(data) > _MOST:
+        raise OSError(errno.EFBIG, "it has more than 16 MB")
+    return data.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check(path: Path, key: str, value: object) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
 import pytest
 
-from petsync.errors import SettingsError
+from petsync.errors import ConfigurationError, SettingsError
 from petsync.profile import LIVE, STANDARD, profile_from
+from petsync.reconcile.config import load
 from petsync.settings import Secret, Settings, read_toml, resolve
 
 
@@ -148,3 +150,20 @@ def test_a_field_that_cannot_be_is_named(
     """Field, value, and what it may be."""
     with pytest.raises(SettingsError, match=says):
         profile_from(name, overrides)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
+    """A pipe that nobody writes to, a device, or a file of 20 MB: not read, whoever asks."""
+    path = tmp_path / "petsync.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(b"#" * 20_000_000)
+    why = "more than 16 MB" if kind == "large" else "no ordinary file"
+    with pytest.raises(SettingsError, match=why):
+        read_toml(tmp_path)
+    with pytest.raises(ConfigurationError, match=why):
+        load(path, {})

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from nightly import PETS, Night, changed
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from receiver import Receiver
+from scripted import ScriptedServer, answer
+from test_redact import ENCODINGS
 from test_secrets import forms_of
 
+import petsync as ps
+from petsync.client.probe import examine
 from petsync.reconcile import run
 from petsync.reconcile.config.model import Configuration, Log, Metrics, Notify
 from petsync.reconcile.watch.tracing import traced
@@ -50,6 +57,52 @@ def test_no_secret_is_left_behind(
     for secret in (token.reveal(), wrong.reveal(), HOOK):
         found = [text for text in told for piece in forms_of(secret) if piece in text]
         assert not found
+
+
+TOKEN, PASSWORD = "t0ken/+=~9f8e7d6c5b4a", "pr0xy&/+<s3cret>"
+
+
+@pytest.mark.parametrize("media", ["application/json", "text/plain"])
+def test_no_encoding_of_a_secret_is_left_behind(
+    media: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A service, or a proxy before it, that repeats the token and the proxy's password in each
+    encoding there is: neither is in an error, log, notice, report, history, span or file.
+    """
+    caplog.set_level(1)
+    monkeypatch.setenv("https_proxy", f"http://me:{quote(PASSWORD, safe='')}@proxy.example:3128")
+    token = Secret(TOKEN)
+    told: list[str] = []
+    with Sandbox(pets=PETS) as box, Receiver() as receiver, ScriptedServer(b"") as server:
+        night = Night(box, tmp_path, {"url": server.url})
+        night.write()
+        for name, encode in ENCODINGS.items():
+            said = f"{name}: got {encode(TOKEN)} by {encode(PASSWORD)}!"
+            body = json.dumps({"message": said}) if media.endswith("json") else said
+            server._script = [answer(400, body.encode(), content_type=media)]
+            exporter = InMemorySpanExporter()
+            with traced(config := watched(night, token, receiver, "json"), exporter) as watcher:
+                assert run(config, watchers=[watcher]).exit_code == 1
+            told += [span.to_json() for span in exporter.get_finished_spans()]
+            auth = ps.auth.bearer(token)
+            with ps.connect(server.url, auth=auth, state=night.state, environ={}) as store:
+                for act in (store.snapshot, partial(store.api.get_pet_by_id, 1)):
+                    with pytest.raises(ps.ApiError) as failed:
+                        act()
+                    told += [str(failed.value), repr(failed.value), failed.value.service_message]
+                told.append(str(store._loop.run(examine(store.api.aio.session))))
+    told += [caplog.text, *capfd.readouterr()]
+    told += [path.read_bytes().decode("utf-8", "replace") for path in tmp_path.rglob("*.*")]
+    assert sum(name in text for name in ENCODINGS for text in told) > len(ENCODINGS)
+    everything = "\n".join(told)
+    for secret in (TOKEN, PASSWORD):
+        forms = {encode(secret).strip("'\"=\n") for encode in ENCODINGS.values()}
+        assert not [form for form in forms if form in everything]
+        assert not [form for form in forms if form[:16].lower() in everything.lower()]
 
 
 def watched(night: Night, token: Secret, receiver: Receiver, form: str) -> Configuration:

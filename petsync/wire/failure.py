@@ -32,7 +32,8 @@ def error_for(
     """The error for a status outside 2xx; `now` resolves a Retry-After date where the service does
     not say what time it is there, `masked` takes secrets out of the service's words.
     """
-    said = masked(" ".join(_message(response).split()))[:300]
+    # Masked first: base64 that is broken into lines can be known by its line breaks alone.
+    said = " ".join(masked(_message(response)).split())[:300]
     about = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{about}: {response.status} {said}".rstrip()
     kind = _kind(response.status)

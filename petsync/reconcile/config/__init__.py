@@ -28,7 +28,7 @@ from petsync.reconcile.config.model import (
 )
 from petsync.reconcile.config.options import options_of
 from petsync.reconcile.config.reader import Found, Reader
-from petsync.settings import OF_THE_URL, Secret, Unshown, is_same
+from petsync.settings import OF_THE_URL, Secret, Unshown, is_same, read_file
 from petsync.trust import is_confirmed
 
 __all__ = [
@@ -155,7 +155,7 @@ def _refuse(read: _Read, wrong: list[Found]) -> None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8-sig").replace("\r\n", "\n")
+        return read_file(file)
     except FileNotFoundError:
         raise ConfigurationError(
             f"there is no {file}", hint="`petsync init` writes one that is explained."

@@ -20,7 +20,7 @@ from petsync.reconcile.config.model import (
     Reports,
 )
 from petsync.reconcile.notify.templates import DEFAULTS
-from petsync.settings import Secret
+from petsync.settings import Secret, read_file
 
 __all__ = ["configuration"]
 
@@ -77,7 +77,7 @@ class _Lines:
 def _job(draft: Draft, lines: _Lines) -> Job:
     values = {key: value for key, value in draft.values.items() if key in _FIELDS}
     if "query_file" in draft.values:
-        values["query"] = draft.values["query_file"].read_text("utf-8-sig")
+        values["query"] = read_file(draft.values["query_file"])
     for key in ("statuses", "tags", "allow_http", "match_on"):
         values[key] = tuple(values.get(key, ()))
     values["guard"] = Guard(**draft.own.get("guard", {}))

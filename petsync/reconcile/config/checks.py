@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from petsync.reconcile.config.draft import Draft
 from petsync.reconcile.config.reader import Found
-from petsync.settings import nearest
+from petsync.settings import nearest, read_file
 
 __all__ = ["ENVIRONMENT_TOO", "NEEDS", "READ", "SOURCES", "checked"]
 
@@ -66,7 +66,7 @@ def _query_file(draft: Draft) -> Iterator[Found]:
     if path is None:
         return
     try:
-        if path.read_text("utf-8-sig").strip():
+        if read_file(path).strip():
             return
         reason = "it is empty"
     except OSError as error:
