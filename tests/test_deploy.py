@@ -329,6 +329,33 @@ def test_the_table_of_codes_is_whole() -> None:
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == sorted(CODES)
 
 
+def test_every_version_is_the_present_one() -> None:
+    """Wheels and images are named by the version that these pages are of."""
+    texts = {p: p.read_text("utf-8") for p in DEPLOY.rglob("*") if p.is_file()}
+    found = {
+        (path.name, version)
+        for path, text in texts.items()
+        for version in re.findall(r"\bpetsync[-:]v?(\d+\.\d+\.\d+)", text)
+    }
+    assert {version for _, version in found} == {ps.__version__}
+    assert {"reconcile.yml", "cronjob.yaml", "container.md", "cron.md", "systemd.md"} <= {
+        name for name, _ in found
+    }
+
+
+def test_each_action_is_named_by_its_commit(workflow: Any) -> None:
+    """With the version beside it, for people; and what is installed has a hash."""
+    text = (DEPLOY / "github-actions" / "reconcile.yml").read_text("utf-8")
+    used = re.findall(r"uses: *(\S+)(.*)", text)
+    assert used
+    for action, comment in used:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action)
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment)
+    installs = [line for line in text.splitlines() if "bin/pip" in line]
+    assert installs
+    assert all("--require-hashes" in line or "--no-deps" in line for line in installs)
+
+
 def test_every_file_is_on_a_page() -> None:
     """Each file of docs/deploy is linked from a page beside it, and no file has a secret in it."""
     linked = set()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import median
 
@@ -88,5 +88,10 @@ class Asker:
             self.broken += 1
             raise
         self.times.append(time.perf_counter() - begun)
+        if not 200 <= response.status < 300:
+            # Its words are shown; what is shown of pets is masked there.
+            said = response.body.decode("utf-8", "surrogateescape")
+            masked = session.credentials.masked(said).encode("utf-8", "surrogateescape")
+            response = replace(response, body=masked)
         self.answers.append(response)
         return response
