@@ -113,6 +113,47 @@ def test_a_number_of_a_category_beside_the_name_of_another() -> None:
     assert "write a new name" in conflict.suggestion
 
 
+@pytest.mark.parametrize("name", ["dogs", "DOGS ", "\uff24ogs", "Dogs\u200a"])
+@pytest.mark.parametrize("number", [None, 1, 0])
+def test_another_spelling_of_a_category_is_no_new_one(name: str, number: int | None) -> None:
+    """Neither in an update nor in an add, with or without the number that was left beside it."""
+    store = [with_(category=Category(1, "Dogs")), with_(id=2, category=None)]
+    said = {"category": name, **({} if number is None else {"category_id": number})}
+    new = {"name": "Mia", "status": "sold", **said}
+    plan = plan_of(store, sheet_saying({"id": 1, **said}, {"id": 2, **said}, new))
+    if name.strip() == "Dogs":
+        assert not plan.conflicts
+        return
+    assert plan.changes == ()
+    assert {conflict.rule for conflict in plan.conflicts} == {"category-spelling"}
+    assert "the store has 'Dogs'" in plan.conflicts[0].problem
+    assert "Write 'Dogs'" in plan.conflicts[0].suggestion
+    assert len(plan.conflicts) == 3
+
+
+def test_another_spelling_with_a_number_of_its_own_is_meant() -> None:
+    """The advice can be followed, and then both categories are there."""
+    store = [with_(category=Category(1, "Dogs"))]
+    sheet = sheet_saying({"id": 1, "category": "dogs", "category_id": 9})
+    plan = plan_of(store, sheet)
+    assert not plan.conflicts
+    assert [change.after.category for change in plan.updates] == [Category(9, "dogs")]
+    kept = plan_of(store, sheet_saying({"id": 1, "category": "Cats"}))
+    assert [change.after.category for change in kept.updates] == [Category(None, "Cats")]
+
+
+def test_new_categories_that_differ_in_spelling_alone_are_not_both_made() -> None:
+    """The one that most rows have is; of as many, none."""
+    names = ["Ferrets", "ferrets", "Ferrets", "Owls", "OWLS"]
+    rows = [
+        {"name": f"pet {n}", "status": "sold", "category": name} for n, name in enumerate(names)
+    ]
+    plan = plan_of([], sheet_saying(*rows))
+    assert [change.after.category for change in plan.adds] == [Category(None, "Ferrets")] * 2
+    assert [conflict.rule for conflict in plan.conflicts] == ["category-spelling"] * 3
+    assert "other rows name 'Ferrets'" in plan.conflicts[0].problem
+
+
 def test_a_sentinel_is_a_number_of_64_bits() -> None:
     """Any other id is refused by name, and so is a truth value."""
     for wrong in (2**63, -(2**63) - 1, True):

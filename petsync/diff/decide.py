@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -14,7 +14,7 @@ import pandas as pd
 
 from petsync.diff.align import positions
 from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
-from petsync.diff.fields import content, differing, normal, stated
+from petsync.diff.fields import content, differing, known_id, normal, spelling, stated
 from petsync.diff.judge import Judge, Judgement
 from petsync.diff.lineage import Match, RowRecord
 from petsync.diff.match import Candidates, names_among
@@ -313,6 +313,8 @@ class Decisions:
         if "status" in judged.fields and not normal(judged.after.status):
             problem = "would have no status, and no query of the service could find it"
             raise _Held("no-status", problem, self._a_status(), pet.id)
+        if "category" in judged.fields:
+            self._check_category(row, pet.id)
 
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
         forced = judged
@@ -374,6 +376,8 @@ class Decisions:
         if contradiction(row.said, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = stated(after)
+        if "category" in fields:
+            self._check_category(row, row.pet_id)
         self._mind_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
@@ -394,6 +398,41 @@ class Decisions:
 
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
+
+    def _check_category(self, row: Row, pet_id: int | None) -> None:
+        """Raise _Held where the row's category would be a new one that is only another spelling of
+        one that is there, or that more rows name; a number of its own says that it is meant.
+        """
+        name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))
+        if not self._is_new(name):
+            return
+        if number is not None and self.vocabulary.category_numbered(number) is None:
+            return
+        known = self.vocabulary.category_spelled(name)
+        meant, who = known.name if known else "", "the store has"
+        if not meant:
+            meant, who = self._usual_spelling(name), "other rows name"
+        if meant and meant != normal(name):
+            problem = f"names the category {name!r}, and {who} {meant!r}"
+            hint = f"Write {meant!r}, or give {name!r} a category_id of its own to have both."
+            raise _Held("category-spelling", problem, hint, pet_id)
+
+    def _usual_spelling(self, name: str) -> str:
+        """The spelling of a new category that most rows have; of several, another than `name`."""
+        counts = self._new_spellings[spelling(name)]
+        most = max(counts.values(), default=0)
+        usual = [each for each, count in counts.items() if count == most]
+        return next((each for each in usual if each != normal(name)), normal(name))
+
+    @cached_property
+    def _new_spellings(self) -> Mapping[str, Counter[str]]:
+        """How many rows name each new category, by the form that its spellings have in common."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for row in self._rows:
+            name = normal(row.said.get("category"))
+            if self._is_new(name):
+                found[spelling(name)][name] += 1
+        return found
 
     def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
         name = row.said.get("category")

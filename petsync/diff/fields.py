@@ -33,6 +33,7 @@ __all__ = [
     "same",
     "same_photos",
     "same_tags",
+    "spelling",
     "stated",
     "tag_key",
     "with_fields",
@@ -49,6 +50,11 @@ def normal(text: str | None) -> str:
 def folded(text: str | None) -> str:
     """A status as it is compared: normal, without regard to case."""
     return normal(text).casefold()
+
+
+def spelling(text: str) -> str:
+    """Text in a form that all its spellings have: NFKC, case-folded, with single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def known_id(number: int | None) -> int | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from petsync.diff.fields import known_id, normal
+from petsync.diff.fields import known_id, normal, spelling
 from petsync.model import Category, Tag
 
 __all__ = ["Vocabulary"]
@@ -46,6 +46,12 @@ class Vocabulary:
         """The category that the store knows by this id."""
         return self._categories[1].get(identity)
 
+    def category_spelled(self, name: str) -> Category | None:
+        """The category that the store knows by this name in another spelling: capitals, the width
+        of letters and spaces between words do not count.
+        """
+        return self._spellings.get(spelling(name))
+
     @property
     def categories(self) -> list[str]:
         """The names of the categories that the store uses."""
@@ -62,6 +68,13 @@ class Vocabulary:
     @cached_property
     def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:
         return _by_use(self._used_categories)
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, Category]:
+        found: dict[str, Category] = {}
+        for name, category in self._categories[0].items():
+            found.setdefault(spelling(name), category)
+        return found
 
     @cached_property
     def _pairs(self) -> frozenset[tuple[str, int | None]]:
