@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import petsync as ps
 from petsync.client.credentials import Credentials
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
+from petsync.trust import confirm
 
 SPENT = "SELECT count(*) FROM token WHERE kind = 'refresh' AND spent = 1"
 
@@ -21,6 +25,15 @@ def store_at(box: Sandbox, state: Path, **given: object) -> Iterator[ps.Store]:
     """A store that knows nothing but the address."""
     with ps.connect(box.url, **{"state": state, "environ": {}, **given}) as store:  # type: ignore[arg-type]
         yield store
+
+
+def confirmed_file(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to a folder with a petsync.toml that a person has confirmed."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    monkeypatch.chdir(folder)
+    file = folder / "petsync.toml"
+    file.write_text(text, "utf-8")
+    confirm(file, tomllib.loads(text))
 
 
 def credentials(store: ps.Store) -> Credentials:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from consenting import sent_back
-from signing import credentials, store_at
+from signing import confirmed_file, credentials, store_at
 
 import petsync as ps
 from petsync.client.grant import Grant
@@ -228,10 +228,8 @@ def test_configured_addresses(
 ) -> None:
     """What petsync.toml names under [auth] is used, and the metadata are not asked."""
     origin = box.url.removesuffix("/v2")
-    (tmp_path / "petsync.toml").write_text(
-        f'[auth]\nclient_id = "{box.client_id}"\ntoken_url = "{origin}/oauth/token"\n'
-    )
-    monkeypatch.chdir(tmp_path)
+    auth = f'client_id = "{box.client_id}"\ntoken_url = "{origin}/oauth/token"\n'
+    confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{auth}', monkeypatch)
     environ = {"PETSYNC_CLIENT_SECRET": box.client_secret}
     with store_at(box, tmp_path, environ=environ) as store:
         account = store.who()
@@ -260,8 +258,7 @@ def test_configured_wrongly(
     box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, said: str
 ) -> None:
     """An address or a name that cannot be used is an error that names it, and shows no secret."""
-    (tmp_path / "petsync.toml").write_text(f"[auth]\n{line}\n")
-    monkeypatch.chdir(tmp_path)
+    confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{line}\n', monkeypatch)
     with pytest.raises(ps.SettingsError, match=said) as failed, store_at(box, tmp_path) as store:
         store.begin_sign_in()
     assert "s3cret" not in str(failed.value)
@@ -272,8 +269,8 @@ def test_configured_issuer(box: Sandbox, tmp_path: Path, monkeypatch: pytest.Mon
     """An issuer that is named elsewhere is asked for its metadata, in the place of the service."""
     with Sandbox() as other:
         origin = other.url.removesuffix("/v2")
-        (tmp_path / "petsync.toml").write_text(f'[auth]\nissuer = "{origin}"\n')
-        monkeypatch.chdir(tmp_path)
+        text = f'url = "{box.url}"\n[auth]\nissuer = "{origin}"\n'
+        confirmed_file(tmp_path, text, monkeypatch)
         with store_at(box, tmp_path) as store:
             pending = store.begin_sign_in(listen=False)
             assert pending.url.startswith(f"{origin}/oauth/authorize?")

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from consenting import agree, sent_back
-from signing import credentials, renewals, store_at
+from signing import confirmed_file, credentials, renewals, store_at
 
 import petsync as ps
 from petsync.model import Pet
@@ -553,8 +553,8 @@ def test_configured_redirect(box: Sandbox, tmp_path: Path, monkeypatch: pytest.M
     """A service that wants one address only gets the configured one, port, path and all."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         place = f"http://127.0.0.1:{probe.getsockname()[1]}/back"
-    (tmp_path / "petsync.toml").write_text(f'[auth]\nredirect_url = "{place}"\n')
-    monkeypatch.chdir(tmp_path)
+    text = f'url = "{box.url}"\n[auth]\nredirect_url = "{place}"\n'
+    confirmed_file(tmp_path, text, monkeypatch)
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in()
         assert parameter(pending.url, "redirect_uri") == place

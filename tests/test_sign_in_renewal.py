@@ -15,7 +15,7 @@ from consenting import sent_back
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedServer, answer
-from signing import age, credentials, forget_renewals, renewals, spoil, store_at
+from signing import age, confirmed_file, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
 from petsync._loop import LoopThread
@@ -220,7 +220,8 @@ def test_a_lost_answer(
     monkeypatch.chdir(tmp_path)
     with Service() as server:
         place = f"{server.url.removesuffix('/v2')}/token"
-        (tmp_path / "petsync.toml").write_text(f'[auth]\ntoken_url = "{place}"\n')
+        text = f'url = "{server.url}"\n[auth]\ntoken_url = "{place}"\n'
+        confirmed_file(tmp_path, text, monkeypatch)
         with ps.connect(server.url, state=tmp_path, environ={}, timeout=5) as store:
             now = time.time()
             grant = Grant(

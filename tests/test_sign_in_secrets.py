@@ -19,7 +19,7 @@ import vault
 from consenting import sent_back
 from IPython.core.ultratb import VerboseTB
 from scripted import ScriptedServer, answer
-from signing import age, credentials, spoil, store_at
+from signing import age, confirmed_file, credentials, spoil, store_at
 
 import petsync as ps
 from petsync.client.credentials import Credentials
@@ -145,13 +145,12 @@ def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -
     behind it, or in a log at its most talkative, httpx's and httpcore's included.
     """
     caplog.set_level(logging.DEBUG)
-    (tmp_path / "petsync.toml").write_text("")
     with ScriptedServer(reply) as server:
         origin = server.url.removesuffix("/v2")
         environ = {"PETSYNC_CLIENT_ID": "me", "PETSYNC_CLIENT_SECRET": SECRET}
         with pytest.MonkeyPatch.context() as patch:
-            (tmp_path / "petsync.toml").write_text(f'[auth]\ntoken_url = "{origin}/token"\n')
-            patch.chdir(tmp_path)
+            text = f'url = "{server.url}"\n[auth]\ntoken_url = "{origin}/token"\n'
+            confirmed_file(tmp_path, text, patch)
             with ps.connect(server.url, state=tmp_path, environ=environ, timeout=5) as store:
                 with pytest.raises(ps.PetsyncError) as failed:
                     store.sign_in(ps.auth.client_credentials("me", SECRET))

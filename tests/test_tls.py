@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from signing import confirmed_file
 
 import petsync as ps
 from petsync.errors import SettingsError, TransportError
@@ -191,8 +192,8 @@ def test_an_authority_of_ones_own_is_trusted(
     ask(url, tmp_path)
     assert who == [""]
     place = url.removesuffix("/v2") + "/token"
-    (tmp_path / "petsync.toml").write_text(f'url = "{url}"\n[auth]\ntoken_url = "{place}"\n')
-    monkeypatch.chdir(tmp_path)
+    text = f'url = "{url}"\n[auth]\ntoken_url = "{place}"\n'
+    confirmed_file(tmp_path, text, monkeypatch)
     with ps.connect(state=tmp_path, environ={}) as store:
         store.sign_in(ps.auth.client_credentials("nightly", "s3cret"))
         assert store.api.get_pet_by_id(7).name == "Rex"
@@ -204,8 +205,8 @@ def test_a_sign_in_says_why_it_does_not_trust(
     """In the same words as for the service."""
     url, _ = service
     place = url.removesuffix("/v2") + "/token"
-    (tmp_path / "petsync.toml").write_text(f'url = "{url}"\n[auth]\ntoken_url = "{place}"\n')
-    monkeypatch.chdir(tmp_path)
+    text = f'url = "{url}"\n[auth]\ntoken_url = "{place}"\n'
+    confirmed_file(tmp_path, text, monkeypatch)
     with (
         ps.connect(state=tmp_path, environ={}) as store,
         pytest.raises(TransportError, match=r"sign-in: .*certificate verify failed"),

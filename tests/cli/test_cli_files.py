@@ -303,7 +303,9 @@ def test_a_server_at_umask_000(shell: Shell, tmp_path: Path, words: tuple[str, .
                 assert [*folders["TMPDIR"].rglob("kernel-*.json")]
                 assert [*folders["JUPYTER_RUNTIME_DIR"].glob("petsync-*.html")]
             else:
-                assert [*Path().rglob("*.db-wal")]
+                kept = [*Path().rglob("*.db*")]
+                assert {each.suffix for each in kept} >= {".db", ".db-wal"}
+                assert [each for each in kept if each.stat().st_mode & 0o077] == []
             places = [*folders.values(), Path()]
             assert [each for place in places for each in _within_reach(place)] == []
         finally:

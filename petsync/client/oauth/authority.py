@@ -182,5 +182,6 @@ def _silent(base_url: str) -> SettingsError:
     parts = urlsplit(base_url)
     return SettingsError(
         f"the service at {parts.netloc} does not say where one signs in",
-        hint="Name the addresses under [auth] in petsync.toml (docs/sign-in.md), or give a token.",
+        hint="Name the addresses under [auth] in the petsync.toml that has this url "
+        "(docs/sign-in.md), or give a token.",
     )
