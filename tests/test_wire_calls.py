@@ -117,8 +117,8 @@ def test_an_answer_is_read_as_what_it_says_it_is() -> None:
     assert read(Response(200, {"content-type": "application/json"}, b'{"id":1}')).id == 1
     assert read(Response(200, {"content-type": "text/xml; charset=x"}, XML_PET)).id == 1
     assert read(Response(200, {}, b" " + XML_PET)).id == 1
-    upload = calls.upload_file(1).read(Response(200, {}, b"{}"))
-    assert upload == ApiResponse()
+    upload = calls.upload_file(1).read(Response(200, {}, b'{"code": 200}'))
+    assert upload == ApiResponse(code=200)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,16 @@ def test_these_media_types_are_read(media: str, body: bytes) -> None:
 
 @pytest.mark.parametrize(
     "call",
-    [calls.get_pet_by_id(1), calls.find_pets_by_status(["sold"]), calls.add_pet(Pet(name="x"))],
+    [
+        calls.get_pet_by_id(1),
+        calls.find_pets_by_status(["sold"]),
+        calls.add_pet(Pet(name="x")),
+        calls.update_pet(Pet(id=1, name="x")),
+        calls.update_pet_with_form(1, name="x"),
+        calls.delete_pet(1),
+        calls.upload_file(1, file=b""),
+    ],
+    ids=lambda call: call.request.operation,
 )
 @pytest.mark.parametrize(
     ("media", "body"),
@@ -173,13 +182,89 @@ def test_another_media_type_is_named() -> None:
     [
         (b'{"id":5}', "with pet 5"),
         (b'{"id":"5"}', "with pet 5"),
-        (b"{}", "with a pet without an id"),
+        (b'{"name":"Rex"}', "with a pet without an id"),
     ],
 )
 def test_another_pet_than_the_one_asked_for_is_an_error(body: bytes, says: str) -> None:
     """A cache that answers for every id must not lead to the wrong pet being changed."""
     with pytest.raises(errors.ResponseError, match=f"^asked for pet 3, was answered {says}"):
         calls.get_pet_by_id(3).read(Response(200, {}, body))
+
+
+WITHOUT_A_RESULT = [calls.delete_pet(7), calls.update_pet_with_form(7, name="Rex")]
+
+
+@pytest.mark.parametrize("call", WITHOUT_A_RESULT, ids=lambda call: call.request.operation)
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("", b""),
+        ("text/html", b" \n"),
+        ("application/json", b"null"),
+        ("application/json", b"{}"),
+        ("application/json", b'{"code":200,"type":"unknown","message":"7"}'),
+        ("application/json", b'{"id":7,"name":"Rex"}'),
+        ("application/xml", b"<apiResponse><message>7</message></apiResponse>"),
+        ("application/xml", b"<Pet><id>7</id></Pet>"),
+    ],
+)
+def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> None:
+    """No body, an ApiResponse, or the pet itself."""
+    assert call.read(Response(200, {"content-type": media}, body)) is None
+
+
+@pytest.mark.parametrize(
+    "call", [*WITHOUT_A_RESULT, calls.upload_file(7)], ids=lambda call: call.request.operation
+)
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("text/plain", b"Please sign in"),
+        ("image/gif", b"GIF89a"),
+        ("application/json", b"<html>"),
+        ("application/json", b"true"),
+        ("application/json", b"[]"),
+        ("application/json", b'{"error":"the session has ended"}'),
+        ("application/json", b'{"code":1,"type":"error","message":"Pet not found"}'),
+        ("application/json", b'{"code":503,"type":"unknown","message":"busy"}'),
+        ("application/json", b'{"id":8,"name":"Max"}'),
+        ("application/xml", b"<login/>"),
+        ("application/xml", b"<apiResponse><type>error</type></apiResponse>"),
+        ("application/xml", b"<Pet><id>8</id></Pet>"),
+    ],
+)
+def test_what_does_not_say_success_is_an_error(call: Call[object], media: str, body: bytes) -> None:
+    """A portal, a gateway or another service may have answered with the status 200."""
+    with pytest.raises(errors.ResponseError):
+        call.read(Response(200, {"content-type": media}, body))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [calls.add_pet(Pet(name="Rex")), calls.update_pet(Pet(id=7, name="Rex"))],
+    ids=lambda call: call.request.operation,
+)
+@pytest.mark.parametrize("body", [b"", b"{}", b"null", b'{"error":"x"}', b"<Pet/>", b"<login/>"])
+def test_an_answer_that_is_no_pet_is_an_error(call: Call[object], body: bytes) -> None:
+    """A write that returns a pet returns one with its fields."""
+    with pytest.raises(errors.ResponseError):
+        call.read(Response(200, {}, body))
+
+
+def test_an_add_needs_the_id_in_the_answer() -> None:
+    """Without it nobody could say which pet is the new one."""
+    with pytest.raises(errors.ResponseError, match="which id"):
+        calls.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
+
+
+@pytest.mark.parametrize("root", ["pets", "Pets", "List", "ArrayList", "ns:petList"])
+def test_an_empty_list_has_the_name_of_one(root: str) -> None:
+    """Any other empty element would be a store without pets."""
+    xmlns = b' xmlns:ns="x"' if ":" in root else b""
+    read = calls.find_pets_by_status(["sold"]).read
+    assert read(Response(200, {}, b"<" + root.encode() + xmlns + b"/>")) == []
+    with pytest.raises(errors.ResponseError, match="a list of pets was expected, not <login>"):
+        read(Response(200, {}, b"<login/>"))
 
 
 def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:

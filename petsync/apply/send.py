@@ -178,7 +178,7 @@ class Sender:
         elif change.pet_id is not None and assigned is not None:
             why = f"the service gave it the id {assigned} in place of {change.pet_id}"
             return result_of(number, change, "applied", "another-id", why, assigned)
-        if self.verify:
+        if self.verify or _is_otherwise(answer, wanted):
             pet_id = change.pet_id if change.pet_id is not None else assigned
             try:
                 wrong = await self._wrong(pet_id, wanted)
@@ -208,7 +208,7 @@ class Sender:
             settled = await self._settled(change.pet_id, wanted, before, error)
             return result_of(number, change, *settled)
         if error.may_have_happened:
-            if error.status is not None and error.status not in _GATEWAY:
+            if (error.status or 0) >= 400 and error.status not in _GATEWAY:
                 self.refused.add(number)
             return result_of(number, change, "unknown", cause, error.message)
         if isinstance(error, DuplicateError):
@@ -252,6 +252,13 @@ class _NewerError(Exception):
 
 def _renewed(change: Change, now: Pet) -> Pet:
     return now if change.after is None else with_fields(now, change.after, change.fields)
+
+
+def _is_otherwise(answer: Pet | None, wanted: Pet | None) -> bool:
+    """Whether the service's answer to a write shows another pet than was sent. Then only reading
+    the pet back tells what is stored: an answer may also leave something out.
+    """
+    return answer is not None and mismatch(answer, wanted) is not None
 
 
 def _fits_form(change: Change, wanted: Pet) -> bool:

@@ -24,11 +24,11 @@ class AsyncApi:
 
     async def add_pet(self, pet: Pet) -> Pet:
         """Add a new pet; the answer is the pet as the service has it, with its id."""
-        return await self.session.send(calls.add_pet(pet, profile=self._profile))
+        return await self.session.send(self._sending(calls.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
         """Replace the pet of that id by this one; fields that are left out are emptied."""
-        return await self.session.send(calls.update_pet(pet, profile=self._profile))
+        return await self.session.send(self._sending(calls.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
         """Delete the pet."""
@@ -72,6 +72,9 @@ class AsyncApi:
             profile=self._profile,
         )
         return await self.session.send(call)
+
+    def _sending(self, make: Callable[..., Call[Pet]], pet: Pet) -> Call[Pet]:
+        return make(pet, profile=self._profile, shape=self.session.shape)
 
     @property
     def _profile(self) -> ServiceProfile:

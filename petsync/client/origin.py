@@ -99,11 +99,14 @@ def endless(request: Request, status: int, times: int) -> RedirectError:
 
 
 def _refused(request: Request, status: int, said: str, *, hint: str = "") -> RedirectError:
+    # 307 and 308 ask for the request once more. The others may follow a change that was made.
+    asks_again = status in (307, 308)
     return RedirectError(
         f"{request.operation}: the service {said}",
         operation=request.operation,
         pet_id=request.pet_id,
         status=status,
+        may_have_happened=request.method != "GET" and not asks_again,
         hint=hint or "Is the address right? It is what stands before /pet.",
     )
 

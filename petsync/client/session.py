@@ -28,8 +28,10 @@ from petsync.client.sending import Again, Hold, Line, Sending
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
 from petsync.errors import AuthError, SettingsError
 from petsync.profile import STANDARD, ServiceProfile
+from petsync.wire.calls import shape_of
 from petsync.wire.message import Call, Request, Response
 from petsync.wire.traffic import Traffic
+from petsync.wire.xml import shape_in
 
 __all__ = ["Session"]
 
@@ -58,6 +60,8 @@ class Session:
         _check(credentials, timeout)
         self.base_url = checked_base(base_url, with_secret=bool(credentials), allow_http=allow_http)
         self.profile = profile
+        self.shape = shape_of(profile)
+        """How pets are written in XML: as the service last sent them, as far as it has shown it."""
         self._exchange = Exchange(self.base_url, profile)
         self._keyring = Keyring(credentials)
         self._health = Health()
@@ -102,10 +106,22 @@ class Session:
         awaited just before each attempt, and keeps it from being sent by raising. With
         `patient`, a service that has gone away is waited for as long as the breaker bears it.
         """
+        if self.profile.media == "xml":
+            call = self._learning(call)
         sending = Sending(
             call, self._here(), again=again, on_sent=on_sent, hold=hold, patient=patient
         )
         return await sending.result()
+
+    def _learning(self, call: Call[T]) -> Call[T]:
+        """The same call, which also learns the shape of the pets in its answer."""
+
+        def read(response: Response) -> T:
+            result = call.read(response)
+            self.shape = shape_in(response.body, self.shape)
+            return result
+
+        return Call(call.request, read)
 
     async def answer(self, request: Request) -> Response:
         """What the service answers, whatever its status, as it is: `credentials.masked` takes

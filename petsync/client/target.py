@@ -52,11 +52,13 @@ class ServiceTarget:
 
     async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By addPet."""
-        return await self._sent(calls.add_pet(pet, profile=self._profile), again=again)
+        call = calls.add_pet(pet, profile=self._profile, shape=self._session.shape)
+        return await self._sent(call, again=again)
 
     async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By updatePet."""
-        return await self._sent(calls.update_pet(pet, profile=self._profile), again=again)
+        call = calls.update_pet(pet, profile=self._profile, shape=self._session.shape)
+        return await self._sent(call, again=again)
 
     async def rename(
         self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None

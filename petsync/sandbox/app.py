@@ -104,6 +104,8 @@ class _Operation:
             case "html":
                 answered = partial(self._answer, hit)
                 await breakage.do_and_show_a_page(answered, scope, receive, send)
+            case "portal":
+                await breakage.show_a_page(scope, receive, send)
             case _:
                 await self._answer(hit, scope, receive, send)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["TRANSPORT", "do_and_drop", "do_and_show_a_page", "drop", "read_at_once", "tear"]
+__all__ = [
+    "TRANSPORT",
+    "do_and_drop",
+    "do_and_show_a_page",
+    "drop",
+    "read_at_once",
+    "show_a_page",
+    "tear",
+]
 
 TRANSPORT = "petsync.transport"
 """Where the server leaves the connection's transport, in the scope's `state`."""
@@ -51,6 +59,12 @@ async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send:
         return
 
     await app(scope, receive, swallow)
+    await _PAGE(scope, receive, send)
+
+
+async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer in the service's place, as a portal that wants a sign-in does: 200, and a web page."""
+    await read_at_once(receive)
     await _PAGE(scope, receive, send)
 
 

@@ -12,6 +12,7 @@ A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`
     drop_after     the share whose connection ends after it was done, without an answer
     torn           the share that is done and answered with half a body
     html           the share that is done and answered with 200 and a web page
+    portal         the share that is not done, and answered with 200 and a web page
     twice          of each list, the share of pets that are in it twice
     stale          of each list, the share of pets that are in it twice, under two names
     moves          what somebody else does behind the first list by status: pets that get another
@@ -68,6 +69,7 @@ class Faults:
     drop_after: float = 0.0
     torn: float = 0.0
     html: float = 0.0
+    portal: float = 0.0
     late: float = 0.0
     limit: float | None = None
     burst: float | None = None
@@ -111,7 +113,7 @@ class Faults:
         return None
 
 
-_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html", "late")
+_SHARES = ("too_many", "unavailable", "drop_before", "drop_after", "torn", "html", "late", "portal")
 _COPIES = ("twice", "stale")
 _NAMES = {"too_many": "429", "unavailable": "503"}
 

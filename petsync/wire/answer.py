@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeVar
 
+import msgspec
+
 from petsync.errors import ResponseError
-from petsync.model import Pet
+from petsync.model import ApiResponse, Pet
 from petsync.wire import json, xml
 from petsync.wire.message import Response
 
-__all__ = ["kind_of", "pet_answer", "read_pet", "reader"]
+__all__ = [
+    "added_answer",
+    "done_answer",
+    "kind_of",
+    "pet_answer",
+    "read_api_response",
+    "read_pet",
+    "reader",
+]
 
 T = TypeVar("T")
 
@@ -52,8 +62,28 @@ def reader(
     return read
 
 
-read_pet = reader(json.decode_pet, xml.decode_pet)
-"""One pet, whichever it is."""
+_any_pet = reader(json.decode_pet, xml.decode_pet)
+_decode_api_response = reader(json.decode_api_response, xml.decode_api_response)
+_NOTHING = ApiResponse()
+
+
+def read_pet(response: Response) -> Pet:
+    """One pet, whichever it is. Raises ResponseError for what has none of a pet's fields."""
+    pet = _any_pet(response)
+    if msgspec.structs.replace(pet, extra=None) == _NOBODY:
+        raise ResponseError("the answer is not a pet: it has none of a pet's fields")
+    return pet
+
+
+_NOBODY = Pet()
+
+
+def added_answer(response: Response) -> Pet:
+    """The pet that was added. Raises ResponseError where the answer does not say its id."""
+    pet = read_pet(response)
+    if pet.id is None:
+        raise ResponseError("the answer does not say which id the pet has")
+    return pet
 
 
 def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response], Pet]:
@@ -73,6 +103,43 @@ def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response
         )
 
     return read
+
+
+def read_api_response(response: Response) -> ApiResponse:
+    """The ApiResponse of an upload. Raises ResponseError where it says nothing, or an error."""
+    answer = _decode_api_response(response)
+    if answer == _NOTHING:
+        raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")
+    return _successful(answer)
+
+
+def done_answer(pet_id: int) -> Callable[[Response], None]:
+    """What reads the answer of an operation without a result on the pet of that id.
+
+    Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
+    such as the web page of a portal, raises ResponseError: it may come from elsewhere.
+    """
+
+    def read(response: Response) -> None:
+        if not response.body.strip():
+            return
+        if kind_of(response) == "json" and response.body.strip() in (b"null", b"{}"):
+            return
+        answer = _decode_api_response(response)
+        if answer != _NOTHING:
+            _successful(answer)
+        elif read_pet(response).id != pet_id:
+            raise ResponseError(f"the answer says nothing of pet {pet_id}")
+
+    return read
+
+
+def _successful(answer: ApiResponse) -> ApiResponse:
+    is_error = answer.code is not None and 400 <= answer.code < 600
+    if is_error or (answer.type or "").lower() == "error":
+        said = " ".join((answer.message or "").split())[:300]
+        raise ResponseError(f"the answer has the status of a success and reports an error: {said}")
+    return answer
 
 
 def _starts_as_page(body: bytes) -> bool:

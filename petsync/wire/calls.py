@@ -14,7 +14,7 @@ from petsync.errors import InvalidInputError
 from petsync.model import MAX_ID, MIN_ID, ApiResponse, Pet
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire import json, xml
-from petsync.wire.answer import pet_answer, read_pet, reader
+from petsync.wire.answer import added_answer, done_answer, pet_answer, read_api_response, reader
 from petsync.wire.message import Call, Request, Response
 
 __all__ = [
@@ -32,18 +32,27 @@ __all__ = [
 _MEDIA = {"json": "application/json", "xml": "application/xml"}
 
 
-def add_pet(pet: Pet, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
-    """addPet. Never repeatable: an add without an id would make two pets."""
-    return _send_pet("addPet", "POST", pet, profile, read=read_pet, repeatable=False)
+def add_pet(
+    pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
+) -> Call[Pet]:
+    """addPet. Never repeatable: an add without an id would make two pets.
+
+    In XML the pet has the given shape, the profile's if that is None.
+    """
+    return _send_pet("addPet", "POST", pet, profile, shape, read=added_answer, repeatable=False)
 
 
-def update_pet(pet: Pet, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
-    """updatePet: the whole pet is replaced by what is sent."""
+def update_pet(
+    pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
+) -> Call[Pet]:
+    """updatePet: the whole pet is replaced by what is sent. In XML it has the given shape, the
+    profile's if that is None.
+    """
     pet_id = _is_pet(pet, "updatePet").id
     if pet_id is None:
         raise InvalidInputError("updatePet needs a pet with an id", operation="updatePet")
     read = pet_answer(pet_id, asked="sent", needs_id=False)
-    return _send_pet("updatePet", "PUT", pet, profile, read=read, repeatable=True)
+    return _send_pet("updatePet", "PUT", pet, profile, shape, read=read, repeatable=True)
 
 
 def delete_pet(
@@ -51,7 +60,8 @@ def delete_pet(
 ) -> Call[None]:
     """deletePet, with the `api_key` parameter as a header where one is given."""
     headers = {} if api_key is None else {profile.api_key_header: api_key}
-    return Call(_request("deletePet", "DELETE", pet_id, profile, headers=headers), _nothing)
+    request = _request("deletePet", "DELETE", pet_id, profile, headers=headers)
+    return Call(request, done_answer(pet_id))
 
 
 def find_pets_by_status(
@@ -93,7 +103,7 @@ def update_pet_with_form(
         headers={"content-type": "application/x-www-form-urlencoded"},
         body=urlencode(fields).encode(),
     )
-    return Call(request, _nothing)
+    return Call(request, done_answer(pet_id))
 
 
 def upload_file(
@@ -122,7 +132,7 @@ def upload_file(
         body=body,
         repeatable=False,
     )
-    return Call(request, reader(json.decode_api_response, xml.decode_api_response))
+    return Call(request, read_api_response)
 
 
 def shape_of(profile: ServiceProfile) -> xml.Shape:
@@ -135,6 +145,7 @@ def _send_pet(
     method: str,
     pet: Pet,
     profile: ServiceProfile,
+    shape: xml.Shape | None,
     *,
     read: Callable[[Response], Pet],
     repeatable: bool,
@@ -142,7 +153,8 @@ def _send_pet(
     _is_pet(pet, operation)
     try:
         as_xml = profile.media == "xml"
-        body = xml.encode_pet(pet, shape_of(profile)) if as_xml else json.encode_pet(pet)
+        shape = shape or shape_of(profile)
+        body = xml.encode_pet(pet, shape) if as_xml else json.encode_pet(pet)
     except InvalidInputError as error:
         error.operation, error.pet_id = operation, pet.id
         raise
@@ -239,10 +251,6 @@ def _texts(values: Iterable[object], operation: str) -> list[str]:
             )
         texts.append(value)
     return texts
-
-
-def _nothing(_: Response) -> None:
-    return None
 
 
 def _multipart(

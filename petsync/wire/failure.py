@@ -37,13 +37,15 @@ def error_for(
     about = "" if request.pet_id is None else f" of pet {request.pet_id}"
     message = f"{request.operation}{about}: {response.status} {said}".rstrip()
     kind = _kind(response.status)
+    # Neither a success nor a refusal: a change may have been made.
+    is_odd = response.status < 400 and request.method != "GET"
     error = kind(
         message,
         operation=request.operation,
         pet_id=request.pet_id,
         status=response.status,
         service_message=said,
-        may_have_happened=response.status >= 500,
+        may_have_happened=response.status >= 500 or is_odd,
         hint=_hint(response.status, request),
     )
     if isinstance(error, errors.RateLimitedError | errors.ServiceError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -25,6 +25,7 @@ __all__ = [
     "encode_pet",
     "encode_pets",
     "parse",
+    "shape_in",
 ]
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -32,19 +33,55 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _PHOTO_ITEMS = frozenset({"photoUrls", "photoUrl", "item"})
 _TAG_ITEMS = frozenset({"tags", "tag", "Tag", "item"})
 _PET_ITEMS = frozenset({"pet", "item"})
+_LIST_ROOT = re.compile("pet|list|array|items|collection|set")
 _DEEPEST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The element names that services differ in: an item of each array, and a list's root."""
+    """The element names that services differ in: each array and its items, the category, and a
+    list's root. Where an array's name is empty, its items have no element around them.
+    """
 
     photo_item: str = "photoUrls"
     tag_item: str = "tags"
     list_root: str = "Pets"
+    photo_array: str = "photoUrls"
+    tag_array: str = "tags"
+    category: str = "category"
 
 
 STANDARD_SHAPE = Shape()
+
+
+_OPEN = rb"<(?:\w+:)?(%b)(?:\s[^<>/]*)?>\s*"
+_ITEM = rb"<(?:\w+:)?(%b)[\s/>]"
+_PHOTOS = re.compile(_OPEN % b"photoUrls?" + _ITEM % b"photoUrls?|item")
+_PHOTO = re.compile(_OPEN % b"photoUrls?" + rb"[^<\s]")
+_TAGS = re.compile(_OPEN % b"[Tt]ags?" + _ITEM % b"tags?|Tag|item")
+_TAG = re.compile(_OPEN % b"[Tt]ags?" + _ITEM % b"id|name")
+_CATEGORY = re.compile(_OPEN % b"[Cc]ategory")
+
+
+def shape_in(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
+    """The shape in which a document has its pets; what the document does not show is as known.
+
+    An array shows its shape if it has an item.
+    """
+    shape = known
+    if photos := _PHOTOS.search(body):
+        array, item = photos[1].decode(), photos[2].decode()
+        shape = replace(shape, photo_array=array, photo_item=item)
+    elif photo := _PHOTO.search(body):
+        shape = replace(shape, photo_array="", photo_item=photo[1].decode())
+    if tags := _TAGS.search(body):
+        array, item = tags[1].decode(), tags[2].decode()
+        shape = replace(shape, tag_array=array, tag_item=item)
+    elif tag := _TAG.search(body):
+        shape = replace(shape, tag_array="", tag_item=tag[1].decode())
+    if category := _CATEGORY.search(body):
+        shape = replace(shape, category=category[1].decode())
+    return shape
 
 
 def encode_pet(pet: Pet, shape: Shape = STANDARD_SHAPE) -> bytes:
@@ -77,11 +114,14 @@ def decode_pet(body: bytes) -> Pet:
 
 
 def decode_pets(body: bytes) -> list[Pet]:
-    """A list of pets below any root element that is no web page's.
+    """A list of pets below any root element; an empty one must be named as a list.
 
     Raises ResponseError that names the first item that is no pet.
     """
-    items = list(parse(body))
+    root = parse(body)
+    items = list(root)
+    if not items and not _LIST_ROOT.search(_local(root).lower()):
+        raise ResponseError(f"a list of pets was expected, not {_named(root)}")
     for item in items:
         if _local(item).lower() not in _PET_ITEMS:
             raise ResponseError(f"the list holds {_named(item)}, where a Pet was expected")
@@ -103,12 +143,12 @@ def _pet_element(pet: Pet, shape: Shape) -> ET.Element:
     root = ET.Element("Pet")
     _leaf(root, "id", pet.id)
     if pet.category is not None:
-        _label(root, "category", pet.category)
+        _label(root, shape.category, pet.category)
     _leaf(root, "name", pet.name)
-    photos = ET.SubElement(root, "photoUrls")
+    photos = ET.SubElement(root, shape.photo_array) if shape.photo_array else root
     for url in pet.photo_urls:
         _leaf(photos, shape.photo_item, url)
-    tags = ET.SubElement(root, "tags")
+    tags = ET.SubElement(root, shape.tag_array) if shape.tag_array else root
     for tag in pet.tags:
         _label(tags, shape.tag_item, tag)
     _leaf(root, "status", pet.status)

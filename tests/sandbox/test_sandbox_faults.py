@@ -59,14 +59,14 @@ def test_errors_name_the_item(spec, named):
 def test_specification():
     """Every item is read; spaces and an empty specification are fine."""
     assert parse("") == Faults()
-    assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.2,torn=0.3,"
+    assert parse(" latency=0.05 , 429=0.02,503=0.03,drop_before=0.1,drop_after=0.1,torn=0.3,"
                  "retry_after=7,seed=8,first=9,only=addPet+getPetById,html=0.3,twice=0.4,stale=0.5,"
-                 "status=sold+pending,moves=7:sold+-9:,late=0.01,limit=200,burst=20,window=60"
+                 "status=sold+pending,moves=7:sold+-9:,late=0.01,portal=0.1,limit=200,burst=20,window=60"
                  ) == Faults(
-        latency=0.05, too_many=0.02, unavailable=0.03, drop_before=0.1, drop_after=0.2, torn=0.3,
+        latency=0.05, too_many=0.02, unavailable=0.03, drop_before=0.1, drop_after=0.1, torn=0.3,
         retry_after=7, seed=8, first=9, only=frozenset({"addPet", "getPetById"}),
         html=0.3, twice=0.4, stale=0.5, status=frozenset({"sold", "pending"}),
-        moves=((7, "sold"), (-9, "")), late=0.01, limit=200.0, burst=20.0, window=60.0,
+        moves=((7, "sold"), (-9, "")), late=0.01, portal=0.1, limit=200.0, burst=20.0, window=60.0,
     )  # fmt: skip
 
 
@@ -145,14 +145,15 @@ def test_broken_connections(broken, kind, is_done, words):
     assert [pet.id for pet in broken.pets()] == ([1] if is_done else [])
 
 
-def test_a_page_in_the_answers_place(broken):
-    """The request is carried out, and what comes back is 200 and a web page."""
+@pytest.mark.parametrize(("fault", "ids"), [("html", [1]), ("portal", [])])
+def test_a_page_in_the_answers_place(broken, fault, ids):
+    """What comes back is 200 and a web page, whether the request is carried out (html) or not."""
     broken.reset()
-    broken.break_with("html=1")
+    broken.break_with(f"{fault}=1")
     answer = httpx.post(f"{broken.url}/pet", json=REX)
     assert (answer.status_code, answer.headers["content-type"][:9]) == (200, "text/html")
     assert answer.text.startswith("<!doctype html>")
-    assert [pet.id for pet in broken.pets()] == [1]
+    assert [pet.id for pet in broken.pets()] == ids
 
 
 def listed(broken, query: str, accept: str = "application/json") -> list[tuple[int | None, str]]:

@@ -1,0 +1,149 @@
+"""Changes to a service for which something else answers, or that stores something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from petsync import connect
+from petsync.client.diagnosis import Diagnosis
+from petsync.client.probe import examine
+from petsync.client.session import Session
+from petsync.model import Category, Pet, Tag
+from petsync.profile import PROFILES
+from petsync.sandbox import Sandbox
+from petsync.sandbox.behaviour import LIVE
+from petsync.store.sync import Store
+from petsync.wire import xml
+from petsync.wire.xml import Shape
+
+SHOP = [
+    Pet(
+        id=number,
+        name=f"Pet {number}",
+        status="available",
+        category=Category(1, "Dogs"),
+        tags=(Tag(1, "calm"), Tag(2, "old")),
+        photo_urls=("https://a.example/1.png",),
+    )
+    for number in (1, 2, 3)
+]
+CHANGES: dict[str, dict[str, Any]] = {
+    "deletePet": {"id": 1, "action": "delete"},
+    "updatePetWithForm": {"id": 1, "name": "Max"},
+    "updatePet": {"id": 1, "tags": ["calm", "new"]},
+    "addPet": {"name": "New", "status": "sold", "tags": ["calm"]},
+    "addPet with an id": {"id": 77, "name": "New", "status": "sold"},
+}
+
+
+@pytest.fixture(scope="module", params=["standard", "live"])
+def open_box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A store without access control, once as each profile."""
+    with Sandbox(profile=request.param, auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def box(open_box: Sandbox) -> Iterator[Sandbox]:
+    """The store, filled anew, without faults."""
+    open_box.reset(SHOP)
+    yield open_box
+    open_box.break_with(None)
+
+
+def store_of(box: Sandbox, state: Path, *, profile: str, media: str) -> Store:
+    """A connection that speaks in the profile's way, whatever the service is like."""
+    spoken = replace(PROFILES[profile], media=media)
+    return connect(box.url, environ={}, profile=spoken, state=state)
+
+
+@pytest.mark.parametrize("media", ["json", "xml"])
+@pytest.mark.parametrize("fault", ["html", "portal"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_page_instead_of_an_answer(
+    box: Sandbox, tmp_path: Path, name: str, fault: str, media: str
+) -> None:
+    """A web page with the status 200 is no success: what the run reports is what the store has,
+    and going on makes the store as planned, with nothing doubled.
+    """
+    with store_of(box, tmp_path, profile=box.profile, media=media) as store:
+        plan = store.plan(pd.DataFrame([CHANGES[name]], dtype=object))
+        box.break_with(f"{fault}=1,only={name.split()[0]}")
+        report = store.apply(plan)
+        is_done = fault == "html"
+        outcome = report.to_frame()["outcome"].iloc[0]
+        assert outcome == ("applied" if is_done else "failed")
+        assert (box.pets() != SHOP) is is_done
+        box.break_with(None)
+        store.resume(report.run_id)
+        changed = [pet for pet in box.pets() if pet not in SHOP]
+        assert len(changed) == (name != "deletePet")
+        assert len(box.pets()) == 3 + (name.startswith("addPet")) - (name == "deletePet")
+
+
+@pytest.mark.parametrize("profile", ["standard", "live"])
+@pytest.mark.parametrize("change", ["updatePet", "addPet"])
+def test_xml_is_sent_in_the_shape_in_which_it_was_read(
+    box: Sandbox, tmp_path: Path, profile: str, change: str
+) -> None:
+    """Also with the other profile, a pet keeps its tags and photos."""
+    with store_of(box, tmp_path, profile=profile, media="xml") as store:
+        report = store.apply(store.plan(pd.DataFrame([CHANGES[change]], dtype=object)))
+    assert report.to_frame()["outcome"].tolist() == ["applied"]
+    changed = next(p for p in box.pets() if p.id == (1 if change == "updatePet" else 4))
+    assert {tag.name for tag in changed.tags} >= {"calm"}
+    assert len(changed.photo_urls) == (change == "updatePet")
+
+
+def test_a_loss_of_tags_is_no_success(tmp_path: Path) -> None:
+    """Where no pet shows the service's XML, an add in the wrong shape loses its tags, and fails."""
+    pets = [Pet(id=1, name="Rex", status="sold")]
+    with (
+        Sandbox(profile="live", auth=False, pets=pets) as box,
+        store_of(box, tmp_path, profile="standard", media="xml") as store,
+    ):
+        report = store.apply(store.plan(pd.DataFrame([CHANGES["addPet"]], dtype=object)))
+        (result,) = report.results
+        assert (result.outcome, result.cause) == ("failed", "not-as-sent")
+        assert "tags" in result.message
+        assert report.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(photo_item="photoUrl", tag_item="Tag", photo_array="photoUrl", tag_array="tag"),
+        Shape(photo_item="item", tag_item="item", category="Category"),
+    ],
+)
+def test_any_shape_that_is_read_is_sent(shape: Shape) -> None:
+    """Each known shape is recognised in what it writes."""
+    for pet in SHOP:
+        body = xml.encode_pet(pet, shape)
+        assert xml.decode_pet(body) == pet
+        assert replace(xml.shape_in(body), list_root=shape.list_root) == shape
+
+
+async def _examined(session: Session) -> Diagnosis:
+    try:
+        return await examine(session)
+    finally:
+        await session.close()
+
+
+def test_the_doctor_refuses_another_shape() -> None:
+    """With XML, a service of the other shape is not usable; with JSON the shape does not matter."""
+    with Sandbox(profile=LIVE, auth=False, pets=SHOP) as box:
+        for media, verdict in (("xml", "fails"), ("json", "differs")):
+            spoken = replace(PROFILES["standard"], media=media)
+            found = asyncio.run(_examined(Session(box.url, profile=spoken)))
+            assert {c.topic: c.verdict for c in found.checks}["XML"] == verdict
+            assert (found.works, media) in {(False, "xml"), (True, "json")}
+            assert found.overrides["xml_tag_item"] == "tag"
