@@ -76,13 +76,13 @@ def test_a_page_instead_of_an_answer(
     with store_of(box, tmp_path, profile=box.profile, media=media) as store:
         plan = store.plan(pd.DataFrame([CHANGES[name]], dtype=object))
         box.break_with(f"{fault}=1,only={name.split()[0]}")
-        report = store.apply(plan)
+        report = store.apply(plan, settle=0.5)
         is_done = fault == "html"
         outcome = report.to_frame()["outcome"].iloc[0]
         assert outcome == ("applied" if is_done else "failed")
         assert (box.pets() != SHOP) is is_done
         box.break_with(None)
-        store.resume(report.run_id)
+        store.resume(report.run_id, settle=0.5)
         changed = [pet for pet in box.pets() if pet not in SHOP]
         assert len(changed) == (name != "deletePet")
         assert len(box.pets()) == 3 + (name.startswith("addPet")) - (name == "deletePet")
