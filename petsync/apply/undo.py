@@ -35,6 +35,7 @@ def undo_plan(
     store: str,
     profile: str,
     pets: int,
+    capacity: int | None = None,
     created: str,
     guard: Guard,
     coverage: Coverage = _NO_COVERAGE,
@@ -46,9 +47,10 @@ def undo_plan(
     it since; what is kept, or cannot be taken back, is a conflict each.
 
     `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
-    and `later` names the newest later run that changed a pet. `known` are the ids of the pets that
-    there were before the run added some without an id: none of them is deleted. There is one
-    change, conflict or unchanged row for each pet that the run changed, or may have changed.
+    and `capacity` how many it keeps, None where no limit is known. `later` names the newest later
+    run that changed a pet. `known` are the ids of the pets that there were before the run added
+    some without an id: none of them is deleted. There is one change, conflict or unchanged row for
+    each pet that the run changed, or may have changed.
     """
     deeds = list(deeds_of(entries))
     judge = _Judge(past.run_id, found, later, known)
@@ -67,6 +69,7 @@ def undo_plan(
         unchanged=len(told) - len(changes) - len(conflicts),
         rows=len(told),
         pets=pets,
+        capacity=capacity,
         notes=tuple(_notes(past, deeds, changes)),
         coverage=coverage,
         sentinels=tuple(sentinels),

@@ -23,6 +23,7 @@ from petsync.wire.message import Response
 __all__ = ["examine"]
 
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")
+_NEARLY = 0.9
 _REFUSED = frozenset({401, 403})
 
 
@@ -119,6 +120,21 @@ async def _api_key(site: Site) -> Check | None:
 async def _pets(site: Site) -> Check:
     counts = ", ".join(f"{len(ids):,} {status}" for status, ids in site.ids.items())
     return Check("pets", "noted", f"{sum(map(len, site.ids.values())):,}: {counts}")
+
+
+async def _capacity(site: Site) -> Check | None:
+    """How near the store is to the number of pets from which on an add drops the oldest one."""
+    most, count = site.profile.capacity, sum(map(len, site.ids.values()))
+    if most is None:
+        return None
+    of_it = f"{count:,} of the {most:,} pets that the profile says it keeps"
+    if count > most:
+        said = f"{count:,} pets, although the profile says it keeps {most:,}: set capacity"
+        return Check("capacity", "differs", said)
+    if count < most * _NEARLY:
+        return Check("capacity", "fits", of_it)
+    said = f"nearly full: {of_it}; beyond that each add drops the oldest pet without a word"
+    return Check("capacity", "noted", said)
 
 
 async def _several_statuses(site: Site) -> Check:
@@ -268,6 +284,7 @@ _LOOKS: dict[str, Callable[[Site], Awaitable[Check | None]]] = {
     "access": _access,
     "api key": _api_key,
     "pets": _pets,
+    "capacity": _capacity,
     "several statuses": _several_statuses,
     "unknown status": _unknown_status,
     "several tags": _several_tags,

@@ -104,6 +104,7 @@ def _compared(
         ignored=decisions.sides.ignored,
         rows=len(sheet.frame) + len(sheet.blocked),
         pets=len(snapshot),
+        capacity=profile.capacity,
         notes=(
             *_silent(sheet, base),
             *_warned(sheet),

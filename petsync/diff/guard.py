@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from petsync.errors import SettingsError
 from petsync.model import MAX_ID, MIN_ID
 
-__all__ = ["Guard", "Limit", "Refusal", "Verdict"]
+__all__ = ["CAPACITY_CURE", "Guard", "Limit", "Refusal", "Verdict", "over_capacity"]
 
 _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
@@ -128,6 +128,21 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("everything", f"{these} would be deleted", "--allow-empty")
 
 
+CAPACITY_CURE = "If the service keeps more pets, say so: `capacity` under [service] (0: no limit)."
+"""The way out where a plan is refused for the service's capacity."""
+
+
+def over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
+    """The refusal of adds beyond what the service keeps: for each it drops another pet."""
+    if capacity is None or not adds or pets + adds <= capacity:
+        return
+    lost = pets + adds - max(pets, capacity)
+    dropped = "the oldest pet" if lost == 1 else f"the {lost:,} oldest pets"
+    changes = f"{adds:,} add{'' if adds == 1 else 's'} to {pets:,} pets"
+    problem = f"{changes} would make the service drop {dropped}: it keeps {capacity:,}"
+    yield Refusal("capacity", problem)
+
+
 def _are_ids(values: object) -> bool:
     return isinstance(values, tuple) and all(
         type(value) is int and MIN_ID <= value <= MAX_ID for value in values
@@ -140,7 +155,7 @@ class Refusal(msgspec.Struct, frozen=True):
     alone, so that any part of the plan breaks it too.
     """
 
-    limit: Literal["empty", "add", "update", "delete", "everything", "sentinel"]
+    limit: Literal["empty", "add", "update", "delete", "everything", "sentinel", "capacity"]
     problem: str
     override: str = ""
     of_store: bool = False

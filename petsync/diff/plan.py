@@ -12,7 +12,7 @@ import pandas as pd
 
 from petsync._show import Where, as_file, as_html, as_text, from_file
 from petsync.diff.change import Add, Blocked, Change, Conflict, Delete, Update
-from petsync.diff.guard import Guard, Verdict
+from petsync.diff.guard import CAPACITY_CURE, Guard, Verdict, over_capacity
 from petsync.diff.lineage import Slot
 from petsync.diff.resolve import Choices, resolved
 from petsync.diff.selection import conflicts_of, frame_of, is_told, selected, unknown_ids
@@ -58,15 +58,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     was exported while the store says something newer, and the pets of `gone` are not there any
     more. `recognised`: the pet of each row without an id that means one; `slots`: where the
     rows without an id stand, and what is known of them. `rows`: all rows of the
-    sheet; `pets`: the store's size. `notes`: what a person should look at. `verdict`: what the
-    guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet was exported, "" if
-    it is compared with the store alone. `tab` is the worksheet, "" for CSV; `places` are the
-    letters or numbers of its columns; `columns` is the mapping of headers that the sheet was read
-    by, `encoding` that of a CSV file that is not UTF-8. `coverage`: what the store was asked
-    for, and what of it failed. `sentinels`: the guard's, as they were. `left_out`: how many
-    changes `select` has taken out whole, but for those of rows in conflict. `undoes`: the run
-    that it takes back, "" if it is no undo. `corrections`: the cells that were read as somebody
-    said, and not as the sheet's file says.
+    sheet; `pets`: the store's size; `capacity`: how many pets the service keeps before an add
+    drops the oldest, None where no limit is known. `notes`: what a person should look at.
+    `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet
+    was exported, "" if it is compared with the store alone. `tab` is the worksheet, "" for CSV;
+    `places` are the letters or numbers of its columns; `columns` is the mapping of headers that
+    the sheet was read by, `encoding` that of a CSV file that is not UTF-8. `coverage`: what the
+    store was asked for, and what of it failed. `sentinels`: the guard's, as they were.
+    `left_out`: how many changes `select` has taken out whole, but for those of rows in conflict.
+    `undoes`: the run that it takes back, "" if it is no undo. `corrections`: the cells that were
+    read as somebody said, and not as the sheet's file says.
     """
 
     format: int = FORMAT
@@ -94,6 +95,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ignored: int = 0
     rows: int = 0
     pets: int = 0
+    capacity: int | None = None
     notes: tuple[str, ...] = ()
     coverage: Coverage = Coverage()
     sentinels: tuple[Pet, ...] = ()
@@ -153,6 +155,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             cure = "Look at the plan; if it is right, raise the limit."
             if any(refusal.limit == "sentinel" for refusal in refusals):
                 cure = "Find out what becomes of the sentinels: nothing overrides them."
+            elif any(refusal.limit == "capacity" for refusal in refusals):
+                cure = "Add fewer pets, or delete some before. " + CAPACITY_CURE
             raise GuardError(
                 "the guard refuses this plan: " + "; ".join(sorted(map(str, refusals))),
                 hint=f"Nothing was sent. {cure}",
@@ -164,6 +168,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         watched = [
             *lost_or_touched(self.guard.sentinels, self.sentinels, self.changes),
             *(each for each in self.verdict.refusals if each.of_store),
+            *over_capacity(kinds["add"], self.pets, self.capacity),
         ]
         verdict = self.guard.judge(
             pets=self.pets,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from petsync.diff import arguments
 from petsync.diff.alike import Exchanged, exchanged
-from petsync.diff.guard import Refusal
+from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.released import broken
 from petsync.diff.round import Open
 from petsync.diff.settled import categories_of
@@ -24,6 +24,7 @@ _CURES = {
     "set allow_empty in the guard of the job, if nothing is meant to be in it.",
     "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
     "sentinel": "Find out what became of the sentinels: nothing overrides them.",
+    "capacity": f"Add fewer pets, or delete some before. {CAPACITY_CURE}",
 }
 
 _MIXED = (

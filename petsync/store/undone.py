@@ -56,6 +56,7 @@ class Undoing:
             store=now.source,
             profile=self.api.session.profile.name,
             pets=len(now),
+            capacity=self.api.session.profile.capacity,
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
             guard=limits,
             coverage=now.coverage,

@@ -130,8 +130,8 @@ class Draft:
         return more
 
     def _judged(self, plan: Plan) -> Verdict:
-        if plan.guard.sentinels:
-            # Which of them is touched, only the changes themselves tell.
+        if plan.guard.sentinels or plan.capacity is not None:
+            # Which sentinel is touched, and what is over the capacity, only the part itself tells.
             part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
             return part.resolve(self.choices).verdict
         tally = self.tally()

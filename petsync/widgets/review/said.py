@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from petsync.diff.change import Delete
-from petsync.diff.guard import Refusal
+from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
@@ -120,6 +120,8 @@ def _refused(refusal: Refusal, *, let_through: bool) -> str:
     problem = f"{_problem(refusal)}."
     if let_through:
         return f"{problem} You let this pass."
+    if refusal.limit == "capacity":
+        return f"{problem} Leave adds out. {CAPACITY_CURE}"
     if not refusal.override:
         return f"{problem} Nothing lets this pass: find out what became of this pet first."
     return (
