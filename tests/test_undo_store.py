@@ -18,6 +18,8 @@ from petsync.diff.guard import Guard, Limit
 from petsync.errors import GuardError, InterruptedRunError, LockedError, PlanError, StalePlanError
 from petsync.model import Category, Pet, Tag
 from petsync.sandbox import Sandbox
+from petsync.sandbox.binding import bind_json
+from petsync.wire import json
 
 FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
 STATUSES = ("available", "pending", "sold")
@@ -68,9 +70,12 @@ def _boxes(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def box(_boxes: Sandbox) -> Sandbox:
-    """A store of each profile with sixty pets."""
+    """A store of each profile with sixty pets, as such a store can hold them."""
     _boxes.break_with(None)
-    _boxes.reset(catalogue(60))
+    pets = catalogue(60)
+    if _boxes.profile == "live":
+        pets = [bind_json(json.encode_pet(pet)).pet for pet in pets]
+    _boxes.reset(pets)
     return _boxes
 
 
