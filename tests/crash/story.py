@@ -41,7 +41,7 @@ class Story:
     def plan(self, url: str, profile: str) -> Plan:
         """petsync's plan for the changes; it holds exactly as many as the story."""
         rows = [(self._after(number), "merge") for number in self.updates]
-        rows += [(pet, "add") for pet in self.added]
+        rows += [(pet, "add-another") for pet in self.added]
         rows += [(self.before[number], "delete") for number in self.deleted]
         sheet = sheet_of(pets_of(pet for pet, _ in rows))
         sheet.frame["action"] = [action for _, action in rows]
