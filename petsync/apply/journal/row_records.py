@@ -212,7 +212,7 @@ def _state(
     outcome: str | None, cause: str | None, assigned: int | None
 ) -> Literal["added", "unknown", ""]:
     """What is known of an add without an id, "" where nothing was added."""
-    if assigned is not None and (outcome == "applied" or cause == "not-as-sent"):
+    if assigned is not None and (outcome == "applied" or cause in _STORED):
         return "added"
     return "unknown" if outcome in (None, "unknown") else ""
 
@@ -234,6 +234,8 @@ def _tab(cell: str) -> str:
     return tab.strip("'").replace("''", "'") if mark else ""
 
 
+_STORED = frozenset({"not-as-sent", "unverified"})
+"""Causes of results whose pet is stored all the same."""
 _read_pet = msgspec.json.Decoder(Pet)
 
 _RUNS = """
