@@ -327,3 +327,34 @@ def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
             store.undo("20261121")
     finally:
         asyncio.run(begun.close())
+
+
+def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> None:
+    """`resume` without an id leaves it; named, it is resumed as before."""
+    pets = catalogue(30)
+    rows = pd.DataFrame({"id": range(1, 31), "name": [f"new {n}" for n in range(30)]})
+    with (
+        Sandbox(pets=pets, auth=False) as sandbox,
+        ps.connect(sandbox.url, state=tmp_path) as store,
+    ):
+        plan = store.plan(rows, guard=FREE)
+        with pytest.raises(InterruptedRunError) as stopped:
+            store.apply(plan, concurrency=1, progress=False, on_progress=_stop_at(10))
+        report = stopped.value.report
+        assert report is not None
+        taken, _ = store.aio.to_resume()
+        assert taken.run_id == report.run_id
+        store.apply(store.undo(report.run_id, guard=FREE), progress=False)
+        with pytest.raises(PlanError, match="no run on"):
+            store.resume(progress=False)
+        assert store.aio.to_resume(report.run_id)[0].run_id == report.run_id
+
+
+def _stop_at(done: int) -> Callable[[ps.Progress], None]:
+    """Ends a run once so many changes are done."""
+
+    def step(progress: ps.Progress) -> None:
+        if progress.done == done:
+            raise ZeroDivisionError
+
+    return step
