@@ -155,7 +155,12 @@ def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
         return ()
     for some in _since(versions):
         pets = undone_pets(sheet, some)
-        if pets is not None and len(pets) == 1 and not (some[-1].is_again and some[-1].pets == 1):
+        if (
+            pets is not None
+            and len(pets) == 1
+            and pets == _pets_of(some)
+            and not (some[-1].is_again and some[-1].pets == 1)
+        ):
             return tuple(some)
     return ()
 
@@ -175,11 +180,15 @@ def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
 
 def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | None:
     """The pets of which the versions wrote anything, where all of that is as before; else None. A
-    column that is missing says nothing of it.
+    column that is missing says nothing of it, and a row that got its id lacks it again.
     """
     moved = written_since(versions)
     moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
     named = named_ids(sheet)
+    numbered = {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
+    if numbered and (numbered & named or _unnumbered(sheet) < len(numbered)):
+        return None
+    moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
     if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
         return None
     cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
@@ -188,7 +197,18 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
     said = _said(sheet, cells)
     if any(said.get(touch, text) != text for touch, text in cells.items()):
         return None
-    return frozenset(pet_id for pet_id, _ in moved)
+    return frozenset([*(pet_id for pet_id, _ in moved), *numbered])
+
+
+def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
+    """The pets of which the versions changed anything but an id."""
+    return frozenset(pet_id for pet_id, _ in written_since(versions))
+
+
+def _unnumbered(sheet: Sheet) -> int:
+    """How many rows lack an id."""
+    lacking = sheet.frame["id"].isna().sum() if "id" in sheet.frame else len(sheet.frame)
+    return int(lacking) + len(sheet.unidentified)
 
 
 def written_since(versions: Sequence[Version]) -> dict[Touch, Text]:
