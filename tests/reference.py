@@ -54,6 +54,22 @@ def agree(one: Pet, other: Pet) -> bool:
     return all(compared(unit, one) == compared(unit, other) for unit in UNITS)
 
 
+def other_units(pet: Pet) -> list[str]:
+    """The units beyond the name in which a pet has anything."""
+    empty = Pet()
+    has = {unit: compared(unit, pet) != compared(unit, empty) for unit in UNITS[1:]}
+    has["category"] = pet.category is not None and bool(plain(pet.category.name))
+    return [unit for unit in UNITS[1:] if has[unit]]
+
+
+def agreed(new: Pet, pet: Pet) -> int:
+    """In how many of these units a pet is what is new; of a category the name counts."""
+    same = {unit: compared(unit, new) == compared(unit, pet) for unit in UNITS}
+    names = [plain(each.category.name) if each.category else "" for each in (new, pet)]
+    same["category"] = names[0] == names[1]
+    return sum(same[unit] for unit in other_units(new))
+
+
 class UnknownCategoryError(Exception):
     """A category of which only an id is given, and the store does not know it."""
 
@@ -219,6 +235,8 @@ class Reference:
             del self.free[number]
         for row, line in lines.items():
             self.line(row, line)
+        if not named and not self.blocked_ids:
+            self.without_ids(lines)
         if self.delete_missing:
             self.missing()
         return self.expected
@@ -269,6 +287,23 @@ class Reference:
         for row in sorted(may, key=lambda row: most_said(lines[row])):
             seat(row, set())
         return {row: number for number, row in rows_of.items()}
+
+    def without_ids(self, lines: Mapping[int, Line]) -> None:
+        """In a sheet without ids, no row that looks like a pet is added."""
+        for row, new in list(self.expected.adds.items()):
+            if lines[row]["action"] != "merge":
+                continue
+            photos = compared("photo_urls", new)
+            near = [pet for pet in self.free.values() if plain(pet.name) == plain(new.name)]
+            near += [
+                p for p in self.free.values() if photos and compared("photo_urls", p) == photos
+            ]
+            like = [pet for pet in near if 2 * agreed(new, pet) >= len(other_units(new))]
+            if like:
+                most = max(like, key=lambda p: agreed(new, p) + (plain(p.name) == plain(new.name)))
+                del self.expected.adds[row]
+                self.expected.uncertain = True
+                self.expected.conflict(row, most.id, "looks-alike")
 
     def with_id(self, row: int, line: Line, action: str, pet: Pet | None, old: Pet | None) -> None:
         """A row that names its pet, which the store has or not, and had at the export or not."""

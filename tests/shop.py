@@ -23,7 +23,13 @@ from petsync.table.sheet import Finding, Sheet
 from petsync.wire.traffic import Traffic
 
 URL = "http://127.0.0.1:1/v2"
-NO_LIMITS = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
+NO_LIMITS = Guard(
+    max_delete=Limit(1.0),
+    max_update=Limit(1.0),
+    max_add=None,
+    allow_empty=True,
+    allow_shifted=True,
+)
 
 
 def snapshot_of(

@@ -254,7 +254,7 @@ def test_what_is_applied_is_stored_on_the_original_server(tmp_path: Path, admits
         Sandbox(profile="live", pets=[OLD], auth=False) as sandbox,
         ps.connect(sandbox.url, profile=profile, state=tmp_path) as store,
     ):
-        report = store.apply(store.plan(rows), progress=False)
+        report = store.apply(store.plan(rows, guard=Guard(max_add=None)), progress=False)
         pets = store.snapshot().frame
     assert outcomes(report) == ["applied"] * 120
     stored = dict(zip(pets["id"], pets["name"], strict=True))

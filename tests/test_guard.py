@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +20,9 @@ import petsync as ps
 from petsync.diff.guard import Guard, Limit, Refusal, Verdict
 from petsync.diff.plan import Plan
 from petsync.errors import GuardError, SettingsError
-from petsync.model import Pet
+from petsync.model import Category, Pet, Tag
 from petsync.sandbox import Sandbox
+from petsync.table.sheet import Sheet
 
 SIZES = [1, 9, 10, 10_000]
 FREE = Guard(max_update=Limit(1.0), max_delete=Limit(1.0), allow_empty=True)
@@ -86,10 +89,19 @@ def test_deletes_pass_up_to_10_percent_and_one_always(size: int, most: int) -> N
     check_edge("delete", size, most, Guard())
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_adds_are_free(size: int) -> None:
-    """By default there is no limit to what is new."""
-    assert plan_to("add", size + 50, size, Guard()).verdict.ok
+@pytest.mark.parametrize(("size", "most"), [(1, 100), (150, 100), (202, 101), (1001, 500)])
+def test_adds_pass_up_to_half_of_the_store_and_100_always(size: int, most: int) -> None:
+    """By default: a catalogue whose ids were lost is not added once more."""
+    check_edge("add", size, most, Guard(allow_empty=True))
+
+
+def test_a_first_import_is_free() -> None:
+    """Into an empty store any number passes, but not where a share is asked for; and None is no
+    limit.
+    """
+    assert plan_to("add", 500, 0, Guard()).verdict.ok
+    assert limits(plan_to("add", 1, 0, Guard(max_add=Limit(0.5)))) == ["add"]
+    assert plan_to("add", 500, 1, Guard(max_add=None)).verdict.ok
 
 
 @pytest.mark.parametrize(("size", "most"), [(1, 0), (9, 4), (10, 5), (10_000, 5000)])
@@ -377,3 +389,163 @@ def test_a_verdict_reads_back_from_its_file() -> None:
     assert msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict) == verdict
     assert not verdict.ok
     assert Verdict().ok
+
+
+def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
+    """Each row that looks like a pet is a conflict; where so much was edited that it does not, the
+    guard refuses the many names that are in no row. A number of adds lets them pass.
+    """
+    said = [
+        {"name": f"p{n}", "status": "sold", "category": "Dogs", "photo_urls": [f"u{n}"]}
+        for n in range(1, 31)
+    ]
+    pets = [
+        Pet(id=n, name=f"p{n}", status="sold", category=Category(1, "Dogs"), photo_urls=(f"u{n}",))
+        for n in range(1, 31)
+    ]
+    edited = sheet_saying(*({**row, "status": "pending"} for row in said))
+    plan = plan_of(pets, edited, guard=Guard(), delete_missing=True)
+    assert plan.changes == ()
+    assert {each.rule for each in plan.conflicts} == {"looks-alike"}
+    assert [each.pet_id for each in plan.conflicts] == [pet.id for pet in pets]
+    renamed = sheet_saying(*({**row, "name": f"q{n}"} for n, row in enumerate(said)))
+    assert {each.rule for each in plan_of(pets, renamed).conflicts} == {"looks-alike"}
+    other = {"status": "pending", "category": "Cats", "photo_urls": ["x"]}
+    strange = plan_of(pets, sheet_saying(*({**row, **other} for row in said)), guard=Guard())
+    assert limits(strange) == ["add"]
+    assert [add.namesake for add in strange.adds] == [pet.id for pet in pets]
+    assert any("pets of their names" in note for note in strange.notes)
+    asked = Guard(max_add=Limit(30, is_share=False))
+    assert strange.guarded(asked).verdict.ok
+    assert strange.select(numbers=range(10)).verdict.ok
+
+
+def test_rows_that_are_other_pets_are_added() -> None:
+    """With the action `add`, beside rows with ids, and where only the name is that of a pet."""
+    pets = [Pet(id=1, name="Rex", status="sold"), Pet(id=2, name="Tom", status="sold")]
+    new = {"name": "Rex", "status": "available"}
+    assert plan_of(pets, sheet_saying(new | {"action": "add"})).adds[0].namesake is None
+    assert plan_of(pets, sheet_saying(new, {"id": 2, "name": "Tom"})).adds[0].namesake == 1
+    assert plan_of(pets, sheet_saying(new, {"id": 1, "name": "Rex"})).adds[0].namesake is None
+    apart = plan_of(pets, sheet_saying(new | {"category": "Cats", "photo_urls": ["x"]}))
+    assert apart.adds[0].namesake == 1
+    assert plan_of(pets, sheet_saying(new), match_on=("name",)).updates[0].before == pets[0]
+
+
+NAMES = [f"{letter}{n}" for n in (3, 1, 2, 0) for letter in "DACB"]
+STATUSES = [
+    {"s": "sold", "a": "available", "p": "pending"}[letter]
+    for letter in "sappsaspasapssapaspasppsasp"
+]
+MOVES: dict[str, Callable[[list[str]], list[str]]] = {
+    "sorted": sorted,
+    "sorted downwards": lambda values: sorted(values, reverse=True),
+    "a cell inserted": lambda values: ["sold", *values[:-1]],
+    "a cell deleted": lambda values: [*values[1:], "sold"],
+    "two cells inserted far down": lambda values: [*values[:4], "sold", "sold", *values[4:-2]],
+}
+
+
+@pytest.mark.parametrize("move", [*MOVES])
+@pytest.mark.parametrize("column", ["name", "status", "category", "tags", "photo_urls"])
+def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
+    """Sorted alone or shifted by a cell, it is named and nothing is sent; without the export nobody
+    can tell. The part of the plan without it passes.
+    """
+    texts = STATUSES if column == "status" else NAMES
+    pets = [exported(n, column, text) for n, text in enumerate(texts, 1)]
+    moved = [exported(n, column, text) for n, text in enumerate(MOVES[move](texts), 1)]
+    sheet = sheet_of(moved, base=base_of(pets))
+    plan = plan_of(pets, sheet, guard=replace(FREE, max_update=Limit(1.0)))
+    assert limits(plan) == ["shifted"]
+    assert column in plan.shifted
+    assert "--allow-shifted" in plan.verdict.refusals[0].override
+    assert any("without its rows" in note and f"({column})" in note for note in plan.notes)
+    assert plan.guarded(replace(FREE, allow_shifted=True)).verdict.ok
+    assert Plan.from_json(plan.to_json()) == plan
+    assert plan_of(pets, replace_base(sheet)).shifted == ()
+
+
+def exported(number: int, column: str, text: str) -> Pet:
+    """A pet that has the text in a column."""
+    pet = Pet(id=number, name="x", status="sold")
+    if column in ("name", "status"):
+        return replace(pet, **{column: text})
+    value: Any = {
+        "category": Category(None, text),
+        "tags": (Tag(None, text),),
+        "photo_urls": (text,),
+    }[column]
+    return replace(pet, **{column: value})
+
+
+def replace_base(sheet: Sheet) -> Sheet:
+    """The sheet without its export."""
+    return dataclasses.replace(sheet, base=None)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda values: ["sold"] * len(values),
+        lambda values: [value.lower() + "!" for value in values],
+        lambda values: [values[1], values[0], *values[2:]],
+        lambda values: [f"{n}" for n, _ in enumerate(values)],
+    ],
+    ids=["all alike", "rewritten", "two exchanged", "all new"],
+)
+def test_what_people_do_to_a_column_passes(edit: Callable[[list[str]], list[str]]) -> None:
+    """Filled down, rewritten, two rows exchanged: no value of another row, or too few."""
+    pets = [exported(n, "name", text) for n, text in enumerate(NAMES, 1)]
+    moved = [exported(n, "name", text) for n, text in enumerate(edit(NAMES), 1)]
+    assert plan_of(pets, sheet_of(moved, base=base_of(pets)), guard=FREE).shifted == ()
+
+
+def test_the_store_is_counted_again_before_anything_is_sent(tmp_path: Path) -> None:
+    """A plan whose file says that the store has more pets than it has is refused, and so is one
+    that says it is empty; nothing is sent.
+    """
+    pets = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 41)]
+    with (
+        Sandbox(auth=False, pets=pets) as sandbox,
+        ps.connect(sandbox.url, state=tmp_path / "state") as store,
+    ):
+        wide = Guard(max_delete=Limit(1.0), max_update=Limit(1.0))
+        gone = pd.DataFrame({"id": range(1, 21), "action": "delete"})
+        plan = store.plan(gone, guard=wide)
+        forged = replace(plan, pets=10**6, guard=Guard()).judged()
+        assert forged.verdict.ok
+        path = forged.save(tmp_path / "plan.json")
+        with pytest.raises(GuardError, match="20 deletes"):
+            store.apply(ps.load_plan(path))
+        new = pd.DataFrame({"name": [f"n{n}" for n in range(300)], "status": "sold"})
+        empty = replace(store.plan(new), pets=0).judged()
+        assert empty.verdict.ok
+        with pytest.raises(GuardError, match="300 adds"):
+            store.apply(empty)
+        assert sandbox.requests.keys() <= {"findPetsByStatus", "getPetById"}
+        assert store.apply(plan).counts["applied"] == 20
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"name": "R\u0435x", "status": "sold"}, "CYRILLIC SMALL LETTER IE"),
+        ({"name": "new", "status": "sold", "tags": [Tag(None, "c\u0430lm")]}, "CYRILLIC SMALL"),
+        ({"name": "new", "status": "sold", "category": "\u0421\u041e\u0420"}, "looks like 'COP'"),
+        ({"name": "\u0412\u043e\u0432\u0430", "status": "sold"}, ""),
+        ({"name": "Zo\u00eb M\u00fcller \u03b1", "status": "sold"}, ""),
+        ({"name": "\u732b\u30ab\u30bf\u304b\u306a", "status": "sold"}, ""),
+    ],
+)
+def test_letters_that_look_like_others_are_pointed_out(said: dict[str, Any], told: str) -> None:
+    """Mixed scripts in a word, and a text that the store has in other letters; never what is
+    written in one script, as people write.
+    """
+    pets = [Pet(id=1, name="Rex", status="sold", category=Category(1, "COP"))]
+    row = {"action": "add", **said}
+    notes = [note for note in plan_of(pets, sheet_saying(row)).notes if "letters" in note]
+    assert len(notes) == bool(told)
+    assert told in "".join(notes)
+    update = plan_of(pets, sheet_saying({"id": 1, **said}, base=None))
+    assert len([note for note in update.notes if "letters" in note]) == bool(told)

@@ -21,7 +21,8 @@ from petsync.render.bar import run_bar
 
 store = ps.demo()
 pets = pd.DataFrame({"name": [f"Pet {n}" for n in range(3000)], "status": "available"})
-plan, short = store.plan(pets), store.plan(pets.head(5).assign(name="Rex"))
+plan = store.plan(pets, guard=ps.Guard(max_add=None))
+short = store.plan(pets.head(5).assign(name="Rex"))
 """,
     """
 print("before")

@@ -58,6 +58,7 @@ class Asked:
     max_update: str | None
     max_add: str | None
     allow_empty: bool
+    allow_shifted: bool
     on_conflict: Literal["store", "sheet"] | None
     sentinels: tuple[int, ...]
 
@@ -72,6 +73,7 @@ class Asked:
             self.max_update,
             self.max_add,
             allow_empty=self.allow_empty,
+            allow_shifted=self.allow_shifted,
             sentinels=self.sentinels,
         )
 
@@ -94,6 +96,7 @@ def guard_of(
     max_add: str | None,
     *,
     allow_empty: bool,
+    allow_shifted: bool = False,
     sentinels: tuple[int, ...] = (),
 ) -> Guard:
     """The limits, the usual ones where none is given. Raises SettingsError for one that cannot be
@@ -107,7 +110,7 @@ def guard_of(
         for name, text in texts.items()
         if text is not None
     }
-    return Guard(**given, allow_empty=allow_empty, sentinels=sentinels)
+    return Guard(**given, allow_empty=allow_empty, allow_shifted=allow_shifted, sentinels=sentinels)
 
 
 class _Mapped(click.ParamType[tuple[str, str]]):
@@ -165,9 +168,18 @@ _OPTIONS = (
     ),
     click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]"),
     click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]"),
-    click.option("--max-add", metavar="N|P%", help="The most adds.  [no limit]"),
+    click.option(
+        "--max-add",
+        metavar="N|P%",
+        help="The most adds.  [50%, or 100; any number into an empty store]",
+    ),
     click.option(
         "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
+    ),
+    click.option(
+        "--allow-shifted",
+        is_flag=True,
+        help="Let a column pass that was sorted or shifted without its rows.",
     ),
     click.option(
         "--on-conflict",

@@ -68,7 +68,7 @@ petsync undo 20261121-0930 -o undo.json -o undo.html
 )
 @click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]")
 @click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]")
-@click.option("--max-add", metavar="N|P%", help="The most adds.  [no limit]")
+@click.option("--max-add", metavar="N|P%", help="The most adds.  [50%, or 100]")
 @click.option("--allow-empty", is_flag=True, help="Let an undo that deletes every pet pass.")
 @click.option(
     "-o",

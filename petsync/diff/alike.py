@@ -1,25 +1,40 @@
-"""Rows that say just what another pet is: ids that were sorted or moved without their rows."""
+"""Rows that say what another pet is: ids that were sorted without their rows, or are lost."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pandas as pd
 
 from petsync.diff import align
-from petsync.diff.fields import normal
+from petsync.diff.change import Add, Change, Conflict
+from petsync.diff.fields import normal, photo_keys, same, stated
 from petsync.diff.match import names_among
+from petsync.diff.remarks import some
+from petsync.model import Pet
 from petsync.table.base import Base
-from petsync.table.columns import ADDING
+from petsync.table.columns import ADDING, Column
+from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Exchanged", "exchanged", "twins"]
+__all__ = [
+    "Exchanged",
+    "exchanged",
+    "has_ids",
+    "looking_alike",
+    "namesakes",
+    "namesakes_note",
+    "twins",
+]
 
 _NEAR = 10
 """A row is held against so many pets of its name at the most."""
+_MOST = 100
+"""An add without an id is held against so many pets at the most."""
 _LEAST = 2
 """One row alone is what a person writes; identities go astray in pairs."""
 
@@ -88,4 +103,124 @@ def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]
 def _told(frame: pd.DataFrame, row: int, own: pd.Series[Any], other: pd.Series[Any]) -> Exchanged:
     return Exchanged(
         int(frame.index[row]), int(own["id"]), own["name"] or "", int(other["id"]), other["name"]
+    )
+
+
+def has_ids(sheet: Sheet) -> bool:
+    """Whether any row of the sheet names its pet by an id, or means to."""
+    frame = sheet.frame
+    named = "id" in frame and bool(frame["id"].notna().any())
+    return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
+
+
+def looking_alike(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that look like one of the `pets`, which no row names; and these
+    as conflicts. For a sheet without ids: its rows may all be pets that the store has.
+
+    A row looks like a pet of its name, or of its photos, if half of what else it says agrees. One
+    with the action `add` says that it is another one.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    if not adds or pets.empty:
+        return changes, []
+    by_name, by_photos = _indexed(pets, adds)
+    conflicts: dict[int | None, Conflict] = {}
+    for add in adds:
+        near = [
+            *by_name.get(normal(add.after.name), ()),
+            *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
+        ]
+        pairs = [(pet, _agreeing(add.after, pet)) for pet in near[:_MOST]]
+        like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
+        if like:
+            pet, agreeing = max(like, key=lambda pair: len(pair[1]))
+            conflicts[add.row] = _look_alike(add, pet, agreeing)
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, [*conflicts.values()]
+
+
+def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
+    """The changes, the adds without an id told of the first of the `pets`, which no row names,
+    that has their name.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    if not adds or pets.empty:
+        return changes
+    there: dict[str, int] = {}
+    named = pets[names_among(pets["name"], {normal(add.after.name) for add in adds})]
+    for name, number in zip(named["name"].tolist(), named["id"].tolist(), strict=True):
+        there.setdefault(normal(name), int(number))
+    told = {id(add): there.get(normal(add.after.name)) for add in adds}
+    return [
+        msgspec.structs.replace(each, namesake=number)
+        if isinstance(each, Add) and (number := told.get(id(each))) is not None
+        else each
+        for each in changes
+    ]
+
+
+def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
+    """A sentence on the adds that have the name of a pet that is in no row."""
+    pairs = [
+        f"{each.source} ({each.after.name}) = pet {each.namesake}?"
+        for each in changes
+        if isinstance(each, Add) and each.namesake is not None
+    ]
+    if pairs:
+        yield (
+            f"{some(pairs)}: these rows have no id, and the store has pets of their names that are "
+            "in no row. Where they are the same pets, give the rows their ids; else new ones are "
+            "added."
+        )
+
+
+def _is_open(add: Add, sheet: Sheet) -> bool:
+    """Whether the row of an add leaves open that its pet may be there."""
+    if add.pet_id is not None or add.row not in sheet.frame.index:
+        return False
+    return bool(sheet.frame.at[add.row, "action"] == "merge")
+
+
+def _indexed(
+    pets: pd.DataFrame, adds: Sequence[Add]
+) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
+    """The pets by their names and by their photos, those that any add has."""
+    names = {normal(add.after.name) for add in adds}
+    photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
+    wanted = names_among(pets["name"], names)
+    if photos:
+        wanted |= np.array([photo_keys(each) in photos for each in pets["photo_urls"]], dtype=bool)
+    by_name: dict[str, list[Pet]] = defaultdict(list)
+    by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
+    for pet in pets_from_frame(pets[wanted]):
+        by_name[normal(pet.name)].append(pet)
+        by_photos[photo_keys(pet.photo_urls)].append(pet)
+    return by_name, by_photos
+
+
+def _agreeing(said: Pet, pet: Pet) -> tuple[Column, ...]:
+    """The columns in which the pet is what is said."""
+    return tuple(c for c in stated(said) if c != "category_id" and same(said, pet, c))
+
+
+def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
+    others = [c for c in stated(said) if c not in ("name", "category_id")]
+    return 2 * sum(c in agreeing for c in others) >= len(others)
+
+
+def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column]) -> Conflict:
+    return Conflict(
+        row=add.row,
+        source=add.source,
+        pet_id=pet.id,
+        name=add.after.name or "",
+        rule="looks-alike",
+        problem=f"has no id, as no row of the sheet has, and looks like pet {pet.id} "
+        f"({pet.name}): they agree in {', '.join(agreeing)}",
+        suggestion="Give the rows their ids, or write `add` in the action column to add another "
+        "pet.",
     )

@@ -6,15 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from petsync.diff import align
-from petsync.diff.change import Add, Blocked, Change
+from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note
+from petsync.diff.change import Add, Blocked, Change, Conflict
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
+from petsync.diff.letters import strange_letters
 from petsync.diff.lineage import Match, Slot, said_in, slots_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.resolve import notes_of
 from petsync.diff.sentinel import moved_since
+from petsync.diff.shifted import shifted
 from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
@@ -75,10 +78,16 @@ def _compared(
 ) -> Plan:
     base = base_of(sheet, snapshot.source, two_way=options.two_way)
     decisions = Decisions(snapshot, sheet, found, options, profile, base, uploads, matches)
-    decided = decisions.changes()
+    decided, lookalikes = decisions.changes(), list[Conflict]()
+    unnamed = snapshot.frame[~decisions.sides.named]
+    if not options.match_on and not has_ids(sheet):
+        decided, lookalikes = looking_alike(decided, sheet, unnamed)
+        decisions.forget(lookalikes)
+    decided = namesakes(decided, unnamed, sheet)
     gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
-    conflicts = (*decisions.conflicts, *gone.conflicts)
+    conflicts = (*decisions.conflicts, *lookalikes, *gone.conflicts)
+    moved = shifted(decided, sheet, base)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
@@ -110,6 +119,9 @@ def _compared(
             *_warned(sheet),
             *decisions.notes(),
             *gone.notes,
+            *namesakes_note(decided),
+            *([moved.note] if moved.note else []),
+            *strange_letters(decided, snapshot.frame),
             *notes_of(conflicts),
             *_corrected(sheet),
         ),
@@ -117,6 +129,7 @@ def _compared(
         sentinels=watched,
         verdict=Verdict(tuple(moved_since(watched, base))),
         corrections=sheet.corrections,
+        shifted=tuple(moved),
     )
     return plan.judged()
 

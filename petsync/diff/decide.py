@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -106,6 +106,12 @@ class Decisions:
             else:
                 changes.append(change)
         return [change for change in changes if change is not None]
+
+    def forget(self, held: Iterable[Conflict]) -> None:
+        """Take note that these rows, which were decided, are held after all."""
+        held = list(held)
+        self.uncertain += [conflict.source for conflict in held]
+        self.remarks.forget({conflict.row for conflict in held})
 
     def notes(self) -> Iterator[str]:
         """What a person should look at, in a sentence each."""

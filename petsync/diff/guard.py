@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -16,13 +16,18 @@ __all__ = ["CAPACITY_CURE", "Guard", "Limit", "Refusal", "Verdict", "over_capaci
 _Kind = Literal["add", "update", "delete"]
 _SMALL_UPDATES = 10
 """So many updates are always within a share: 30 % of three pets would be none."""
+_SMALL_NAMESAKES = 10
+"""So many adds may have the name of a pet that is in no row."""
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A number of pets, or a share of the store (0 to 1) where `is_share`."""
+    """A number of pets, or a share of the store (0 to 1) where `is_share`, and of a share
+    `at_least` so many, and any number where the store has none yet.
+    """
 
     value: float
     is_share: bool = True
+    at_least: int = 0
 
     def __post_init__(self) -> None:
         most = 1.0 if self.is_share else float(10**12)
@@ -50,23 +55,32 @@ class Limit(msgspec.Struct, frozen=True):
 
     def allows(self, total: int, at_least: int) -> int:
         """How many of `total` pets the limit lets through."""
-        return max(int(self.value * total + 1e-9), at_least) if self.is_share else int(self.value)
+        share = int(self.value * total + 1e-9)
+        return max(share, at_least, self.at_least) if self.is_share else int(self.value)
+
+    def is_free(self, total: int) -> bool:
+        """Whether it lets any number through, as of `total` pets there is no share."""
+        return self.is_share and not total and self.at_least > 0
 
     def __str__(self) -> str:
         return f"{self.value * 100:g} %" if self.is_share else f"{self.value:g}"
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds free.
+    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds 50 %
+    and 100 at least.
 
-    `sentinels` are ids of pets that must be in the snapshot, and that neither plan nor anybody
-    since the export may change; else nothing runs.
+    `max_add=None` is no limit. Adds of which many have the name of a pet that is in no row pass
+    only where `max_add` is a number or None. `allow_shifted` lets updates pass by which a column
+    was sorted or shifted without its rows. `sentinels` are ids of pets that must be in the
+    snapshot, and that neither plan nor anybody since the export may change; else nothing runs.
     """
 
     max_delete: Limit = Limit(0.10)
     max_update: Limit = Limit(0.30)
-    max_add: Limit | None = None
+    max_add: Limit | None = Limit(0.50, at_least=100)
     allow_empty: bool = False
+    allow_shifted: bool = False
     sentinels: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -91,17 +105,21 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         adds: int,
         updates: int,
         deletes: int,
+        namesakes: int = 0,
+        shifted: Collection[str] = (),
         sentinels: Iterable[Refusal] = (),
     ) -> Verdict:
         """The verdict on a plan for a store of `pets`, made from a sheet of `rows`: every limit
-        that it breaks, with `sentinels`, what was found of these.
+        that it breaks, with `sentinels`, what was found of these. Of the adds, `namesakes` have the
+        name of a pet that is in no row; `shifted` columns were moved without their rows.
         """
         said = [
             self._empty(rows),
-            self._over("add", adds, pets, self.max_add, 0),
+            self._adds(adds, namesakes, pets),
             self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
             self._over("delete", deletes, pets, self.max_delete, 1),
             self._everything(pets, deletes),
+            self._shifted(shifted),
         ]
         return Verdict(refusals=(*(refusal for refusal in said if refusal), *sentinels))
 
@@ -109,6 +127,39 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         if rows or self.allow_empty:
             return None
         return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
+
+    def needs_count(self, *, adds: int, updates: int, deletes: int) -> bool:
+        """Whether a verdict on so many changes depends on how many pets the store has."""
+        of_share = (
+            (self.max_add, adds > (self.max_add.at_least if self.max_add else 0)),
+            (self.max_update, updates > _SMALL_UPDATES),
+            (self.max_delete, deletes > 1),
+        )
+        return deletes > 0 or any(many and limit and limit.is_share for limit, many in of_share)
+
+    def _adds(self, adds: int, namesakes: int, pets: int) -> Refusal | None:
+        limit = self.max_add
+        if limit is None or not limit.is_share:
+            return self._over("add", adds, pets, limit, 0)
+        if not limit.is_free(pets) and (over := self._over("add", adds, pets, limit, 0)):
+            return over
+        if namesakes <= _SMALL_NAMESAKES:
+            return None
+        problem = (
+            f"{namesakes:,} of {adds:,} adds have the name of a pet that is in no row: they may be "
+            "pets that lost their ids"
+        )
+        return Refusal("add", problem, f"--max-add {adds}")
+
+    def _shifted(self, columns: Collection[str]) -> Refusal | None:
+        if not columns or self.allow_shifted:
+            return None
+        those = (
+            f"column {''.join(columns)}" if len(columns) == 1 else f"columns {', '.join(columns)}"
+        )
+        was = "was" if len(columns) == 1 else "were"
+        problem = f"the {those} {was} sorted or shifted without the rows"
+        return Refusal("shifted", problem, "--allow-shifted")
 
     def _over(
         self, kind: _Kind, count: int, pets: int, limit: Limit | None, least: int
@@ -155,7 +206,9 @@ class Refusal(msgspec.Struct, frozen=True):
     alone, so that any part of the plan breaks it too.
     """
 
-    limit: Literal["empty", "add", "update", "delete", "everything", "sentinel", "capacity"]
+    limit: Literal[
+        "empty", "add", "update", "delete", "everything", "shifted", "sentinel", "capacity"
+    ]
     problem: str
     override: str = ""
     of_store: bool = False

@@ -246,7 +246,8 @@ def _refusals(guard: Guard, counts: Counts, rows: int) -> Iterator[Refusal]:
         ("delete", "taken out of the sheet", counts.delete, guard.max_delete, 1),
     )
     for kind, done, count, limit, least in kinds:
-        allowed = count if limit is None else limit.allows(rows, least)
+        is_free = limit is None or limit.is_free(rows)
+        allowed = count if limit is None or is_free else limit.allows(rows, least)
         if count > allowed:
             share = f" ({allowed:,} of {rows:,} rows)" if limit and limit.is_share else ""
             problem = (

@@ -67,7 +67,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     store was asked for, and what of it failed. `sentinels`: the guard's, as they were.
     `left_out`: how many changes `select` has taken out whole, but for those of rows in conflict.
     `undoes`: the run that it takes back, "" if it is no undo. `corrections`: the cells that were
-    read as somebody said, and not as the sheet's file says.
+    read as somebody said, and not as the sheet's file says. `shifted`: the columns
+    that seem to be sorted or shifted without their rows.
     """
 
     format: int = FORMAT
@@ -102,6 +103,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int = 0
     verdict: Verdict = Verdict()
     corrections: tuple[Correction, ...] = ()
+    shifted: tuple[Column, ...] = ()
 
     @property
     def adds(self) -> tuple[Add, ...]:
@@ -147,10 +149,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             yield b"," + piece if first else piece
         yield tail
 
-    def require_ok(self) -> None:
-        """Raise GuardError unless the guard lets the plan through."""
+    @property
+    def needs_count(self) -> bool:
+        """Whether the guard's verdict depends on how many pets the store has."""
+        kinds = Counter(change.kind for change in self.changes)
+        return self.guard.needs_count(
+            adds=kinds["add"], updates=kinds["update"], deletes=kinds["delete"]
+        )
+
+    def require_ok(self, pets: int | None = None) -> None:
+        """Raise GuardError unless the guard lets the plan through, also for a store of so many
+        `pets`, if that is given.
+        """
         # Judged again, so that no file's own word is taken for it.
         refusals = {*self.verdict.refusals, *self.judged().verdict.refusals}
+        if pets is not None:
+            refusals |= {*msgspec.structs.replace(self, pets=pets).judged().verdict.refusals}
         if refusals:
             cure = "Look at the plan; if it is right, raise the limit."
             if any(refusal.limit == "sentinel" for refusal in refusals):
@@ -177,6 +191,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             adds=kinds["add"],
             updates=kinds["update"],
             deletes=kinds["delete"],
+            namesakes=sum(add.namesake is not None for add in self.adds),
+            shifted=[c for c in self.shifted if any(c in each.fields for each in self.updates)],
             sentinels=dict.fromkeys(watched),
         )
         return msgspec.structs.replace(self, verdict=verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from petsync.diff.lineage import RowRecord
@@ -39,6 +39,15 @@ class Remarks:
     uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
     converted: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def forget(self, rows: Collection[int | None]) -> None:
+        """Leave out what is said of the adds of these rows."""
+        self.by_name = [row for row in self.by_name if row not in rows]
+        self.twins = [row for row in self.twins if row not in rows]
+        left = {
+            name: [row for row in own if row not in rows] for name, own in self.categories.items()
+        }
+        self.categories = {name: own for name, own in left.items() if own}
 
     def notes(self, address: Callable[[int, str], str], known: Iterable[str]) -> Iterator[str]:
         """The sentences. `address` gives a row's address in a column, `known` are the store's

@@ -23,6 +23,8 @@ _CURES = {
     "empty": "Put the sheet back as it was, from one of its backups or with `petsync export`; or "
     "set allow_empty in the guard of the job, if nothing is meant to be in it.",
     "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
+    "shifted": "Put the column back beside its rows, and sort whole rows only. If it is meant: "
+    "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
     "sentinel": "Find out what became of the sentinels: nothing overrides them.",
     "capacity": f"Add fewer pets, or delete some before. {CAPACITY_CURE}",
 }

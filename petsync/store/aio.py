@@ -177,6 +177,10 @@ class AsyncStore(Pictured, Edited, Signed):
         )
         arguments.checked_plan(plan).require_ok()
         self.check(plan)
+        if plan.needs_count:
+            # No file's own word is taken for the size of the store either.
+            statuses = plan.coverage.statuses or self._statuses(())
+            plan.require_ok(len(await self.snapshot(statuses=statuses)))
         with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
             return await self._runs.apply(plan, options, step)
 

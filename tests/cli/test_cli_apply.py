@@ -316,7 +316,8 @@ def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
     rows = [f",Pet number {n},sold" for n in range(200)]
     _sheet("id,name,status\n" + "\n".join(rows) + "\n")
     box.break_with("latency=0.2,only=addPet")
-    args = ["apply", "pets.csv", *to(box), "--yes", "--concurrency", "2", "--json"]
+    limit = ("--max-add", "500")
+    args = ["apply", "pets.csv", *to(box), *limit, "--yes", "--concurrency", "2", "--json"]
     with process(*args) as running:
         while box.requests["addPet"] < 4:
             time.sleep(0.02)

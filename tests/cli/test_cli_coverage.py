@@ -96,7 +96,8 @@ def test_a_terminal_shows_how_far_look_ups_are(shell: Shell, box: Sandbox, tmp_p
     rows = "".join(f"{number},x,sold\n" for number in range(1001, 1501))
     Path("pets.csv").write_text(f"id,name,status\n{rows}", "utf-8")
     box.break_with("latency=0.02,only=getPetById")
-    with _terminal("plan", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+    limit = ("--max-add", "500")
+    with _terminal("plan", "pets.csv", *to(box), *limit, cwd=tmp_path) as (end, running):
         shown = _until(end)
         assert running.wait(30) == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)

@@ -254,7 +254,7 @@ GUARD: tuple[Option, ...] = (
         name="max_add",
         kind=kinds.LIMIT,
         meaning="The most new pets.",
-        default="no limit",
+        default="50%, or 100; any number where there are none yet",
         example="500",
         also=("max_adds", "add"),
     ),

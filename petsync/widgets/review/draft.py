@@ -130,8 +130,9 @@ class Draft:
         return more
 
     def _judged(self, plan: Plan) -> Verdict:
-        if plan.guard.sentinels or plan.capacity is not None:
-            # Which sentinel is touched, and what is over the capacity, only the part itself tells.
+        is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
+        if plan.guard.sentinels or plan.capacity is not None or is_of_part:
+            # What of it is left, and over a limit, only the part itself tells.
             part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
             return part.resolve(self.choices).verdict
         tally = self.tally()
@@ -154,7 +155,7 @@ def _raised(plan: Plan, passed: Iterable[Refusal], allowed: Mapping[str, int]) -
         if refusal.limit in KINDS:
             raised[f"max_{refusal.limit}"] = Limit(allowed[refusal.limit], is_share=False)
         else:
-            raised["allow_empty"] = True
+            raised["allow_shifted" if refusal.limit == "shifted" else "allow_empty"] = True
     return plan.guarded(msgspec.structs.replace(plan.guard, **raised))
 
 

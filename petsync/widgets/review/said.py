@@ -136,6 +136,8 @@ def box_label(refusal: Refusal, tally: Tally) -> str:
         return "Go on although the sheet has no row (allow_empty)"
     if limit == "everything":
         return "Delete every pet of the store (allow_empty)"
+    if limit == "shifted":
+        return "Take the column as it stands in the sheet (allow_shifted)"
     number = getattr(tally, limit)
     return f"{capital(limit)} {words.count(number, 'pet')} all the same (max_{limit})"
 
