@@ -141,15 +141,22 @@ def _rehearsed(
             arguments = asked.arguments
             snapshot, sheet = read(store, source, asked)
             plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=looked_up)
+            _keep_sheet(plan, written)
     with progress.shown(context.err, len(plan.changes), "Rehearsing") as step:
         return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)
 
 
 def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
-    """Raise UsageError where a file would be written over the sheet of the plan."""
+    """Raise UsageError where a file would be written over the sheet of the plan, and SheetError
+    where over one that a person edited.
+    """
+    from petsync.sheets.backup import must_be_replaceable
+
     for path in written:
         if path is not None and plan.source:
             keep_apart(path, Path(plan.source))
+        if path is not None and path.suffix.lower() in _SHEETS:
+            must_be_replaceable(path)
 
 
 def _loaded(store: Store, path: Path) -> Plan:
@@ -202,10 +209,6 @@ def _check_files(source: Path, output: Path | None, keep: Path | None, page: Pat
         raise click.UsageError("-o, --keep and --report need files of their own.")
     if output is not None and output.suffix.lower() not in _SHEETS:
         raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
-    if output is not None:
-        with loading():
-            from petsync.sheets.backup import must_be_replaceable
-        must_be_replaceable(output)
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
     if keep is not None and lexists(keep):
