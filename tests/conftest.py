@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 from crash import forked
@@ -27,8 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--nights-seed", type=int, help="the thirty nights of this seed alone")
 
 
-# What takes longest begins first, so that all workers end together; xdist gives out modules and
-# classes in the order of collection.
+# xdist gives out modules and classes in the order of collection. A quick one for each worker shows
+# progress at once; then what takes longest begins, so that all workers end together.
+QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
     "test_nights",
     "test_browser_forms",
@@ -47,15 +49,33 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The modules that take longest in front, each with its tests in their order."""
-    places = {name: place for place, name in enumerate(LONGEST)}
+    """Sort some quick modules first, then the longest, each with its tests in their order."""
+    places = {name: place for place, name in enumerate((*QUICK, *LONGEST))}
 
     def place(item: pytest.Item) -> int:
         path = item.path
         name = "ipynb" if path.suffix == ".ipynb" else path.stem
-        return places.get(name, len(LONGEST))
+        return places.get(name, len(places))
 
     items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
+    """Say what the workers do before the first dot can appear."""
+    _show(config, f"{len(specs)} workers collect the tests; each dot after that is a passed test")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Say that a worker is ready."""
+    _show(node.config, f"{node.gateway.id} is ready for {len(ids):,} tests")
+
+
+def _show(config: pytest.Config, line: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(line, flush=True)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
