@@ -286,7 +286,7 @@ def test_old_secrets_stay_masked(box: Sandbox, store: ps.Store) -> None:
     now = credentials(store)
     for secret in (before.token, before.grant.refresh, now.token, now.grant.refresh):
         assert secret is not None
-        assert now.masked_text(f"you sent {secret.reveal()}") == "you sent ***"
+        assert now.masked(f"you sent {secret.reveal()}") == "you sent ***"
 
 
 def test_an_implicit_token_ends(tmp_path: Path) -> None:
