@@ -32,11 +32,12 @@ class Claims:
         self.refusal = ""
         self._changes = changes
         self._ids: dict[int, int] = {}
+        self._holders: defaultdict[int, list[int]] = defaultdict(list)
         self._unproved: set[int] = set()
 
     def remember(self, number: int, pet_id: int, *, is_proved: bool) -> None:
         """Note an assignment of an earlier process."""
-        self._ids[number] = pet_id
+        self._assign(number, pet_id)
         if not is_proved:
             self._unproved.add(number)
 
@@ -66,9 +67,9 @@ class Claims:
         if pet_id in self.there:
             self.refuse()
             return "known"
-        is_shared = pet_id in self._ids.values()
+        is_shared = bool(self.holders(pet_id))
         self.is_shared = self.is_shared or is_shared
-        self._ids[number] = pet_id
+        self._assign(number, pet_id)
         self._unproved.add(number)
         return "shared" if is_shared else "own"
 
@@ -78,12 +79,14 @@ class Claims:
 
     def holders(self, pet_id: int) -> list[int]:
         """The adds that were assigned this id, in the order in which that became known."""
-        return [number for number, given in self._ids.items() if given == pet_id]
+        return [*self._holders.get(pet_id, ())]
 
     def drop(self, number: int) -> int:
         """Forget the assignment of an add whose pet is not stored; the id that it had."""
         self._unproved.discard(number)
-        return self._ids.pop(number)
+        pet_id = self._ids.pop(number)
+        self._holders[pet_id].remove(number)
+        return pet_id
 
     def prove(self, number: int) -> None:
         """The add's pet is stored under its id."""
@@ -93,16 +96,22 @@ class Claims:
         """The adds whose pets have to be read, by their ids: those of ids that were assigned twice,
         all of this process where ids are shared, and with `everything` those of earlier ones too.
         """
-        by_id: dict[int, list[int]] = defaultdict(list)
-        for number, pet_id in self._ids.items():
-            by_id[pet_id].append(number)
         return {
-            pet_id: numbers
-            for pet_id, numbers in by_id.items()
-            if everything
-            or len(numbers) > 1
-            or (self.is_shared and not self._unproved.isdisjoint(numbers))
+            pet_id: [*numbers]
+            for pet_id, numbers in self._holders.items()
+            if numbers
+            and (
+                everything
+                or len(numbers) > 1
+                or (self.is_shared and not self._unproved.isdisjoint(numbers))
+            )
         }
+
+    def _assign(self, number: int, pet_id: int) -> None:
+        if number in self._ids:
+            self._holders[self._ids[number]].remove(number)
+        self._ids[number] = pet_id
+        self._holders[pet_id].append(number)
 
     def is_stored(self, numbers: Collection[int], pet: Pet | None) -> bool:
         """Whether the pet is what one of the adds sent."""
