@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 from virtual import Service, lost, many, ok, run, says
 
@@ -130,8 +131,8 @@ def test_another_transport_tells_once() -> None:
 
     async def main() -> list[int]:
         told: list[int] = []
-        service = Service(ok)
-        target = ServiceTarget(AsyncApi(service.session()))
+        answer = httpx.Response(200, json={"code": 200, "type": "unknown", "message": "stored"})
+        target = ServiceTarget(AsyncApi(Service(lambda _: answer).session()))
         await target.upload(7, b"abc", filename="a.png", on_sent=told.append)
         return told
 

@@ -106,7 +106,8 @@ def _of_plan_by_base(sent: Pet, found: Pet) -> set[Column]:
 def _of_matching(sent: Pet, found: Pet) -> set[Column]:
     """A row without an id finds its pet."""
     plan = plan_of([found], sheet_of([replace(sent, id=None)]))
-    return {change.kind for change in plan.changes}  # type: ignore[misc]
+    kinds = {change.kind for change in plan.changes}
+    return kinds | {conflict.rule for conflict in plan.conflicts}  # type: ignore[return-value]
 
 
 def _of_verify(sent: Pet, found: Pet) -> set[Column]:

@@ -11,8 +11,10 @@ from petsync._file import make_state_folder
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.errors import SettingsError
+from petsync.profile import profile_from
 
 if TYPE_CHECKING:
+    from petsync.model import Pet
     from petsync.sandbox import ServedInfo
 
 __all__ = ["command"]
@@ -64,10 +66,10 @@ def command(
 
     It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as
     --profile says. What is written survives even kill -9, and is there at the next start. A new
-    store begins with the sample catalogue. The client secret and the api key are made up at each
+    store begins with the sample catalogue, or with the first 500 of its pets under the profile
+    live, which keeps 1,000. The client secret and the api key are made up at each
     start, and shown.
     """
-    from petsync.samples import sample_data
     from petsync.sandbox import serve
 
     settings = context.settings
@@ -78,11 +80,24 @@ def command(
         db=file,
         profile=settings.profile,
         auth=auth,
-        seed=seed or (None if file.exists() else sample_data() / "store.json"),
+        seed=seed,
+        pets=() if seed or file.exists() else _sample(settings.profile),
         faults=faults,
         on_ready=lambda info: _tell(context, info),
     )
     return 0
+
+
+def _sample(profile: str) -> list[Pet]:
+    """The sample catalogue; half of what a service keeps, where that is limited, so that pets can
+    be added.
+    """
+    from petsync.samples import sample_data
+    from petsync.wire import json
+
+    pets = json.decode_pets((sample_data() / "store.json").read_bytes())
+    capacity = profile_from(profile).capacity
+    return pets if capacity is None else pets[: capacity // 2]
 
 
 def _kept_in(state: Path) -> Path:

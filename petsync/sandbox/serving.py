@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from petsync.model import Pet
 from petsync.sandbox import address
 from petsync.sandbox.clients import Credentials
 from petsync.sandbox.server import Options, Running
@@ -44,6 +45,7 @@ def serve(
     profile: str = "standard",
     auth: bool = True,
     seed: Path | None = None,
+    pets: Sequence[Pet] = (),
     faults: str | None = None,
     token_lifetime: float = 3600.0,
     credentials: Credentials | None = None,
@@ -61,6 +63,7 @@ def serve(
         profile=profile,
         auth=auth,
         seed=seed,
+        pets=tuple(pets),
         faults=faults,
         token_lifetime=token_lifetime,
         credentials=credentials or Credentials(),

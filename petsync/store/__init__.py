@@ -93,18 +93,23 @@ def store_of(
 def demo(*, state: str | Path | None = None, profile: str = "standard") -> Store:
     """A Store on an embedded pet store of its own, filled with the sample catalogue.
 
-    It lives until the store is closed, and listens on this machine only.
+    It lives until the store is closed, and listens on this machine only. Under `live` too it keeps
+    any number of pets and gives each an id of its own: the sample catalogue has more pets than the
+    original server keeps, and nearly the highest id.
     """
     from petsync.sandbox import Sandbox
+    from petsync.sandbox.behaviour import behaviour_named
 
     owned = ExitStack()
-    box = owned.enter_context(Sandbox(profile=profile, seed=sample_data() / "store.json"))
+    behaviour = behaviour_named(profile)
+    behaviour = replace(behaviour, capacity=None, unique_ids=True, reuses_ids=False)
+    box = owned.enter_context(Sandbox(profile=behaviour, seed=sample_data() / "store.json"))
     arguments: dict[str, Any] = {"url": box.url, "profile": profile, "state": state}
     settings = resolve(arguments, {}, {})
     session = Session(
         box.url,
         credentials=auths.bearer(box.token(), api_key=box.api_key),
-        profile=profile_from(profile),
+        profile=replace(profile_from(profile), capacity=None, assigns_unique_ids=True),
     )
     return Store(AsyncStore(session, settings), owned=owned)
 

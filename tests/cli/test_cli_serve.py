@@ -80,6 +80,18 @@ def test_token_for_the_client_that_was_said(shell: Shell) -> None:
         assert httpx.get(address, headers=head).status_code == 200
 
 
+def test_the_live_sample_has_room(shell: Shell) -> None:
+    """A new live store holds half of what it keeps, and a pet can be added to it."""
+    Path("new.csv").write_text("name,status\nRex,available\n", "utf-8")
+    with _served("--no-auth", "--profile", "live") as said:
+        assert said["pets"] == 500
+        to = ("--url", said["url"], "--profile", "live")
+        assert shell("doctor", *to).code == 0
+        assert shell("apply", "new.csv", *to, "--yes").code == 0
+        pets = httpx.get(said["url"] + "/pet/findByStatus?status=available").json()
+        assert [pet["name"] for pet in pets].count("Rex") == 1
+
+
 def test_profile_and_faults(shell: Shell) -> None:
     """--profile and --faults reach the server."""
     with _served("--no-auth", "--profile", "live", "--faults", "503=1,only=getPetById") as said:
