@@ -6,9 +6,8 @@ with ps.demo() as store:
     report = store.apply(plan)
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+# Not from typing: a command can be interrupted quietly only once petsync itself is imported.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from petsync import reconcile, widgets
     from petsync.apply.pictures.cancelling import Cancelling
@@ -229,6 +228,8 @@ _LIGHT = frozenset({"errors", "model", "profile", "samples", "client"})
 if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
 
     def __getattr__(name):
+        from importlib import import_module
+
         home = _HOME.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

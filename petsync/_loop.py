@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-__all__ = ["LoopThread", "Task", "blocking"]
+__all__ = ["LoopThread", "Task", "blocking", "in_thread"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,6 +88,23 @@ class LoopThread:
                 )
                 self._thread.start()
             return self._loop
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """The function's result, from a thread, which cannot be cancelled. A cancellation meanwhile is
+    raised by the first `await` after the function has returned, so that its result can be closed.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    current = asyncio.current_task()
+    if is_cancelled and current is not None:
+        current.cancel()
+    return task.result()
 
 
 def _settle(done: Future[R], task: asyncio.Task[R]) -> None:

@@ -6,6 +6,7 @@ What is promised are two seconds; a test fails above four, as a machine for test
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -278,3 +279,29 @@ class TestWaiting:
         _in_time(_ended(child, pexpect.spawn.sendintr))
         shop.check_report()
         shop.check_resumed()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_point_before_the_first_change(
+    sign: signal.Signals, nursery: Nursery, shop: Shop
+) -> None:
+    """Wherever a signal comes until a change is sent, the command ends with 7 if a run is in the
+    journal, else with 130: with a sentence, without a traceback.
+    """
+    shop.open("latency=0.001", changes=40)
+    codes = []
+    for point in itertools.count(1, 11):
+        state = shop.folder / f"state-{point}"
+        env = {"POINT": str(point), "SIGN": str(int(sign))}
+        to = ("--url", shop.service.url, "--state", state)
+        command = ("apply", "plan.json", "--yes", *to)
+        running = nursery(*command, folder=shop.folder, env=env, call="crash.signalled:main")
+        code = running.wait(60)
+        if shop.service.writes():
+            break
+        said = running.said()
+        assert "interrupted" in said
+        assert "Traceback" not in said
+        assert code == (7 if runs(state) else 130), said
+        codes.append(code)
+    assert set(codes) == {7, 130}

@@ -9,7 +9,7 @@ import click
 
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.errors import SettingsError
 
 __all__ = ["command"]

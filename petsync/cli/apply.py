@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli import progress, streams
+from petsync.cli import progress, signals
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
@@ -119,24 +119,25 @@ def command(
         if results or page or into_sheet:
             raise click.UsageError("This is for a sheet: it has no results, and no report.")
         return write_sheet_plan(context, source, yes=yes, limit=limit or None)
-    with interruptible_run(context), context.connect() as store:
-        if not is_plan and (code := _finished_first(context, store, source, yes, pacing)):
-            return code
-        text = "Reading the plan" if is_plan else "Comparing the sheet"
-        with progress.looked_up(context.err, text) as step:
-            read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
-        plan, sheet = read
-        _check_fit(plan, sheet, results, page)
-        if into_sheet:
-            _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
-        if not is_agreed(context, plan, yes, limit or None):
-            return PENDING
-        if into_sheet is None:
-            into_sheet = _asked_for_ids(context, plan, sheet, yes=yes)
-        outputs = outputs_of(store)
-        outputs.remember(plan, _wanted(into_sheet, results))
-        report, error = carry_out(context, store, plan, **pacing)
-    return conclude(context, report, error, sheet, page, outputs=outputs)
+    with interruptible_run(context):
+        with context.connect() as store:
+            if not is_plan and (code := _finished_first(context, store, source, yes, pacing)):
+                return code
+            text = "Reading the plan" if is_plan else "Comparing the sheet"
+            with progress.looked_up(context.err, text) as step:
+                read = of_plan(store, source) if is_plan else of_sheet(store, source, asked, step)
+            plan, sheet = read
+            _check_fit(plan, sheet, results, page)
+            if into_sheet:
+                _check_into_sheet(sheet, f"--write-{'ids' if into_sheet == 'ids' else 'back'}")
+            if not is_agreed(context, plan, yes, limit or None):
+                return PENDING
+            if into_sheet is None:
+                into_sheet = _asked_for_ids(context, plan, sheet, yes=yes)
+            outputs = outputs_of(store)
+            outputs.remember(plan, _wanted(into_sheet, results))
+            report, error = carry_out(context, store, plan, **pacing)
+        return conclude(context, report, error, sheet, page, outputs=outputs)
 
 
 def _finished_first(
@@ -212,7 +213,7 @@ def watched(
 
     traffic = store.api.aio.session.traffic
     with (
-        streams.stopping(_STOPPING),
+        signals.stopping(_STOPPING),
         progress.shown(context.err, total, text, traffic=traffic, lines=context.verbose) as step,
     ):
         try:

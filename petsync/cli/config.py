@@ -14,7 +14,7 @@ from petsync._file import replace
 from petsync.cli.command import Group
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.cli.variables import environment
 from petsync.cli.variables import option as env_file
 from petsync.errors import ConfigurationError, SettingsError

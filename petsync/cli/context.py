@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.errors import SettingsError
 from petsync.settings import Secret, Settings, read_confirmed, resolve
 

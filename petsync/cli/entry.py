@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from petsync.cli import (
     resume,
     runs,
     serve,
+    signals,
     streams,
     trust,
     undo,
@@ -108,17 +110,27 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (the process's, if none is given) and exit with its code."""
     given = sys.argv[1:] if args is None else list(args)
     context = Context()
+    code = None
     try:
-        streams.prepare()
-        with streams.interruptible():
-            code = cli.main(given, "petsync", standalone_mode=False, obj=context)
-        sys.stdout.flush()
-    except Exception as error:  # noqa: BLE001 - the last resort, which tells it in one line
-        code = _told(error, context, given)
+        with signals.interruptible():
+            try:
+                streams.prepare()
+                code = cli.main(given, "petsync", standalone_mode=False, obj=context)
+                sys.stdout.flush()
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in one line
+                # Interrupted on its last steps, a command has come to its end.
+                if code is None or not isinstance(error, KeyboardInterrupt):
+                    code = failure.exit_code(error)
+                    code = _told(error, context, given)
+            if args is None:
+                signals.settle(code)
+    except KeyboardInterrupt:
+        # While an error is told, or Python looks for what to do next: not a moment longer.
+        os._exit(failure.INTERRUPTED if code is None else code)
     sys.exit(code)
 
 
-def _told(error: Exception, context: Context, given: Sequence[str]) -> int:
+def _told(error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]) -> int:
     """The exit code for the error, once it was told as far as the streams allow it."""
     gone = streams.lost() or streams.of_output(error)
     if gone is None and not isinstance(error, BrokenPipeError):

@@ -11,7 +11,7 @@ import click
 import petsync as ps
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.errors import PetsyncError
 from petsync.profile import profile_from
 

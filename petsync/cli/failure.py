@@ -10,20 +10,26 @@ import click
 from petsync.cli.context import Context
 from petsync.errors import PetsyncError
 
-__all__ = ["tell"]
+__all__ = ["INTERRUPTED", "exit_code", "tell"]
 
 _USAGE = 64
-_INTERRUPTED = 130
+INTERRUPTED = 130
+_ABORTED = (click.Abort, KeyboardInterrupt)
 
 
-def tell(error: Exception, context: Context, arguments: Sequence[str]) -> int:
+def exit_code(error: BaseException) -> int:
+    """The exit code that says this error."""
+    return _words(error)[2]
+
+
+def tell(error: BaseException, context: Context, arguments: Sequence[str]) -> int:
     """The exit code, after the error was told; `arguments` are asked where reading them failed."""
     as_json = context.as_json or "--json" in arguments
     if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
         error.show()
         return _USAGE
     message, hint, code = _words(error)
-    if context.verbose and not isinstance(error, click.ClickException | click.Abort):
+    if context.verbose and not isinstance(error, (click.ClickException, *_ABORTED)):
         context.say("".join(traceback.format_exception(error)).rstrip(), fold=False)
     if as_json:
         said = {"type": _kind(error), "message": message, "hint": hint, "exit_code": code}
@@ -35,11 +41,11 @@ def tell(error: Exception, context: Context, arguments: Sequence[str]) -> int:
     return code
 
 
-def _words(error: Exception) -> tuple[str, str, int]:
+def _words(error: BaseException) -> tuple[str, str, int]:
     if isinstance(error, PetsyncError):
         return error.message, error.hint, error.exit_code
-    if isinstance(error, click.Abort):
-        return "interrupted", "", _INTERRUPTED
+    if isinstance(error, _ABORTED):
+        return "interrupted", "", INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return "no command was given", _where_to_look(error), _USAGE
     if isinstance(error, click.ClickException):
@@ -54,8 +60,8 @@ def _words(error: Exception) -> tuple[str, str, int]:
     )
 
 
-def _kind(error: Exception) -> str:
-    if isinstance(error, click.Abort):
+def _kind(error: BaseException) -> str:
+    if isinstance(error, _ABORTED):
         return "Interrupted"
     return "UsageError" if isinstance(error, click.ClickException) else type(error).__name__
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from petsync._file import landing
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 
 __all__ = ["free", "keep_apart", "must_be_writable"]
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import click
 
 from petsync.cli.context import Context
+from petsync.cli.signals import held
 from petsync.errors import InterruptedRunError, PetsyncError
 
 __all__ = ["interruptible_run"]
@@ -21,7 +22,8 @@ def interruptible_run(context: Context) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        run = _begun(context, since)
+        with held():
+            run = _begun(context, since)
         if run is None:
             raise click.Abort from None
         raise InterruptedRunError(

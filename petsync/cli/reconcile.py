@@ -17,7 +17,7 @@ from petsync.cli.apply import check_outputs
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.known import jobs
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.cli.variables import environment, names
 from petsync.cli.variables import option as env_file
 from petsync.settings import Unshown

@@ -15,7 +15,7 @@ from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.planning import Asked, plan_options, read
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 from petsync.errors import InterruptedRunError
 
 if TYPE_CHECKING:

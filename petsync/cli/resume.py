@@ -58,19 +58,20 @@ def command(
     interrupted again.
     """
     check_outputs(None, results, page)
-    with interruptible_run(context), context.connect() as store:
-        with named_run(context.settings.state, run_id):
-            past, plan = store.aio.to_resume(run_id)
-            run = past.run_id
-            statuses = store.api.aio.session.profile.statuses
-            outputs = outputs_of(store)
-            sheet = None if plan.undoes else outputs.sheet(plan, statuses)
-        if results is not None:
-            wanted = outputs.wanted(plan)
-            outputs.remember(plan, replace(wanted, results=str(results.absolute())))
-        total = len(plan.changes)
-        context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
-        report, error = watched(
-            context, store, total, partial(store.resume, run, **pacing), text="Resuming"
-        )
-    return conclude(context, report, error, sheet, page, outputs=outputs)
+    with interruptible_run(context):
+        with context.connect() as store:
+            with named_run(context.settings.state, run_id):
+                past, plan = store.aio.to_resume(run_id)
+                run = past.run_id
+                statuses = store.api.aio.session.profile.statuses
+                outputs = outputs_of(store)
+                sheet = None if plan.undoes else outputs.sheet(plan, statuses)
+            if results is not None:
+                wanted = outputs.wanted(plan)
+                outputs.remember(plan, replace(wanted, results=str(results.absolute())))
+            total = len(plan.changes)
+            context.say(f"Resuming run {run} on {store.url}: {total:,} changes in all.")
+            report, error = watched(
+                context, store, total, partial(store.resume, run, **pacing), text="Resuming"
+            )
+        return conclude(context, report, error, sheet, page, outputs=outputs)

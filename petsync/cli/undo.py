@@ -135,23 +135,24 @@ def command(
         check_output(path, None, form)
     check_outputs(None, None, page)
     guard = guard_of(max_delete, max_update, max_add, allow_empty=allow_empty)
-    with interruptible_run(context), context.connect() as store:
-        state = context.settings.state
-        with (
-            named_run(state, run_id),
-            progress.looked_up(context.err, "Looking at the pets of the run") as step,
-        ):
-            plan = store.undo(run_id, guard=guard, on_progress=step)
-        if ids or kinds or query is not None:
-            plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
-        _tell(context, store, plan)
-        if looking:
-            return _leave(context, plan, outputs, shown, limit)
-        if not is_agreed(context, plan, yes):
-            return PENDING
-        report, error = carry_out(context, store, plan, **pacing)
-        files = outputs_of(store)
-    return conclude(context, report, error, None, page, outputs=files)
+    with interruptible_run(context):
+        with context.connect() as store:
+            state = context.settings.state
+            with (
+                named_run(state, run_id),
+                progress.looked_up(context.err, "Looking at the pets of the run") as step,
+            ):
+                plan = store.undo(run_id, guard=guard, on_progress=step)
+            if ids or kinds or query is not None:
+                plan = plan.select(ids=ids or None, actions=kinds or None, query=query)
+            _tell(context, store, plan)
+            if looking:
+                return _leave(context, plan, outputs, shown, limit)
+            if not is_agreed(context, plan, yes):
+                return PENDING
+            report, error = carry_out(context, store, plan, **pacing)
+            files = outputs_of(store)
+        return conclude(context, report, error, None, page, outputs=files)
 
 
 def _tell(context: Context, store: Store, plan: Plan) -> None:

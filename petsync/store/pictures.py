@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from petsync._loop import in_thread
 from petsync.apply.journal import Journal, Sitting
 from petsync.apply.pictures import engine
 from petsync.apply.pictures.cancelling import Cancelling
@@ -145,8 +146,10 @@ class Gallery:
             return engine.without_run(pictures, started=started)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         opened = partial(Journal.open, self.settings.state, create=True)
-        with closing(await asyncio.to_thread(opened)) as journal:
-            sitting = await asyncio.to_thread(_begin, journal, run_id, pictures, started, options)
+        with closing(await in_thread(opened)) as journal:
+            await asyncio.sleep(0)  # cancelled until now, no run is begun
+            begin = partial(_begin, journal, run_id, pictures, started, options)
+            sitting = await in_thread(begin)
             # Only under the lock is it sure that nobody uploads meanwhile.
             find = partial(uploads_to, journal, pictures.store)
             target = ServiceTarget(self.api)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from petsync._loop import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions
 from petsync.apply.journal import Journal, Sitting, row_payload
@@ -66,7 +67,8 @@ class Runs:
         await check_sentinels(plan, target)
         now = datetime.now(UTC)
         run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        with closing(await asyncio.to_thread(Journal.open, self.state, create=True)) as journal:
+        with closing(await in_thread(partial(Journal.open, self.state, create=True))) as journal:
+            await asyncio.sleep(0)  # cancelled until now, no run is begun
             begin = partial(
                 journal.begin,
                 run_id,
@@ -81,7 +83,7 @@ class Runs:
                 undoes=plan.undoes,
                 options=msgspec.to_builtins(options),
             )
-            sitting = await asyncio.to_thread(begin)
+            sitting = await in_thread(begin)
             started = now.isoformat(timespec="microseconds")
             return await self._sit(plan, target, sitting, started, options, FRESH, on_progress)
 
@@ -92,12 +94,12 @@ class Runs:
         are those of `to_resume`; options that are given (not None) hold in place of what they were.
         Raises as AsyncStore.resume.
         """
-        with closing(await asyncio.to_thread(Journal.open, self.state, create=False)) as journal:
+        with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
             if not has_more(past):
-                return await asyncio.to_thread(journal.report, past.run_id)
+                return await in_thread(partial(journal.report, past.run_id))
             target = ServiceTarget(self.api)
             await check_sentinels(plan, target)
-            sitting = await asyncio.to_thread(journal.resume, past.run_id)
+            sitting = await in_thread(partial(journal.resume, past.run_id))
             # Only now, under the lock, nobody else writes to it any more.
             before = earlier(plan, journal.entries(past.run_id), past.seconds)
             before = _superseded(plan, before, journal.later_run(past.run_id), sitting)

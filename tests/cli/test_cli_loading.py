@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from crash import signalled
 
-from petsync.cli.streams import loading
+from petsync.cli.signals import loading
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_and_says_so(number: signal.Signals) -> None:
     """In the middle of an import an exception would come out as anything, or not at all."""
     code = (
-        "from petsync.cli.streams import loading\n"
+        "from petsync.cli.signals import loading\n"
         "import sys, time\n"
         "with loading():\n"
         "    print('ready', flush=True)\n"
@@ -37,3 +41,37 @@ def test_handlers_come_back() -> None:
     with loading():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_is_imported_before_signals_are_handled() -> None:
+    """The console script and `python -m petsync` import the two packages alone before `main`."""
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from petsync.cli import main\n"
+        "print(*sorted(set(sys.modules) - before))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    assert said.decode().split() == ["__future__", "petsync", "petsync.cli"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_point_of_the_start(number: signal.Signals, tmp_path: Path) -> None:
+    """Wherever it comes, from the first line of `main` to the first thread, the process ends with
+    130, and neither a traceback nor a half-made file.
+    """
+    (tmp_path / "sheet.csv").write_text("name,status\nRex,available\n")
+    said = tmp_path / "said"
+    said.mkdir()
+    program = [sys.executable, signalled.__file__, str(said), "3001", str(int(number))]
+    command = ["apply", "sheet.csv", "--yes", "--url", "http://127.0.0.1:9", "--state", "state"]
+    env = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE")}
+    subprocess.run([*program, *command], cwd=tmp_path, env=env, capture_output=True, timeout=120)
+    ends = {path: path.read_text().split(maxsplit=1) for path in said.glob("*.end")}
+    assert len(ends) > 20
+    wrong = {
+        place: (code, text)
+        for path, (code, place) in ends.items()
+        for text in [path.with_suffix(".said").read_text()]
+        if code != "130" or "Traceback" in text
+    }
+    assert not wrong, Counter(code for code, _ in wrong.values())
