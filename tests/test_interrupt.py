@@ -251,7 +251,7 @@ class TestWaiting:
             ("latency=5,only=updatePetWithForm+updatePet+addPet", "given"),
             ("latency=5,only=addPet", "assigned"),
             ("429=1,retry_after=30,only=addPet", "given"),
-            ("429=1,retry_after=30", "given"),
+            ("429=1,retry_after=30,only=getPetById", "given"),
             ("503=1,only=addPet+updatePet+updatePetWithForm", "given"),
             ("latency=5,only=getPetById", "given"),
             ("latency=5,only=findPetsByStatus", "assigned"),

@@ -129,7 +129,7 @@ def check_store(story: Story, service: Service) -> None:
     """The store is as the story says: no pet missing, doubled or half-written, none deleted or
     changed that was not to be, and none was anything else at any moment in between.
     """
-    known, new = story.expected()
+    known, new = story.expected(service.profile)
     pets = service.pets()
     wanted = told(known)
     found = {number: content(pets[number]) for number in known.keys() & pets.keys()}
@@ -144,7 +144,7 @@ def check_store(story: Story, service: Service) -> None:
 def _check_writes(story: Story, service: Service, assigned: set[int]) -> None:
     """Each planned change was made once, and nothing else was ever written."""
     made: Counter[int] = Counter()
-    known, _ = story.expected()
+    known, _ = story.expected(service.profile)
     for each in service.written():
         if each.before is not None and each.after is not None:
             assert content(each.after) == content(known[each.pet_id]), each
