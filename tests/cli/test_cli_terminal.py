@@ -94,7 +94,8 @@ def test_a_run_that_was_stopped_is_finished_first(
     limits = ("--max-failures", "0", "--concurrency", "1")
     assert shell("apply", "pets.csv", *to(box), "--yes", *limits).code == 7
     box.break_with(None)
-    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+    again = ("apply", "pets.csv", *to(box), "--settle", "0.2")
+    with _terminal(*again, cwd=tmp_path) as (end, running):
         assert "was stopped with 2 of 2" in _until(end, "[Y/n]")
         os.write(end, b"\n")
         assert "In sync" in _until(end)
