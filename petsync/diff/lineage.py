@@ -27,7 +27,16 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
 from petsync.table.sheet import Sheet
 
-__all__ = ["Match", "RowRecord", "Slot", "identify", "said_in", "slots_of", "without_base"]
+__all__ = [
+    "Match",
+    "RowRecord",
+    "Slot",
+    "doubted",
+    "identify",
+    "said_in",
+    "slots_of",
+    "without_base",
+]
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -125,6 +134,25 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
             if old and new:
                 found |= _Matching(trust, units, old, new, claimed).matches()
     return found
+
+
+def doubted(matches: Mapping[int, Match], sheet: Sheet, vocabulary: Vocabulary) -> dict[int, Match]:
+    """The matches; a certain one is a doubt where its row has another name than the record, and has
+    neither tags nor photos of it: in a sheet into which ids are written, such a row is a new one as
+    a rule, in the place of one that has gone.
+    """
+    rows = [row for row, match in matches.items() if match.kind == "certain" and match.is_edited]
+    doubts = {
+        row: matches[row]._replace(kind="doubt")
+        for row, said in said_in(sheet, rows, vocabulary).items()
+        if not _is_close(matches[row].record, _Line(row, None, None, said))
+    }
+    return {**matches, **doubts}
+
+
+def _is_close(record: RowRecord, line: _Line) -> bool:
+    has_support = bool(_support(record, line) - {"category"}) and _is_backed(record, line)
+    return has_support or any(_names(record, line))
 
 
 def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:

@@ -17,13 +17,14 @@ from petsync.diff.guard import Verdict
 from petsync.diff.inbound import inbound
 from petsync.diff.intake import Inbound
 from petsync.diff.known import pets_of
-from petsync.diff.lineage import Match, RowRecord, without_base
+from petsync.diff.lineage import Match, RowRecord, doubted, without_base
 from petsync.diff.match import names_among
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.round import Counts
 from petsync.diff.settled import remembered
 from petsync.diff.snapshot import Snapshot, Unanswered
 from petsync.diff.unknown import with_unknown
+from petsync.diff.vocabulary import Vocabulary
 from petsync.errors import ServiceError
 from petsync.model import Pet
 from petsync.reconcile.config.model import Job
@@ -138,6 +139,9 @@ class Looker:
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
+        if self.job.mode == "two-way":
+            close = doubted(compared.matches, rows, Vocabulary(there.frame))
+            compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **doubts})
         plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
