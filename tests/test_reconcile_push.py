@@ -187,3 +187,20 @@ def test_a_cell_that_empties_agrees_with_a_pet_that_has_nothing(night: Night) ->
     night.sheet.write_text("\n".join([text[0], ",".join(row), *text[2:]]), "utf-8")
     assert night.run(mode="check").open == ()
     assert night.run().open == ()
+
+
+def test_the_number_of_another_category_beside_a_name_is_a_conflict(night: Night) -> None:
+    """The name counts, so that the edit is not sent; it is named every night, until both agree."""
+    night.box.put(changed(PETS, 2, category=ps.Category(2, "Cats"))[1])
+    night.write(changed(PETS, 2, category=ps.Category(2, "Cats")))
+    assert night.run().round.status == "in-sync"
+    pets = changed(PETS, 2, category=ps.Category(2, "Cats"))
+    night.write(changed(pets, 1, category=ps.Category(2, "Dogs")))
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, told.round.exit_code) == ("conflicts", 5)
+        assert kinds(told) == [("conflict", 1)]
+        assert night.stored()[1].category == ps.Category(1, "Dogs")
+    night.write(changed(pets, 1, category=ps.Category(2, "Cats")))
+    assert night.run().round.status == "done"
+    assert night.stored()[1].category == ps.Category(2, "Cats")

@@ -31,6 +31,7 @@ _TAKES = {
     "delete": "is gone from the store, and its row is to go",
 }
 _VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
+_CATEGORY = frozenset({"category", "category_id"})
 _CHECKED = {
     "add": "is in the sheet, and the store does not have it",
     "delete": "is in the store, and in no row",
@@ -190,20 +191,26 @@ class Opens:
         """Rows that differ, and that no rule wants changed; what they are is never left out."""
         rows = {each.row for each in said}
         sight, kind = self.look.sight, "drift" if self.job.mode == "check" else "note"
+        ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
         for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
             fields = sight.columns(row)
             if row in rows or (place >= 0 and not fields):
                 continue
-            problem = "names a pet that the store does not have"
+            problem, hint = "names a pet that the store does not have", ""
             if fields:
                 problem = f"says another {', '.join(fields)} than the store, and neither is changed"
+            is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
+            if is_unsent:
+                problem = "gives the number of another category beside the name of the old one"
+                hint = "Write the name of the category that is meant, or its old number again."
             yield Open(
-                kind="drift" if kind == "drift" else "note",
+                kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
                 problem=problem,
                 pet_id=pet_id,
                 row=row,
                 address=self.look.sheet.address(row),
                 fields=fields,
+                hint=hint,
             )
 
     def _takes(self, change: SheetChange) -> str:
