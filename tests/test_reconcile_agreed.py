@@ -16,7 +16,9 @@ from petsync import sheets
 from petsync.diff.guard import Guard, Limit
 from petsync.errors import SheetError
 from petsync.reconcile.base import BaseFile
+from petsync.reconcile.begun import Begun
 from petsync.reconcile.rounds import reconciled
+from petsync.reconcile.versions import Versions
 from petsync.sandbox import Sandbox
 
 CATS = ps.Category(2, "Cats")
@@ -278,6 +280,32 @@ def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) ->
     assert night.cell(1, "category_id") == "2"
 
 
+@pytest.mark.parametrize("broken", [None, "sheet", "base"])
+@pytest.mark.parametrize("cells", [{"category": "Cats"}, {"category": "Fish"}])
+def test_a_category_named_while_its_number_was_away_stays(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, cells: dict[str, str], broken: str | None
+) -> None:
+    """The number comes back as it was, and is no edit, also where the round was killed."""
+    numbers = night.cut("category_id")
+    night.type(1, **cells)
+    with monkeypatch.context() as patch:
+        if broken == "sheet":
+            _killed_before_the_base(night, patch)
+        elif broken == "base":
+            patch.setattr(Versions, "agree", Mock(side_effect=KeyboardInterrupt))
+            assert night.run().round.status == "interrupted"
+        else:
+            assert night.run().round.status == "done"
+    meant = night.stored()[1].category
+    assert meant is not None
+    assert meant.name == cells["category"]
+    night.paste(numbers)
+    for _ in range(2):
+        assert night.run().round.status in ("done", "in-sync")
+        assert night.stored()[1].category == meant
+    assert night.cell(1, "category_id") == ("" if meant.id is None else str(meant.id))
+
+
 def test_a_column_that_never_was_there_is_an_edit(night: Typed) -> None:
     """Whoever adds a column to a sheet means what is in it."""
     night.cut("status")
@@ -517,4 +545,144 @@ def test_a_backup_whose_new_row_lacks_its_id_is_known(night: Typed) -> None:
     names = [night.stored()[number].name for number in (1, 2, 3, 4)]
     assert names == ["Sheet 1", "Sheet 2", "Store 3", "Store 4"]
     assert len(night.stored()) == len(STORED) + 1
+    assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_newer_backup_put_back_after_an_older_one_is_known(night: Typed, edited: bool) -> None:
+    """What was sent after the older one is not taken back, and no pet added since is deleted."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.box.put(changed(STORED, 3, name="Store 3")[2])
+    older = night.run().round.backup
+    night.type(5, name="Sheet 5")
+    night.box.put(changed(STORED, 4, name="Store 4")[3])
+    newer = night.run().round.backup
+    shutil.copy(older, night.sheet)
+    night.run()
+    night.type(1, name="Sheet 1")
+    night.type(2, name="Sheet 2")
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    assert night.run().round.status == "done"
+    shutil.copy(newer, night.sheet)
+    if edited:
+        night.type(6, name="Sheet 6")
+    told = night.run()
+    assert any("a backup was put back?" in each.problem for each in told.open)
+    names = [night.stored()[number].name for number in range(1, 7)]
+    sixth = "Sheet 6" if edited else "Pet 6"
+    assert names == ["Sheet 1", "Sheet 2", "Store 3", "Store 4", "Sheet 5", sixth]
+    assert len(night.stored()) == len(STORED) + 1
+    assert night.said() == night.stored()
+    again = night.run()
+    assert (again.round.status, again.open) == ("in-sync", ())
+
+
+def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None:
+    """A row that petsync has given its id was taken out, and another was typed in its place: it is
+    in doubt whose it is, and no pet takes the values of another.
+    """
+    rows = night.rows()
+    more = {"tags": "old; shy", "photo_urls": "https://shop.example/new.jpg"}
+    night.save([*rows, [{**NEW_ROW, **more}.get(name, "") for name in rows[0]]])
+    assert night.run().round.status == "done"
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    other = {
+        **NEW_ROW,
+        "name": "Minka",
+        "tags": "young",
+        "photo_urls": "https://shop.example/m.jpg",
+    }
+    night.save([*rows, [other.get(name, "") for name in rows[0]]])
+    told = night.run()
+    assert night.stored()[added.id or 0] == added
+    assert told.round.status == "conflicts"
+    _without_id(night, "Minka", action="add-another")
+    assert night.run().round.status == "done"
+    assert night.stored()[added.id or 0] == added
+    assert [pet.name for pet in night.box.pets()].count("Minka") == 1
+
+
+def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
+    """A pet that had nothing in it before takes what the store has by now."""
+    night.type(1, tags="[clear]")
+    night.run()
+    night.type(1, tags="")
+    night.run()
+    tags = night.cut("tags")
+    night.box.put(changed(list(night.stored().values()), 1, tags=(ps.Tag(9, "new"),))[0])
+    night.run()
+    night.paste(tags)
+    assert tags["tags"][0] == ""
+    assert night.run().round.status == "done"
+    assert night.cell(1, "tags") == "9:new"
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
+    """The next round plans anew; what the undo took back is a change of the store."""
+    night.options = {
+        "mode": "two-way",
+        "concurrency": 1,
+        "max_failures": 0,
+        "delete_missing": True,
+        "timeout": 1,
+    }
+    night.type(1, name="Rex")
+    night.save(night.rows()[:-1])
+    night.box.break_with("503=1,only=deletePet")
+    told = night.run()
+    night.box.break_with(None)
+    assert told.round.status == "interrupted"
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.apply(store.undo(told.round.runs[0]), progress=False)
+    assert night.stored()[1].name == "Pet 1"
+    again = night.run()
+    assert again.round.resumed == 0
+    assert night.stored()[1].name == "Pet 1"
+    assert night.said() == night.stored()
+
+
+def test_a_run_that_the_base_has_is_not_laid_over_it_again(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the base and the note of the run: what came in the same round stays."""
+    night.type(1, name="Rex")
+
+    def meddle() -> None:
+        night.box.put(changed(list(night.stored().values()), 1, name="Store 1")[0])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Begun, "forget", Mock(side_effect=KeyboardInterrupt))
+        assert night.run().round.status == "interrupted"
+    marks = BaseFile(next((night.state / "reconcile" / "bases").glob("*.base"))).load(
+        set_aside=False
+    )
+    assert len(marks.runs) == 1
+    with monkeypatch.context() as patch:
+        laid = Mock(side_effect=AssertionError("laid over it once more"))
+        patch.setattr("petsync.reconcile.footing.with_report", laid)
+        meddle()
+        assert night.run().round.status == "done"
+    assert night.cell(1, "name") == "Store 1"
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_row_that_lacks_its_id_again_is_from_a_backup(night: Typed) -> None:
+    """Also where its id is all that was written, and it was edited since the backup was put back:
+    what came in between is not taken back.
+    """
+    rows = night.rows()
+    night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
+    first = night.run()
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    night.type(added.id or 0, status="pending", tags="calm; old")
+    assert night.run().round.status == "done"
+    assert first.round.backup
+    shutil.copy(first.round.backup, night.sheet)
+    _without_id(night, "Neu", tags="calm; loud")
+    assert night.run().round.status == "done"
+    pet = night.stored()[added.id or 0]
+    assert pet.status == "pending"
+    assert {tag.name for tag in pet.tags} == {"calm", "old", "loud"}
     assert night.said() == night.stored()

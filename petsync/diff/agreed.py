@@ -43,6 +43,7 @@ __all__ = [
     "sight_of",
     "with_category",
     "with_columns",
+    "with_missing",
 ]
 
 
@@ -127,7 +128,8 @@ class Sight:
         """By row, the units that say nothing and had nothing, and of which the store has something
         by now.
         """
-        before = align.positions(self.frame["id"], old.frame)
+        said = old.said_frame
+        before = align.positions(self.frame["id"], said)
         places = np.array(self.places, dtype=np.intp)
         at = np.flatnonzero((places >= 0) & (before >= 0))
         found: dict[int, tuple[Unit, ...]] = {}
@@ -137,7 +139,7 @@ class Sight:
             for column in columns:
                 some = some[is_blank(self.frame[column].iloc[some])]
             for column in columns:
-                some = some[is_empty(old.frame[column].iloc[before[some]])]
+                some = some[is_empty(said[column].iloc[before[some]])]
             if columns:
                 now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
                 some = some[~np.logical_and.reduce(now)]
@@ -208,6 +210,14 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
     missing = base.columns - _voiced(sheet) - {"id"}
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     return missing, tuple(new) if missing - {*sheet.columns} else ()
+
+
+def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
+    """The base that knows which of its columns the sheet lacks now: what arrives from here on is
+    not what the sheet says in them.
+    """
+    missing, _ = missing_columns(sheet, base)
+    return base if base is None else replace(base, missing=base.missing | missing)
 
 
 def category_cells(pet: Pet) -> Category:

@@ -264,7 +264,7 @@ class _Taking:
             blank &= self._old[at] >= 0
             some = np.flatnonzero(blank)
             if self._base is not None:
-                blank[some] = is_empty(self._base.frame[column].iloc[self._old[at[some]]])
+                blank[some] = is_empty(self._said_before[column].iloc[self._old[at[some]]])
         return blank
 
     def _edited(self, at: align.Positions) -> Mapping[Unit, align.Mask]:
@@ -306,9 +306,15 @@ class _Taking:
 
     def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
         if column not in said or (column == "category_id" and known_id(said[column]) is None):
-            fills = self._leads or (old is not None and not _shows(column, old))
+            then = None if old is None else self._as_said(old)
+            fills = self._leads or (then is not None and not _shows(column, then))
             return fills and _shows(column, now)
         return not same(said_pet(said), now, column)
+
+    def _as_said(self, old: Pet) -> Pet:
+        """A pet of the base as the sheet last said it."""
+        said = {} if self._base is None else self._base.said
+        return said.get(old.id or 0, old)
 
     def _said(self, mask: align.Mask) -> Iterator[Row]:
         at = np.flatnonzero(mask)

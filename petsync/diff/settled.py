@@ -48,16 +48,13 @@ Moves = Mapping[int, Pet | None]
 
 def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
     """By the number of each change of the plan that touches a category, its cells as the row of the
-    sheet says them, where they are not those of the pet as it is to be.
+    sheet says them; None for one that says nothing.
     """
     rows = {c.row: n for n, c in enumerate(plan.changes) if c.row is not None and _regroups(c)}
     frame = sheet.frame[sheet.frame.index.isin(list(rows))]
-    said = {
+    return {
         rows[line.number]: said_category(line.said)
         for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
-    }
-    return {
-        number: cells for number, cells in said.items() if _differs(plan.changes[number], cells)
     }
 
 
@@ -126,10 +123,6 @@ def _regroups(change: Change) -> bool:
     )
 
 
-def _differs(change: Change, cells: Category) -> bool:
-    return not isinstance(change, Delete) and with_category(change.after, cells) != change.after
-
-
 def _written(before: Pet, edit: RowEdit) -> Category:
     """The category's cells of a row once it has taken what it takes."""
     old, new = category_cells(before), category_cells(edit.pet)
@@ -171,10 +164,11 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
     gone = [pet_id for pet_id, pet in moves.items() if pet is None]
     pets = {pet_id: pet for pet_id, pet in moves.items() if pet is not None}
     said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
+    before = {pet.id or 0: pet for pet in pets_of(pets, base.frame)} | {**base.said}
     for pet_id, pet in pets.items():
-        then = _unseen(pet, base.said.get(pet_id), base.missing)
+        then = _unseen(pet, before.get(pet_id), base.missing)
         if pet_id in categories:
-            then = with_category(then, categories[pet_id])
+            then = with_category(then, _complete(categories[pet_id], before.get(pet_id)))
         if is_other(pet, then):
             said[pet_id] = then
     return replace(base.without(gone).with_pets([*pets.values()]), said=said)
@@ -183,6 +177,15 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
 def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
     """The pet, in the columns that are missing as the sheet last said it."""
     return pet if said is None else with_columns(pet, said, missing)
+
+
+def _complete(cells: Category, before: Pet | None) -> Category:
+    """The cells of a category; one that says nothing now counts as what it said before."""
+    if before is None:
+        return cells
+    old = category_cells(before)
+    number = old.id if cells.id is None else cells.id
+    return Category(number, old.name if cells.name is None else cells.name)
 
 
 def _empty(store: str, moment: str) -> Base:

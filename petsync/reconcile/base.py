@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,19 +19,21 @@ __all__ = ["BaseFile", "Remembered", "digest_of"]
 
 _LOG = logging.getLogger(__name__)
 _CARRIED = re.compile(r"# carried ([0-9a-f]{64})")
+_RUNS = re.compile(r"# runs (.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """What the last round left: the base, None before the first one, and the digest of the base
     that the sheet itself carried then. `problem` says what became of a damaged one, "" if none
-    was; `is_older`: it is the one before it.
+    was; `is_older`: it is the one before it. `runs` are the marks of the runs that the base has.
     """
 
     base: Base | None = None
     carried: str = ""
     problem: str = ""
     is_older: bool = False
+    runs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,13 @@ class BaseFile:
         told = f"{problem}. The one of the round before is used, and nothing is deleted by it"
         return Remembered(older.base, older.carried, told, is_older=True)
 
-    def keep(self, base: Base, carried: str) -> None:
-        """Write a base in place of the last one, which stays as the previous one. Raises
-        PetsyncError; then the last one is still there.
+    def keep(self, base: Base, carried: str, runs: Collection[str] = ()) -> None:
+        """Write a base in place of the last one, which stays as the previous one; `runs` are the
+        marks of the runs that it has. Raises PetsyncError; then the last one is still there.
         """
-        lines = [*([f"# carried {carried}"] if carried else []), *base.to_lines()]
+        head = [f"# carried {carried}"] if carried else []
+        head += [f"# runs {' '.join(sorted(runs))}"] if runs else []
+        lines = [*head, *base.to_lines()]
         data = "\n".join(lines).encode("ascii") + b"\n"
         try:
             before = self.path.read_bytes()
@@ -106,7 +111,8 @@ def _read(path: Path) -> Remembered:
     except OSError as error:
         raise _unreadable(path, error) from None
     carried = next((match[1] for line in lines[:1] if (match := _CARRIED.fullmatch(line))), "")
-    return Remembered(Base.from_lines(lines), carried)
+    runs = next((match[1] for line in lines[:2] if (match := _RUNS.fullmatch(line))), "")
+    return Remembered(Base.from_lines(lines), carried, runs=frozenset(runs.split()))
 
 
 def _unreadable(path: Path, error: OSError) -> PetsyncError:

@@ -15,12 +15,14 @@ import msgspec
 
 from petsync.apply.resume import has_more
 from petsync.diff.report import Report
+from petsync.diff.settled import SETTLED
+from petsync.diff.standing import undone_by
 from petsync.errors import PetsyncError, PlanError
 from petsync.model import Category
 from petsync.reconcile.kept import write
 from petsync.store import Store
 
-__all__ = ["Begun", "Past", "Run", "told_of"]
+__all__ = ["Begun", "Past", "Run", "mark_of", "told_of"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +43,8 @@ class _Notes(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of the job's plan: `is_stopped` if it is the job's own, and only has to be resumed.
+    """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
+    only has to be resumed.
     `categories`: see `categories_of`.
     """
 
@@ -56,6 +59,17 @@ class Past:
 
     report: Report
     categories: Mapping[int, Category]
+
+    @property
+    def mark(self) -> str:
+        """What tells a base that has all of the report from one that has less of it."""
+        return mark_of(self.report)
+
+
+def mark_of(report: Report) -> str:
+    """The run, and how many of its changes have arrived."""
+    done = sum(r.outcome == "applied" or r.cause in SETTLED for r in report.results)
+    return f"{report.run_id}:{done}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +129,13 @@ def _run(note: _Note, store: Store) -> Run | None:
         return None
     try:
         past, _ = store.aio.to_resume(run)
+        is_undone = past.run_id in undone_by(store.aio.history.runs(past.store))
     except PlanError as error:
         # Its plan is of another petsync, or of another store: a new plan does what is left.
         _LOG.warning("run %s is not resumed: %s", run, error.message)
         return None
     categories = {number: Category(*cells) for number, cells in note.categories.items()}
-    is_stopped = note.is_own and past.state != "done" and has_more(past)
+    is_stopped = note.is_own and past.state != "done" and has_more(past) and not is_undone
     return Run(past.run_id, is_stopped, categories)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from petsync.diff.agreed import named_ids
-from petsync.diff.fields import with_fields
+from petsync.diff.fields import normal, with_fields
 from petsync.diff.intake import Inbound
-from petsync.diff.known import pet_of
+from petsync.diff.known import pet_of, pets_of
 from petsync.diff.report import Report
 from petsync.diff.round import Open
 from petsync.diff.settled import with_inbound, with_report
@@ -19,7 +19,15 @@ from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.place import place_of
-from petsync.reconcile.versions import Version, Versions, arrived, doubtful, undone, written_since
+from petsync.reconcile.versions import (
+    Version,
+    Versions,
+    abandoned,
+    arrived,
+    doubtful,
+    undone,
+    written_since,
+)
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
 from petsync.table.base import Base
@@ -56,8 +64,8 @@ class Footing:
     """The base, the digest of the one that the sheet carries, and what is to be said of them.
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
     versions that the sheet does not have any more: it is a backup that was put back; of `doubts`
-    that is not sure. `own` are the
-    pets of the sheet's own base; those that are `claimed` are in no row, and not missing either.
+    that is not sure. `own` are the pets of the sheet's own base; those that are `claimed` are in no
+    row, and not missing either. `runs` are the marks of the runs that the base has.
     """
 
     base: Base | None
@@ -67,6 +75,7 @@ class Footing:
     undone: tuple[Version, ...] = ()
     doubts: tuple[Version, ...] = ()
     own: frozenset[int] = frozenset()
+    runs: frozenset[str] = frozenset()
     claimed: frozenset[int] = frozenset()
 
 
@@ -114,16 +123,18 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
         return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _of_store(course, memory.base, store, f"the base of job {course.job.name} is of")
     taken = Files.of(course).sheet.released()
-    versions = _versions(course, base, taken)
-    lost = undone(sheet, versions)
+    every = _versions(course, base, taken)
+    versions = [each for each in every if not each.is_undone]
+    lost = undone(sheet, versions, base) or abandoned(sheet, every, base)
     if lost:
-        then = _with_numbered(replace(Base.from_lines(lost[0].base), store=store), versions)
+        then = _with_numbered(replace(Base.from_lines(lost[0].base), store=store), every)
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
+    runs = memory.runs
     if cut_off is not None:
-        base = replace(Base.from_lines(cut_off.base), store=store)
-    base = _with_runs(base, past) or base
+        base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
+    base = _with_runs(base, [each for each in past if each.mark not in runs]) or base
     if taken is not None:
         base = with_inbound(base, taken)
     elif cut_off is not None and arrived(sheet, cut_off):
@@ -133,7 +144,7 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     if doubts:
         base, told = _in_doubt(base, doubts)
         notes = (*notes, *told)
-    base = _with_numbered(base, versions)
+    base = _with_earlier(_with_numbered(base, every), sheet, every)
     return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
 
 
@@ -141,6 +152,26 @@ def _with_numbered(base: Base, versions: Sequence[Version]) -> Base:
     """The base that has the pets whose id was written into a row: in a backup it lacks it again."""
     numbered = {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
     return replace(base, unnumbered=base.unnumbered | numbered) if numbered else base
+
+
+def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
+    """The base that has the pets whose row lacks its id again as both sides agreed on them when it
+    got the id: that row is from a backup, whatever else is in the sheet.
+    """
+    frame = sheet.frame
+    if "name" not in frame:
+        return base
+    rows = frame[frame["id"].isna()] if "id" in frame else frame
+    names = {normal(name) for name in rows["name"].dropna()} - {""}
+    left = base.ids - named_ids(sheet)
+    for version in reversed(versions) if names else ():
+        ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & left
+        then = Base.from_lines(version.base) if ids else base
+        pets = [pet for pet in pets_of(ids, then.frame) if normal(pet.name) in names]
+        said = {pet.id or 0: then.said[pet.id or 0] for pet in pets if pet.id in then.said}
+        base = replace(base.with_pets(pets), said={**base.said, **said}) if pets else base
+        left -= ids
+    return base
 
 
 def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:

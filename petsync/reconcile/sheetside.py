@@ -96,6 +96,7 @@ def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> 
         base=tuple(agreed.to_lines()),
         inbound=inbound,
         is_again=bool(footing.undone or footing.doubts),
+        runs=tuple(sorted(footing.runs)),
     )
 
 

@@ -14,11 +14,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from petsync.diff import align
 from petsync.diff.agreed import named_ids
 from petsync.diff.fields import cell
 from petsync.diff.intake import Inbound
+from petsync.diff.known import pets_of
 from petsync.diff.merge import said_pet
 from petsync.diff.rows import said_rows
+from petsync.diff.units import COLUMNS_OF
 from petsync.errors import PetsyncError
 from petsync.reconcile.kept import write
 from petsync.table.base import Base
@@ -26,7 +29,7 @@ from petsync.table.columns import Column
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
 
-__all__ = ["Version", "Versions", "arrived", "doubtful", "undone", "written_since"]
+__all__ = ["Version", "Versions", "abandoned", "arrived", "doubtful", "undone", "written_since"]
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 10
@@ -45,8 +48,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     """A sheet before a round wrote into it, and what was written.
 
     `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
-    both sides agreed on while the sheet was as before, in the lines of a base. `is_again`: the
-    sheet was a backup that had been put back. `is_agreed`: the kept base has what was written.
+    both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
+    marks of the runs that it has. `is_again`: the sheet was a backup that had been put back.
+    `is_agreed`: the kept base has what was written. `is_undone`: a backup from before it was put
+    back, so that the sheet does not follow from it.
     """
 
     number: int = 0
@@ -57,6 +62,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     inbound: Inbound
     is_again: bool = False
     is_agreed: bool = False
+    is_undone: bool = False
+    runs: tuple[str, ...] = ()
 
     @property
     def pets(self) -> int:
@@ -89,6 +96,15 @@ class Versions:
             version = self._read(path)
             if version is not None and not version.is_agreed:
                 self.put(msgspec.structs.replace(version, is_agreed=True))
+
+    def undo(self, versions: Iterable[Version], digest: str) -> None:
+        """Mark these as undone, and remove every undone one that starts from the sheet as it is
+        now, which has this digest. Raises PetsyncError.
+        """
+        for version in versions:
+            self.put(msgspec.structs.replace(version, is_undone=True))
+        known = (each for each in self.all() if each.is_undone)
+        self.forget(each.number for each in known if each.before == digest)
 
     def put(self, version: Version) -> None:
         """Write one that has its number. Raises PetsyncError."""
@@ -130,9 +146,10 @@ def arrived(sheet: Sheet, version: Version) -> bool:
     return sum(has) * 2 > len(has)
 
 
-def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
     """Those of the versions that the sheet does not have any more, oldest first: all since the one
-    whose file it is again, or of which everything that was written is as before.
+    whose file it is again, or of which everything that was written is as before. `base` is that of
+    the last round.
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
     versions = [each for each in versions if each.after or each.is_agreed]
@@ -142,8 +159,47 @@ def undone(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
         return ()  # its round died before it wrote
     for at in reversed(range(len(versions))):
         if versions[at].before == sheet.digest:
-            return () if _is_meant(versions[-1], sheet) else tuple(versions[at:])
+            return () if _is_meant(versions[-1], sheet, base) else tuple(versions[at:])
     return next((tuple(some) for some in _since(versions) if _is_undone(sheet, some)), ())
+
+
+def abandoned(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
+    """The undone version from before which the sheet is, and those that are not undone and newer:
+    after an older backup, a newer one was put back. () where the sheet is no such backup. What the
+    sheet was then is known by the file, or, if it was edited since, by all that has changed in the
+    `base` of the last round.
+    """
+    current = [each for each in versions if not each.is_undone]
+    if current and sheet.digest == current[-1].after:
+        return ()
+    if any(sheet.digest == each.before for each in current):
+        return ()  # its round died before it wrote, or one pet is meant as it is
+    gone = [each for each in versions if each.is_undone]
+    same = [each for each in gone if each.before == sheet.digest]
+    like = same or [each for each in reversed(gone) if _is_from(sheet, each, base)]
+    if not like:
+        return ()
+    found = like[-1] if same else like[0]
+    return (found, *(each for each in current if each.number > found.number))
+
+
+def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
+    """Whether the sheet says what both sides had agreed on before the version, of two pets or more
+    and of all pets of which the base says something else.
+    """
+    then = Base.from_lines(version.base)
+    moved = _moved(then, base)
+    pets = {pet.id: pet for pet in pets_of(moved, then.said_frame)}
+    named = named_ids(sheet)
+    came, went = base.ids - then.ids, then.ids - base.ids
+    agreeing = {*came, *(went & named)}
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _said(sheet, cells).items():
+        was = "" if column is None else cell(pets[pet_id], column)
+        if text != was and text:
+            return False
+        agreeing |= {pet_id} if text == was else set()
+    return not came & named and len(agreeing) >= _LEAST
 
 
 def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
@@ -169,9 +225,27 @@ def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
     return (versions[at:] for at in range(len(versions)))
 
 
-def _is_meant(last: Version, sheet: Sheet) -> bool:
-    """Whether one pet alone is set back for the second time: whoever does it twice means it."""
-    return last.is_again and last.before == sheet.digest and last.pets < _LEAST
+def _is_meant(last: Version, sheet: Sheet, base: Base) -> bool:
+    """Whether one pet alone is set back for the second time: whoever does it twice means it, unless
+    more has been agreed on since.
+    """
+    is_second = last.is_again and last.before == sheet.digest and last.pets < _LEAST
+    return is_second and len(_moved(Base.from_lines(last.base), base)) < _LEAST
+
+
+def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
+    """The pets in which the two differ, with the columns of the units in which they do; none for a
+    pet that one of them lacks.
+    """
+    frame, now = then.said_frame, base.said_frame
+    places = align.positions(frame["id"], now)
+    at = np.flatnonzero(places >= 0)
+    ids = frame["id"].to_numpy()[at].tolist()
+    found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
+    for unit, mask in align.differences(frame, at, now, places[at]).items():
+        for n in np.flatnonzero(mask):
+            found[ids[n]] = found.get(ids[n], frozenset()) | {*COLUMNS_OF[unit]}
+    return found
 
 
 def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from petsync.diff.agreed import sight_of
+from petsync.diff.agreed import sight_of, with_missing
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
 from petsync.diff.settled import categories_of, with_inbound, with_report
 from petsync.errors import InterruptedRunError, PetsyncError, SheetError
 from petsync.reconcile import sheetside
 from petsync.reconcile.base import digest_of
+from petsync.reconcile.begun import mark_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.doubles import came, copies
 from petsync.reconcile.elsewhere import give_up, with_claims
@@ -47,6 +48,8 @@ def work(course: Course, looker: Looker) -> None:
     with course.step("plan"):
         footing = footing_of(course, sheet, looker.store.url, past)
         must_have_ids(course, sheet, footing)
+        runs = frozenset(each.mark for each in past)
+        footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
         footing = with_claims(course, sheet, snapshot, footing, looker)
         may_delete, claimed = footing.may_delete, footing.claimed
         look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
@@ -124,6 +127,7 @@ class _Doing:
         )
         self.course.ran(report)
         self.base = with_report(self.base, report, categories)
+        self.footing = replace(self.footing, runs=self.footing.runs | {mark_of(report)})
 
     def _write(self) -> None:
         """Write what the sheet takes from the store as it is after the run."""
@@ -148,7 +152,7 @@ class _Doing:
             self.base = with_inbound(self.base, written.inbound)
             carried = digest_of(written.carried) if written.carried else footing.carried
             self.footing = replace(footing, carried=carried)
-            self.files.base.keep(self.base, carried)
+            self.files.base.keep(self.base, carried, self.footing.runs)
             self.files.versions.agree()
 
     def _number(self) -> bool:
@@ -187,12 +191,12 @@ class _Doing:
 
     def _keep(self) -> None:
         base = self.look.next_base()
-        self.files.base.keep(base, self.footing.carried)
+        self.files.base.keep(base, self.footing.carried, self.footing.runs)
         self.files.versions.agree()
         give_up(self.course, base.ids - self.footing.own)
         self.files.begun.forget()
         self.files.sheet.forget()
-        self.files.versions.forget(each.number for each in self.footing.undone)
+        self.files.versions.undo(self.footing.undone, self.look.sheet.digest)
 
     def _stands(self, look: Look, **more: Any) -> None:
         opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
