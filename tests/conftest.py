@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--crash-seed", type=int, help="this round of the crash test alone")
     group.addoption("--nights-seeds", type=int, default=1, help="seeds of the thirty nights [1]")
     group.addoption("--nights-seed", type=int, help="the thirty nights of this seed alone")
+    group.addoption("--rounds", type=int, default=12, help="killed two-way rounds of a seed [12]")
+    group.addoption("--rounds-seed", type=int, help="the killed two-way rounds of this seed alone")
 
 
 # xdist gives out modules and classes in the order of collection. A quick one for each worker shows
@@ -33,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
     "test_nights",
+    "test_rounds",
     "test_browser_forms",
     "test_browser",
     "test_crash",
@@ -84,6 +87,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         only = metafunc.config.getoption("--nights-seed")
         all_ = range(metafunc.config.getoption("--nights-seeds"))
         metafunc.parametrize("nights_seed", all_ if only is None else [only])
+    if "rounds_seed" in metafunc.fixturenames:
+        only = metafunc.config.getoption("--rounds-seed")
+        metafunc.parametrize("rounds_seed", range(4) if only is None else [only])
+        metafunc.parametrize("rounds", [metafunc.config.getoption("--rounds")])
     if "crash_seeds" in metafunc.fixturenames:
         seed = metafunc.config.getoption("--crash-seed")
         half = range((metafunc.config.getoption("--crash-rounds") + 1) // 2)

@@ -1,0 +1,671 @@
+"""Random two-way rounds: people edit both sides between them, and processes die at any moment."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from crash.running import Nursery, Running
+
+from petsync.sandbox import Sandbox
+from rounds.auditor import Auditor, Ledger, View, differences, view_of
+from rounds.sheet import BLANK, COLUMNS, Grid, Service, key_of, read_grid, values_of_row
+
+__all__ = ["Play"]
+
+STATUSES = ("available", "pending", "sold")
+CATEGORIES = ("Birds", "Cats", "Dogs", "Fish", "Horses", "Snakes")
+TAGS = ("calm", "friendly", "loud", "old", "shy", "small", "young")
+WORDS = ("Ada", "Bella", "Coco", "Dora", "Emil", "Fritz", "Gus", "Hugo", "Ida", "Juno")
+AWAY = ("status", "category", "category_id", "tags", "photo_urls")
+PATIENCE_S = 90.0
+MAXIMUM_ROUNDS_TO_SETTLE = 12
+
+_TOML = """\
+url = "{url}"
+state = "state"
+timeout = 5
+
+[jobs.catalogue]
+mode = "two-way"
+{source}
+delete_missing = true
+guard = {{ max_add = 1000, max_update = 1000, max_delete = 1000 }}
+"""
+
+
+class Play:
+    """All follows from the seed, but for the moments of kills. `log` says what happened."""
+
+    def __init__(self, seed: int, folder: Path, nursery: Nursery) -> None:
+        self.rng = random.Random(f"rounds {seed}")
+        self.folder, self._nursery = folder, nursery
+        self.box = Sandbox(auth=False).start()
+        self.service = Service(self.box.url)
+        kind = ("xlsx", "csv")[seed % 2]
+        self.is_folder = seed % 4 >= 2
+        names = [f"sheets/a.{kind}", f"sheets/b.{kind}"] if self.is_folder else [f"pets.{kind}"]
+        self.paths = [folder / name for name in names]
+        source = 'folder = "sheets"' if self.is_folder else f'sheet = "{names[0]}"'
+        (folder / "sheets").mkdir()
+        (folder / "petsync.toml").write_text(_TOML.format(url=self.box.url, source=source), "utf-8")
+        self.auditor = Auditor(has_several_sheets=self.is_folder)
+        self.log: list[str] = []
+        self.keys = 0
+        self.away: dict[Path, tuple[str, dict[str, str], Ledger, int] | None] = {}
+        self.renamed: dict[Path, tuple[str, str, Ledger, int] | None] = {}
+        self.has_kill_behind = False
+        self._states: dict[bytes, tuple[Ledger, int]] = {}
+        self._put_back: set[bytes] = set()
+        self._reported = 0
+
+    @property
+    def ledger(self) -> Ledger:
+        """What people did that is still open."""
+        return self.auditor.ledger
+
+    def play(self, rounds: int) -> None:
+        """So many rounds, and then those that settle what is left."""
+        try:
+            self._open()
+            for number in range(1, rounds + 1):
+                self.log.append(f"-- round {number}")
+                self._edit()
+                self._round(kill=self.rng.random() < 0.5, lock=self.rng.random() < 0.15)
+            self._settle()
+        except BaseException as error:
+            (self.folder / "rounds.log").write_text("\n".join(self.log), "utf-8")
+            error.add_note("\n".join([*self.log[-45:], f"all of it: {self.folder}/rounds.log"]))
+            raise
+        finally:
+            self.box.stop()
+
+    # What happens
+
+    def _open(self) -> None:
+        """A store of 24 pets, the same rows, and a first round that says so."""
+        for _ in range(24):
+            self._send_pet(self._new_key())
+        pets = self.service.pets()
+        half = len(pets) // len(self.paths)
+        for place, path in enumerate(self.paths):
+            mine = pets[place * half : (place + 1) * half]
+            Grid(path, [*COLUMNS], [self._cells(pet) for pet in mine]).save()
+        view = self.view()
+        self.auditor.observe(view)
+        assert self._round(kill=False, lock=False) == 0
+
+    def view(self) -> View:
+        """Both sides as they are now; a renamed column counts as one that is not there."""
+        return view_of(self.service.pets(), [read_grid(path) for path in self.paths])
+
+    def _round(self, *, kill: bool, lock: bool) -> int | None:
+        """Reconcile once and judge it: the exit code, None if the process was killed."""
+        before = self.view()
+        files = {path: path.read_bytes() for path in self.paths}
+        for data in files.values():
+            self._states[data] = (self.ledger.copy(), self.auditor.step)
+        unnumbered = self._unnumbered_keys()
+        moment = self._moment()
+        running = self._nursery("reconcile", folder=self.folder)
+        locks = []
+        if lock:
+            self._wait(running, self._moment())
+            locks = [path.with_name(f"~${path.name}") for path in self.paths]
+            for each in locks:
+                each.write_bytes(b"\x05Maria")
+        if kill:
+            self._wait(running, moment)
+            running.kill()
+        else:
+            running.wait(PATIENCE_S)
+        for each in locks:
+            each.unlink()
+        self._wait_until_still()
+        code = None if running.code == -9 else running.code
+        after = self.view()
+        opens = self._opens()
+        self.log.append(f"   killed at {moment[0]}" if code is None else f"   exit {code}")
+        if code not in (None, 0):
+            self.log += [f"   {each}" for each in opens] or [f"   {running.said()[-600:]}"]
+        self.auditor.judge_round(before, after, code=code, opens=opens)
+        assert code != 0 or not unnumbered, "the id column was away"
+        for key, (old, new) in product(unnumbered, zip(_sides(before), _sides(after), strict=True)):
+            assert old.get(key) == new.get(key), f"{key}: the id column was away"
+        if code is not None and code not in (0, 2, 3, 5):
+            assert opens or running.said().strip(), f"exit code {code} without a reason"
+        self.auditor.observe(after)
+        self.has_kill_behind = code is None
+        return code
+
+    def _unnumbered_keys(self) -> set[str]:
+        """The rows of the sheets whose id column has another header: none of them may change, and
+        neither may their pets. Each sheet of a folder is a round of its own.
+        """
+        paths = [path for path, was in self.renamed.items() if was and was[0] == "id"]
+        grids = map(read_grid, paths)
+        return {key_of(grid.text(row, "name")) or "" for grid in grids for row in grid.rows}
+
+    def _settle(self) -> None:
+        """Columns come back, conflicts are decided, and rounds go on until both sides agree."""
+        for path in self.paths:
+            self._bring_back(path)
+        for _ in range(MAXIMUM_ROUNDS_TO_SETTLE):
+            self.log.append("-- to settle")
+            code = self._round(kill=False, lock=False)
+            self._decide(everything=True)
+            if code == 0 and not [*differences(self.view())]:
+                break
+        self.log.append("-- the end")
+        before = {path: path.read_bytes() for path in self.paths}
+        assert self._round(kill=False, lock=False) == 0
+        assert not [*differences(self.view())]
+        assert before == {path: path.read_bytes() for path in self.paths}
+
+    # What people do
+
+    def _edit(self) -> None:
+        self._decide(everything=False)
+        for path in self.paths:
+            if self.rng.random() < 0.5:
+                self._bring_back(path)
+        if self.rng.random() < 0.12 and self._restore():
+            return
+        deeds = [
+            self._edit_cell, self._edit_cell, self._edit_cell, self._edit_category,
+            self._edit_category, self._edit_pet, self._edit_pet, self._edit_pet, self._add_row,
+            self._add_row, self._add_pet, self._remove_row, self._remove_pet, self._sort_rows,
+            self._take_away, self._rename, self._move_row, self._edit_new_row,
+        ]  # fmt: skip
+        for _ in range(self.rng.randrange(6)):
+            self.rng.choice(deeds)()
+        if self.has_kill_behind:
+            self._edit_new_row()
+        self.auditor.observe(self.view())
+
+    def _grid(self) -> Grid:
+        return read_grid(self.rng.choice(self.paths))
+
+    def _row(self) -> tuple[Grid, list[str], str] | None:
+        grid = self._grid()
+        if not grid.rows:
+            return None
+        row = self.rng.choice(grid.rows)
+        key = key_of(grid.text(row, "name"))
+        assert key is not None
+        return grid, row, key
+
+    def _edit_cell(self, row_: tuple[Grid, list[str], str] | None = None) -> None:
+        """Another name, status, tag or photo in a row."""
+        found = row_ or self._row()
+        if found is None:
+            return
+        grid, row, key = found
+        columns = [c for c in ("name", "status", "tags", "photo_urls") if c in grid.head]
+        column = self.rng.choice(columns)
+        said = values_of_row(grid, row)[column]
+        if column == "name":
+            self._write(grid, row, key, "name", self._name(key), [("name", "")])
+        elif column == "status":
+            self._write(grid, row, key, "status", self.rng.choice(STATUSES), [("status", "")])
+        else:
+            items = set() if said is BLANK else set(said)
+            item = self._item(column, items)
+            items ^= {item}
+            text = ("; " if column == "tags" else "\n").join(sorted(items)) or "[clear]"
+            if said is BLANK:  # A blank cell says nothing; now it says these items and no others.
+                pet = self.view().pets.get(key, {})
+                edited = [(column, each) for each in {item, *pet.get(column, ())}]
+            else:
+                edited = [(column, item)]
+            self._write(grid, row, key, column, text, edited)
+
+    def _edit_category(self) -> None:
+        """A category's name alone, its id alone, or both."""
+        found = self._row()
+        if found is None or not {"category", "category_id"} <= set(found[0].head):
+            return
+        grid, row, key = found
+        what = self.rng.choice(("name", "name", "name", "both", "both", "id"))
+        if what != "id":
+            name = self.rng.choice(CATEGORIES)
+            if name == grid.text(row, "category"):
+                return
+            self._write(grid, row, key, "category", name, [("category", "")])
+        elif not grid.text(row, "category").strip("[clear]"):
+            return
+        if what != "name":
+            number = str(self.rng.randrange(100, 1000))
+            self._write(grid, row, key, "category_id", number, [("category_id", "")])
+
+    def _write(
+        self, grid: Grid, row: list[str], key: str, column: str, text: str, edited: list[Any]
+    ) -> None:
+        place = grid.column(column)
+        assert place is not None
+        if row[place] == text:
+            return
+        row[place] = text
+        grid.save()
+        self.ledger.sheet |= {(key, unit) for unit in edited}
+        if column == "category_id":
+            self.auditor.renamed.discard(key)
+        self.log.append(f"sheet: {key} {column} = {text!r}")
+        self.auditor.observe(self.view())
+
+    def _add_row(self) -> None:
+        grid = self._grid()
+        key = self._new_key()
+        place = self.rng.randrange(len(grid.rows) + 1)
+        texts = self._texts(key)
+        grid.rows.insert(place, [texts.get(name, "") for name in grid.head])
+        grid.save()
+        self.ledger.rows_added.add(key)
+        self.log.append(f"sheet: row {key} added at {place}")
+
+    def _edit_new_row(self) -> None:
+        """A row that has no id yet is edited, perhaps after its pet was added by a killed round."""
+        for path in self.paths:
+            grid = read_grid(path)
+            if grid.column("id") is None:
+                continue
+            for row in grid.rows:
+                key = key_of(grid.text(row, "name"))
+                if not grid.text(row, "id") and key and self.rng.random() < 0.7:
+                    self._edit_cell((grid, row, key))
+                    break
+
+    def _remove_row(self) -> None:
+        found = self._row()
+        if found is None or self.rng.random() < 0.5:
+            return
+        grid, row, key = found
+        grid.rows.remove(row)
+        grid.save()
+        if key in self.view().pets:
+            self.ledger.rows_removed.add(key)
+        else:
+            self.ledger.forget(key)
+        self.log.append(f"sheet: row {key} removed")
+
+    def _sort_rows(self) -> None:
+        grid = self._grid()
+        self.rng.shuffle(grid.rows)
+        grid.save()
+        self.log.append(f"sheet: rows of {grid.path.name} in another order")
+
+    def _move_row(self) -> None:
+        """A row goes to the other sheet of the folder."""
+        if len(self.paths) < 2:
+            return
+        here, there = map(read_grid, self.rng.sample(self.paths, 2))
+        if here.head != there.head or not here.rows:
+            return
+        row = self.rng.choice(here.rows)
+        here.rows.remove(row)
+        there.rows.append(row)
+        there.save()
+        here.save()
+        name = here.text(row, "name")
+        self.log.append(f"sheet: row {key_of(name)} moved to {there.path.name}")
+
+    def _take_away(self) -> None:
+        """A column is cut; its cells wait on the clipboard, by row."""
+        grid = self._grid()
+        column = self.rng.choice(AWAY)
+        place = grid.column(column)
+        if self._is_out(grid.path) or place is None:
+            return
+        cells = {key_of(grid.text(row, "name")) or "": row[place] for row in grid.rows}
+        for line in (grid.head, *grid.rows):
+            del line[place]
+        grid.save()
+        if grid.path.suffix == ".xlsx":
+            grid.save()
+        self.away[grid.path] = (column, cells, self.ledger.copy(), self.auditor.step)
+        self.log.append(f"sheet: column {column} of {grid.path.name} cut")
+
+    def _rename(self) -> None:
+        """A header gets a name of its own; the cells stay."""
+        grid = self._grid()
+        column = self.rng.choice(("id", *AWAY))
+        place = grid.column(column)
+        if self._is_out(grid.path) or place is None:
+            return
+        grid.head[place] = f"Zettel {self.rng.randrange(100)}"
+        grid.save()
+        self.renamed[grid.path] = (column, grid.head[place], self.ledger.copy(), self.auditor.step)
+        self.log.append(f"sheet: header {column} of {grid.path.name} is {grid.head[place]}")
+
+    def _is_out(self, path: Path) -> bool:
+        return any(each.get(path) for each in (self.away, self.renamed))
+
+    def _bring_back(self, path: Path) -> None:
+        """The column that was cut, or the header that was renamed, is back."""
+        grid = read_grid(path)
+        if was := self.away.get(path):
+            column, cells, then, step = was
+            grid.head.append(column)
+            for row in grid.rows:
+                row.append(cells.get(key_of(grid.text(row, "name")) or "", ""))
+            self.away[path] = None
+        elif renamed := self.renamed.get(path):
+            column, head, then, step = renamed
+            grid.head[grid.head.index(head)] = column
+            self.renamed[path] = None
+        else:
+            return
+        grid.save()
+        self.log.append(f"sheet: column {column} of {path.name} is back")
+        keys = {key_of(grid.text(row, "name")) or "" for row in grid.rows}
+        if column != "id":
+            self.auditor.take_back(self.view(), then, step, keys, column)
+        self.auditor.observe(self.view())
+
+    def _restore(self) -> bool:
+        """Whether one of petsync's last backups was put back in place of the sheet."""
+        path = self.rng.choice(self.paths)
+        if self._is_out(path):
+            return False
+        backups = sorted(path.parent.glob(f"{path.stem}.backup-*{path.suffix}"))[-3:]
+        known = [each for each in backups if each.read_bytes() in self._states]
+        if not known:
+            return False
+        backup = self.rng.choice(known)
+        now, then = read_grid(path), read_grid(backup)
+        if now.head != then.head or (self.is_folder and self._rows_moved(path, then)):
+            return False
+        if self._is_meant(now, then, backup.read_bytes()):
+            return False
+        was, step = self._states[backup.read_bytes()]
+        had = {key_of(now.text(row, "name")) or "" for row in now.rows}
+        path.write_bytes(backup.read_bytes())
+        pets = self.view().pets
+        has = {key_of(then.text(row, "name")) or "" for row in then.rows}
+        for key in had - has:  # Rows that came after the backup.
+            if key in pets:
+                self.ledger.pets_added.add(key)
+            else:
+                self.ledger.forget(key)
+        for key in has - had:  # Rows that went after the backup.
+            self.ledger.rows_removed.discard(key)
+            if key not in pets:
+                self.ledger.pets_removed.add(key)
+        self.auditor.take_back(self.view(), was, step, has)
+        self.log.append(f"sheet: {backup.name} put back")
+        self.auditor.observe(self.view())
+        return True
+
+    def _is_meant(self, now: Grid, then: Grid, data: bytes) -> bool:
+        """Whether this backup was put back before and differs in one row: by docs/reconcile.md,
+        who sets one pet back a second time means it.
+        """
+        rows = [{key_of(g.text(row, "name")): row for row in g.rows} for g in (now, then)]
+        differing = [key for key in {**rows[0], **rows[1]} if rows[0].get(key) != rows[1].get(key)]
+        is_second = data in self._put_back
+        self._put_back.add(data)
+        return is_second and len(differing) < 2
+
+    def _rows_moved(self, path: Path, then: Grid) -> bool:
+        """Whether a row of the backup is in another sheet by now, or the other way round."""
+        there: set[str] = set()
+        for other in self.paths:
+            if other != path:
+                grid = read_grid(other)
+                there |= {key_of(grid.text(row, "name")) or "" for row in grid.rows}
+        return any((key_of(then.text(row, "name")) or "") in there for row in then.rows)
+
+    def _add_pet(self) -> None:
+        if self.is_folder:
+            return  # New pets of the store become no rows of a folder's sheets.
+        key = self._new_key()
+        self._send_pet(key)
+        self.ledger.pets_added.add(key)
+        self.log.append(f"store: pet {key} added")
+
+    def _remove_pet(self) -> None:
+        if self.rng.random() < 0.5:
+            return
+        body = self.rng.choice(self.service.pets())
+        key = key_of(body["name"]) or ""
+        self.service.delete(body["id"])
+        if key in self.view().rows:
+            self.ledger.pets_removed.add(key)
+        else:
+            self.ledger.forget(key)
+        self.log.append(f"store: pet {key} ({body['id']}) deleted")
+
+    def _edit_pet(self) -> None:
+        body = self.rng.choice(self.service.pets())
+        key = key_of(body["name"]) or ""
+        what = self.rng.choice(("name", "status", "category", "category_id", "tags", "photo_urls"))
+        edited: list[tuple[str, str]] = [(what, "")]
+        if what == "name":
+            body["name"] = self._name(key)
+        elif what == "status":
+            body["status"] = self.rng.choice(STATUSES)
+        elif what == "category":
+            name = self.rng.choice(CATEGORIES)
+            body["category"] = {"id": CATEGORIES.index(name) + 1, "name": name}
+            edited.append(("category_id", ""))
+        elif what == "category_id":
+            if not body.get("category"):
+                return
+            body["category"]["id"] = self.rng.randrange(100, 1000)
+            self.auditor.renamed.discard(key)
+        elif what == "tags":
+            names = {tag["name"] for tag in body.get("tags") or ()}
+            item = self._item("tags", names)
+            kept = [tag for tag in body.get("tags") or () if tag["name"] != item]
+            body["tags"] = kept if item in names else [*kept, {"name": item}]
+            edited = [("tags", item)]
+        else:
+            photos = [*body["photoUrls"]]
+            item = self._item("photo_urls", set(photos))
+            body["photoUrls"] = (
+                [p for p in photos if p != item] if item in photos else [*photos, item]
+            )
+            edited = [("photo_urls", item)]
+        self.service.send("PUT", body)
+        if key in self.view().rows:
+            self.ledger.store |= {(key, unit) for unit in edited}
+        self.log.append(f"store: {key} ({body['id']}) {what} = {body.get(edited[0][0], edited)!r}")
+        self.auditor.observe(self.view())
+
+    def _decide(self, *, everything: bool) -> None:
+        """Where both sides differ, people make them equal: the sheet takes the store's value."""
+        view = self.view()
+        for key, unit in differences(view):
+            if not everything and self.rng.random() < 0.6:
+                continue
+            is_conflict = (key, unit) in self.ledger.sheet and (key, unit) in self.ledger.store
+            if unit == ("", ""):
+                self._decide_presence(key, view)
+                if everything:
+                    self._decide_whose(key, view)
+            elif is_conflict or everything:
+                self._give_way(key, unit)
+        self.auditor.observe(self.view())
+
+    def _decide_presence(self, key: str, view: View) -> None:
+        """A pet or row that should go, but was edited on the other side, goes."""
+        if key in view.rows and key in self.ledger.pets_removed:
+            for path in self.paths:
+                grid = read_grid(path)
+                if (row := grid.row_of(key)) is not None:
+                    grid.rows.remove(row)
+                    grid.save()
+            self.ledger.forget(key)
+            self.log.append(f"decided: row {key} goes")
+        elif key in view.pets and key in self.ledger.rows_removed:
+            self.service.delete(int(view.pets[key]["id"]))
+            self.ledger.forget(key)
+            self.log.append(f"decided: pet {key} goes")
+
+    def _decide_whose(self, key: str, view: View) -> None:
+        """A row that may be the pet of another one is a pet of its own; a pet that became no row of
+        a folder's sheets becomes one.
+        """
+        ledger = self.ledger
+        if key in view.rows and key in ledger.rows_added:
+            grid = next(g for g in map(read_grid, self.paths) if g.row_of(key) is not None)
+            row = grid.row_of(key)
+            assert row is not None
+            if grid.column("action") is None:
+                grid.head.append("action")
+                for each in grid.rows:
+                    each.append("")
+            row[grid.head.index("action")] = "add-another"
+            status = grid.column("status")
+            if status is not None and not row[status]:
+                row[status] = "sold"
+            self.log.append(f"decided: row {key} is a pet of its own")
+        elif key in view.pets and key in ledger.pets_added and self.is_folder:
+            grid = read_grid(self.paths[0])
+            body = next(pet for pet in self.service.pets() if key_of(pet["name"]) == key)
+            cells = dict(zip(COLUMNS, self._cells(body), strict=True))
+            grid.rows.append([cells.get(name, "") for name in grid.head])
+            self.log.append(f"decided: pet {key} becomes a row")
+        else:
+            return
+        grid.save()
+
+    def _give_way(self, key: str, unit: tuple[str, str]) -> None:
+        for path in self.paths:
+            grid = read_grid(path)
+            row = grid.row_of(key)
+            place = grid.column(unit[0])
+            pet = self.view().pets[key][unit[0]]
+            if row is None or place is None:
+                continue
+            if isinstance(pet, frozenset):
+                text = ("; " if unit[0] == "tags" else "\n").join(sorted(pet)) or "[clear]"
+                edited = [(key, (unit[0], item)) for item in pet]
+            else:
+                text = pet or "[clear]"
+                edited = [(key, unit)]
+            row[place] = text
+            grid.save()
+            self.ledger.sheet |= {*edited, (key, unit)}
+            self.log.append(f"decided: {key} {unit[0]} = {text!r}")
+
+    # What is written
+
+    def _new_key(self) -> str:
+        self.keys += 1
+        return f"k{self.keys}"
+
+    def _name(self, key: str) -> str:
+        return f"{self.rng.choice(WORDS)} {self.rng.randrange(10**6)} {key}"
+
+    def _item(self, column: str, there: set[str]) -> str:
+        if there and self.rng.random() < 0.4:
+            return self.rng.choice(sorted(there))
+        if column == "tags":
+            return self.rng.choice(TAGS)
+        return f"https://photos.example/{self.rng.randrange(10**6)}.jpg"
+
+    def _texts(self, key: str) -> dict[str, str]:
+        name = self.rng.choice(CATEGORIES)
+        return {
+            "name": self._name(key),
+            "status": self.rng.choice(STATUSES),
+            "category": name,
+            "category_id": str(CATEGORIES.index(name) + 1),
+            "tags": "; ".join(self.rng.sample(TAGS, 2)),
+            "photo_urls": self._item("photo_urls", set()),
+        }
+
+    def _send_pet(self, key: str) -> None:
+        texts = self._texts(key)
+        self.service.send(
+            "POST",
+            {
+                "name": texts["name"],
+                "status": texts["status"],
+                "category": {"id": int(texts["category_id"]), "name": texts["category"]},
+                "tags": [{"name": name} for name in texts["tags"].split("; ")],
+                "photoUrls": [texts["photo_urls"]],
+            },
+        )
+
+    def _cells(self, pet: dict[str, Any]) -> list[str]:
+        return [
+            str(pet["id"]), pet["name"], pet["status"], pet["category"]["name"],
+            str(pet["category"]["id"]), "; ".join(tag["name"] for tag in pet["tags"]),
+            "\n".join(pet["photoUrls"]),
+        ]  # fmt: skip
+
+    # Moments
+
+    def _moment(self) -> tuple[str, Callable[[], bool], float]:
+        """Something that has not happened yet, and how many seconds after it."""
+        sends = self.box.requests.total() + self.rng.randint(1, 25)
+        stamps = {path: self._stamp(path) for path in self.paths}
+        state = self.folder / "state"
+        seen = {path: self._stamp(path) for path in state.rglob("*")} if state.exists() else {}
+        backups = self._backups()
+        moments: dict[str, Callable[[], bool]] = {
+            "request": lambda: self.box.requests.total() >= sends,
+            "backup": lambda: self._backups() > backups,
+            "sheet": lambda: any(self._stamp(path) != old for path, old in stamps.items()),
+            "base": lambda: self._has_news(state, seen, ".base"),
+            "begun": lambda: self._has_news(state, seen, ".json"),
+            "history": lambda: self._has_news(state, seen, ".jsonl"),
+            "time": lambda: True,
+        }
+        name = self.rng.choice([*moments])
+        later = self.rng.choice((0.0, 0.0, self.rng.uniform(0, 0.02)))
+        return name, moments[name], self.rng.uniform(0, 1.0) if name == "time" else later
+
+    def _wait(self, running: Running, moment: tuple[str, Callable[[], bool], float]) -> None:
+        _, has_come, later = moment
+        running.until(has_come)
+        running.ended(later)
+
+    def _has_news(self, state: Path, seen: dict[Path, Any], suffix: str) -> bool:
+        return any(self._stamp(path) != seen.get(path) for path in state.rglob(f"*{suffix}"))
+
+    def _backups(self) -> int:
+        return sum(len([*path.parent.glob("*.backup-*")]) for path in self.paths[:1])
+
+    @staticmethod
+    def _stamp(path: Path) -> tuple[int, int]:
+        try:
+            found = path.stat()
+        except OSError:
+            return (0, 0)
+        return (found.st_ino, found.st_mtime_ns)
+
+    def _wait_until_still(self) -> None:
+        """Until the store has carried out what a killed process had sent."""
+        while True:
+            before = self.service.pets()
+            time.sleep(0.05)
+            if before == self.service.pets():
+                return
+
+    def _opens(self) -> list[dict[str, Any]]:
+        """The differences that the reports of the newest rounds name."""
+        path = self.folder / "state" / "reconcile" / "history.jsonl"
+        text = path.read_text("utf-8") if path.exists() else ""
+        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1:] == "\n"]
+        new, self._reported = lines[self._reported :], len(lines)
+        found: list[dict[str, Any]] = []
+        for line in new:
+            if line.get("problem"):
+                found.append({"problem": line["problem"]})
+            report = line.get("report")
+            if report:
+                told = json.loads((self.folder / report).with_suffix(".json").read_bytes())
+                found += told.get("open", [])
+        return found
+
+
+def _sides(view: View) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    return view.pets, view.rows
