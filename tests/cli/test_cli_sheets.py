@@ -278,7 +278,7 @@ def test_a_resume_writes_what_was_asked_for(
     first = shell("apply", name, *to(box), "--yes", option, "--max-failures", "0")
     assert first.code == 7
     box.break_with(None)
-    done = shell("resume", *to(box))
+    done = shell("resume", *to(box), "--settle", "0.2")
     assert done.code == 0
     sheet = read_sheet(name)
     assert sheet.frame["id"].notna().all()
