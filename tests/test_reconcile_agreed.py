@@ -686,3 +686,42 @@ def test_a_row_that_lacks_its_id_again_is_from_a_backup(night: Typed) -> None:
     assert pet.status == "pending"
     assert {tag.name for tag in pet.tags} == {"calm", "old", "loud"}
     assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("first", ["both", "store"])
+def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
+    night: Typed, deletes: bool, first: str
+) -> None:
+    """Cut one day, and pasted elsewhere the next, while the pet was deleted in the store."""
+    folder = night.folder / "in"
+    folder.mkdir()
+
+    def write(name: str, pets: list[ps.Pet], **more: list[str]) -> None:
+        frame = ps.frame_from_pets(pets)
+        ps.write_sheet(frame.assign(**more), folder / name, base=False)
+
+    def rounds() -> list[str]:
+        job = night.job("inbox", folder=folder, sheet=None, files="*.csv", delete_missing=deletes)
+        return [told.round.status for told in reconciled(night.config(job))]
+
+    for path in (night.state / "reconcile" / "bases").iterdir():
+        path.unlink()  # of the fixture's own job, which knows the pet
+    write("a.csv", STORED[:6])
+    write("b.csv", STORED[6:])
+    assert rounds() == ["in-sync", "in-sync"]
+    night.box.remove(5)
+    if first == "store" and deletes:
+        assert rounds() == ["done", "in-sync"]
+    write("a.csv", [*STORED[:4], STORED[5]])
+    for _ in range(4):
+        assert rounds() == ["in-sync", "in-sync"]
+    write("b.csv", [*STORED[6:], STORED[4]])
+    for _ in range(2):
+        assert rounds() == ["in-sync", "conflicts"]
+        assert 5 not in night.stored()
+    rows = [*STORED[6:], STORED[4]]
+    write("b.csv", rows, action=[*[""] * (len(rows) - 1), "add"])
+    assert "conflicts" not in rounds()
+    assert night.stored()[5].name == "Pet 5"
+    assert rounds() == ["in-sync", "in-sync"]

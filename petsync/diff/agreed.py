@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -45,6 +46,10 @@ __all__ = [
     "with_columns",
     "with_missing",
 ]
+
+
+_REMEMBERED = timedelta(days=90)
+"""How long a pet is remembered that has gone from both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,16 @@ class Sight:
             headers=old.headers if renamed and old is not None else self.headers,
             unnumbered=self._unnumbered(old),
         )
-        return replace(base, said=self._said(base, old))
+        return replace(base, said=self._said(base, old), gone=self._gone(base, snapshot, old))
+
+    def _gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
+        """The pets that have gone from both sides, for a while: their rows may come back."""
+        if old is None:
+            return {}
+        oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
+        there = {*base.ids, *snapshot.frame["id"].tolist()}
+        gone = {**dict.fromkeys(old.ids, base.taken_at), **old.gone}
+        return {i: on for i, on in gone.items() if i not in there and on >= oldest}
 
     def _unnumbered(self, old: Base | None) -> frozenset[int]:
         """The pets whose rows lack their id; those of before too while a row may be theirs."""

@@ -97,6 +97,7 @@ def with_inbound(base: Base, inbound: Inbound) -> Base:
         _moved(base, moves, cells),
         taken_at=inbound.created,
         unnumbered=base.unnumbered - numbered,
+        gone={**base.gone, **{each.pet_id: inbound.created for each in inbound.removed}},
     )
 
 

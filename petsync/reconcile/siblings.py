@@ -14,6 +14,7 @@ import pandas as pd
 from petsync.diff.agreed import sight_of
 from petsync.diff.round import Open
 from petsync.errors import PetsyncError
+from petsync.model import Pet
 from petsync.reconcile.base import BaseFile
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Footing, same_place
@@ -26,17 +27,26 @@ __all__ = ["with_siblings"]
 def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> Footing:
     """The footing with the pets that its base lacks, that a row of the look tells otherwise than
     the store or that the store does not have any more, and on which this store and another sheet
-    have agreed.
+    have agreed. A pet that has gone from both sides comes back by a row only if somebody says so.
     """
     if course.job.mode != "two-way":
         return footing
     base = footing.base
     own = frozenset() if base is None else frozenset(base.frame["id"])
     sight = look.sight
-    pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
+    pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
-    parts = _known(look, [*_others(course, store)], wanted) if wanted else []
+    others = [*_others(course, store)] if wanted else []
+    parts = _known(look, others, wanted)
+    gone = {i for each in (base, *others) if each is not None for i in each.gone}
+    lost = gone & {i for _, i, at in pairs if at < 0} - own - {
+        i for each in parts for i in each.ids
+    }
+    if lost and base is not None:
+        # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
+        footing = replace(footing, base=base.with_pets([Pet(id=i) for i in sorted(lost)]))
+        base = footing.base
     if not parts:
         return footing
     count = sum(map(len, parts))

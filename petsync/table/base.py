@@ -32,7 +32,8 @@ class Base:
     the number of the old one, or the column was missing when the store changed. `columns`: the
     columns in which the sheet has said anything so far, None where that is not known; `missing`:
     those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
-    does not use; `unnumbered`: the pets whose rows lack their id.
+    does not use; `unnumbered`: the pets whose rows lack their id; `gone`: by id, when a pet was
+    seen to be in no row and not in the store any more, ISO 8601 in UTC.
     """
 
     frame: pd.DataFrame
@@ -45,6 +46,7 @@ class Base:
     missing: frozenset[str] = frozenset()
     headers: tuple[str, ...] = ()
     unnumbered: frozenset[int] = frozenset()
+    gone: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -86,6 +88,7 @@ class Base:
             missing=sorted(self.missing) or msgspec.UNSET,
             headers=self.headers or msgspec.UNSET,
             unnumbered=sorted(self.unnumbered) or msgspec.UNSET,
+            gone=dict(sorted(self.gone.items())) or msgspec.UNSET,
         )
         parts = [msgspec.json.encode(header), _encoded(self.frame.sort_values("id", kind="stable"))]
         if self.said:
@@ -116,6 +119,7 @@ class Base:
             missing=frozenset(header.missing or ()),
             headers=header.headers or (),
             unnumbered=frozenset(header.unnumbered or ()),
+            gone=header.gone or {},
         )
 
 
@@ -135,6 +139,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
     headers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     unnumbered: list[int] | msgspec.UnsetType = msgspec.UNSET
+    gone: dict[int, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
