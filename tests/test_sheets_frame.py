@@ -142,12 +142,21 @@ def test_an_index_and_a_column_that_disagree_about_the_id_are_refused() -> None:
         sheet_from_frame(frame)
 
 
-@pytest.mark.parametrize("known", [{}, {"name": "Bello"}])
+@pytest.mark.parametrize("known", [{}, {"name": "Bello"}, {"name": "Bello", "status": "sold"}])
 def test_a_misspelt_column_is_an_error(known: dict[str, str]) -> None:
     """Whatever else is there: its values would go nowhere, and the plan would be in sync."""
     with pytest.raises(SheetError, match="does not know: 'staus'") as caught:
         sheet_from_frame(pd.DataFrame([{"id": 7, "staus": "sold", **known}]))
     assert "'staus' may mean status" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("header", ["old_status", "Status 2", "Zustand", "status_x"])
+def test_a_column_like_one_that_is_there_is_reported(header: str) -> None:
+    """It may be a copy, or hold what was meant: the plan of it says that it is not used."""
+    sheet = sheet_from_frame(pd.DataFrame([{"id": 7, "status": "sold", header: "pending"}]))
+    (finding,) = sheet.problems
+    assert (finding.rule, finding.address) == ("header-near-miss", f"row 0, {header}")
+    assert finding.problem.endswith("the column status is.")
 
 
 @pytest.mark.parametrize(("header", "hint"), [("Zustand", "may mean status"), ("Regal", "Rename")])

@@ -87,9 +87,34 @@ def test_columns_of_the_shop_are_no_near_misses(tmp_path: Path, header: str) -> 
     assert not csv_of(tmp_path, f"id,{header}\n1,x\n").problems
 
 
-def test_a_near_miss_of_a_column_that_is_there_is_none(tmp_path: Path) -> None:
-    """Beside `name` a column `Pet name` is the shop's own."""
-    assert not csv_of(tmp_path, "id,name,Pet name\n1,Bello,B.\n").problems
+@pytest.mark.parametrize(
+    ("header", "ours"),
+    [
+        ("staus", "status"),
+        ("Zustand", "status"),
+        ("old status", "status"),
+        ("Pet name", "name"),
+        ("Tag", "tags"),
+    ],
+)
+def test_a_near_miss_is_reported_beside_the_column_that_it_is_like(
+    tmp_path: Path, header: str, ours: str
+) -> None:
+    """Whoever wrote into it means a change, and the plan would be in sync."""
+    sheet = csv_of(tmp_path, f"id,name,status,tags,{header}\n1,Bello,sold,calm,x\n")
+    (finding,) = sheet.problems
+    assert (finding.rule, finding.severity) == ("header-near-miss", "warning")
+    assert finding.address == "line 1, column 5"
+    assert finding.problem == f"The column '{header}' is not used: the column {ours} is."
+    assert finding.suggestion == f"If its values are meant, put them into {ours}."
+    assert finding.meant is None
+    assert header in sheet.others
+
+
+@pytest.mark.parametrize("header", ["SKU", "No.", "outcome", "assigned_id", "petsync row"])
+def test_other_numbers_and_results_beside_the_ids_are_none(tmp_path: Path, header: str) -> None:
+    """They change no pet."""
+    assert not csv_of(tmp_path, f"id,name,{header}\n1,Bello,2\n").problems
 
 
 def test_the_header_is_found_under_title_lines(tmp_path: Path) -> None:

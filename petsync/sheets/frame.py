@@ -114,7 +114,7 @@ def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
     """Raise SheetError where a column of the frame can only be there by mistake."""
     known = {mapper.mapping[key] for name in header if (key := loose(name)) in mapper.mapping}
     unknown = [name for name in header if loose(name) not in mapper.mapping]
-    similar = {name: near for name in unknown if (near := mapper.similar(name)) not in (*known, "")}
+    similar = {name: near for name in unknown if (near := mapper.misspelt(name, known))}
     if similar:
         raise SheetError(
             f"the DataFrame has columns that petsync does not know: {_quoted(similar)}",

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
@@ -82,7 +82,8 @@ class HeaderNotFoundError(SheetError):
 class Headers:
     """Which column of the file is which: positions by our names, and the others by their own.
 
-    `near` holds, for a header that is nearly one of ours, its position and our name.
+    `near` holds, for a header that is nearly one of ours, its position and our name, also where
+    that column is there too.
     """
 
     ours: Mapping[str, int]
@@ -167,7 +168,10 @@ class Mapper:
         near = {
             at: self.nearest(text) for text, at in judged if text.removeprefix(OURS) not in RESULTS
         }
-        return {at: name for at, name in near.items() if name and name not in ours}
+        # Other numbers beside the ids, such as `No.` and `SKU`, change no pet.
+        return {
+            at: name for at, name in near.items() if name and (name != "id" or "id" not in ours)
+        }
 
     def nearest(self, text: str) -> str:
         """Which of our columns a header means or may mean, "" if none."""
@@ -180,6 +184,14 @@ class Mapper:
             return ""
         match = difflib.get_close_matches(plain, self.mapping, n=1, cutoff=_NEAR)
         return self.mapping[match[0]] if match else ""
+
+    def misspelt(self, text: str, there: Container[str]) -> str:
+        """Which of our columns a header is a misspelling of, "" if none. One that names a column
+        which is `there` and says more, such as `old_status`, is none.
+        """
+        near = self.similar(text)
+        words = re.split(r"[\W_]+", text.casefold())
+        return "" if near in there and f"_{near}_" in f"_{'_'.join(words)}_" else near
 
     def _twice(
         self, ours: Mapping[str, Sequence[int]], header: Sequence[str], places: Sequence[str]

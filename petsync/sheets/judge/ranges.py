@@ -30,7 +30,12 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
-        notes.add(-1, text, Note("header-near-miss", text, problem, hint, name))
+        if is_there := name in headers.ours:
+            problem = f"The column '{text}' is not used: the column {name} is."
+            hint = f"If its values are meant, put them into {name}."
+        notes.add(
+            -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
+        )
     if "id" not in headers.ours:
         _note_numbers(grid, headers, notes)
     for tab in grid.elsewhere:

@@ -80,8 +80,9 @@ SHEET = (
         "status",
         "Write the header as suggested, or map it.",
         "A header is never guessed, not even a usual one such as `Nummer`, `SKU`, `Catégorie` or "
-        "`ï»¿id`, which is `id` in a wrong encoding. In a DataFrame a misspelt header is an error. "
-        "How to map a header of your own is in [sheets.md](sheets.md).",
+        "`ï»¿id`, which is `id` in a wrong encoding. It is reported beside the column that it is "
+        "like, too; other numbers beside `id` are not. In a DataFrame a misspelt header is an "
+        "error. How to map a header of your own is in [sheets.md](sheets.md).",
     ),
     warning(
         "header-numbers",
