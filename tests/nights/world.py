@@ -215,7 +215,11 @@ class World:
 
     def reconcile(self, *args: object, offset: float = 0.0) -> Running:
         """The scheduled command, begun; of secrets it has those of its configuration."""
-        env = {"SHOP_TOKEN": self.token, "PETSYNC_NOTIFY": self.post.address}
+        env = {
+            "SHOP_TOKEN": self.token,
+            "PETSYNC_NOTIFY": self.post.address,
+            "PETSYNC_VARIABLES": "SHOP_TOKEN",
+        }
         return self._start("reconcile", self.config, *args, offset=offset, **env)
 
     def rounds(self) -> list[Told]:
