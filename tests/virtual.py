@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -21,10 +22,36 @@ Answer = httpx.Response | Exception
 PET = b'{"id":7,"name":"Rex"}'
 
 
+class _Timer(asyncio.TimerHandle):
+    """Of two timers that are due at one time the one that was made first comes first: a heap alone
+    does not keep that order, and drops cancelled timers in between.
+    """
+
+    __slots__ = ("_number",)
+    _made = itertools.count()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._number = next(self._made)
+
+    def __lt__(self, other: asyncio.TimerHandle) -> bool:
+        assert isinstance(other, _Timer)
+        return (self.when(), self._number) < (other.when(), other._number)
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Where nothing is left to do, its clock is put to the next thing that is."""
 
     now = 1000.0
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        """As asyncio's own, with timers that keep their order."""
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True
+        return timer
 
     def time(self) -> float:
         """Seconds."""
