@@ -25,8 +25,10 @@ __all__ = [
     "landing",
     "make_private_folder",
     "make_state_folder",
+    "must_be_ordinary",
     "no_link",
     "open_private",
+    "read_ordinary",
     "replace",
     "replacing",
     "write_private",
@@ -36,6 +38,7 @@ STATE = ".petsync"
 """The name that petsync chooses for a state folder."""
 _PRIVATE = 0o600
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MOST = 16_000_000
 _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync chooses"
 
 
@@ -176,6 +179,35 @@ def no_link(path: Path) -> None:
         raise OSError(errno.ELOOP, _IS_LINK, str(path))
 
 
+def must_be_ordinary(path: Path) -> None:
+    """Raise OSError where something other than an ordinary file is there: a pipe would be waited
+    for just to open it, and a device may never end. A path without a file is left to others.
+    """
+    with suppress(FileNotFoundError):
+        _check_ordinary(path.stat().st_mode)
+
+
+def read_ordinary(path: Path) -> bytes:
+    """The content of a small file. Raises OSError, also for a device or a pipe, which may never
+    end, and for a file of more than 16 MB.
+    """
+    with open(path, "rb", opener=_without_waiting) as file:
+        _check_ordinary(os.fstat(file.fileno()).st_mode)
+        data = file.read(_MOST + 1)
+    if len(data) > _MOST:
+        raise OSError(errno.EFBIG, "it has more than 16 MB")
+    return data
+
+
+def _check_ordinary(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is no ordinary file")
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def make_private_folder(path: Path) -> None:
     """See to it that the folder is there. What is made of it, also above it, is for its owner
     alone, whatever the umask. Raises OSError.
@@ -199,7 +231,8 @@ def make_state_folder(state: Path) -> None:
 
 
 def check_state_folder(state: Path) -> None:
-    """Raise OSError, which names the link, where a symbolic link leads out of the state folder.
+    """Raise OSError, which names it, where a symbolic link leads out of the state folder, or a
+    pipe or a device is in it.
 
     `--state` may name a folder by a link; `.petsync`, which nobody has to name, may be none.
     """
@@ -208,8 +241,10 @@ def check_state_folder(state: Path) -> None:
     place = os.path.abspath(state)  # noqa: PTH100 - Path.absolute keeps `..`
     if place in _without_links:
         return
-    for name in _links(state):
-        raise OSError(errno.ELOOP, f"{name} in it is a symbolic link, which must not be there")
+    for name, mode in _strangers(state):
+        if stat.S_ISLNK(mode):
+            raise OSError(errno.ELOOP, f"{name} in it is a symbolic link, which must not be there")
+        raise OSError(errno.EINVAL, f"{name} in it is no ordinary file, and must not be there")
     if state.is_dir():
         _without_links.add(place)
 
@@ -220,9 +255,12 @@ before it began.
 """
 
 
-def _links(state: Path) -> Iterator[str]:
+def _strangers(state: Path) -> Iterator[tuple[str, int]]:
+    """What is neither a folder nor an ordinary file in the folder, with its mode."""
     for folder, folders, files in os.walk(state):
         for name in (*folders, *files):
             path = Path(folder, name)
-            if path.is_symlink():
-                yield str(path.relative_to(state))
+            with suppress(FileNotFoundError):
+                mode = path.lstat().st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    yield str(path.relative_to(state)), mode

@@ -6,17 +6,15 @@ Nothing here reads the environment or a file by itself: both are handed in.
 from __future__ import annotations
 
 import difflib
-import errno
 import math
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from petsync._file import read_ordinary
 from petsync.errors import SettingsError
 from petsync.trust import allowed_names, is_confirmed, unlisted
 
@@ -37,7 +35,6 @@ __all__ = [
 ]
 
 _TOML = "petsync.toml"
-_MOST = 16_000_000
 _KEYS: Mapping[str, tuple[type, ...]] = {
     "url": (str,),
     "profile": (str,),
@@ -289,18 +286,7 @@ def read_file(path: Path) -> str:
     """The text of a file of settings. Raises OSError, also for a device or a pipe, which may never
     end, and for one of more than 16 MB; and UnicodeDecodeError.
     """
-    # A pipe without a writer would be waited for just to open it.
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file")
-        data = file.read(_MOST + 1)
-    if len(data) > _MOST:
-        raise OSError(errno.EFBIG, "it has more than 16 MB")
-    return data.decode("utf-8-sig").replace("\r\n", "\n")
-
-
-def _without_waiting(name: str, flags: int) -> int:
-    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    return read_ordinary(path).decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def _check(path: Path, key: str, value: object) -> None:

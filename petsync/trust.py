@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._file import make_private_folder, write_private
+from petsync._file import make_private_folder, read_ordinary, write_private
 from petsync.errors import SettingsError
 
 __all__ = [
@@ -134,7 +134,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 def _records() -> dict[str, str]:
     path = record_path()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return msgspec.json.decode(read_ordinary(path), type=dict[str, str])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

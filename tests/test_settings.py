@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from petsync.errors import ConfigurationError, SettingsError
+from petsync import trust
+from petsync._file import make_state_folder
+from petsync.apply.journal import Journal
+from petsync.cli import main
+from petsync.client import auth
+from petsync.errors import ConfigurationError, PetsyncError, SettingsError
 from petsync.profile import LIVE, STANDARD, profile_from
 from petsync.reconcile.config import load
+from petsync.reconcile.config.envfile import read_variables
 from petsync.settings import Secret, Settings, read_toml, resolve
 
 
@@ -167,3 +174,63 @@ def test_a_file_that_never_ends_is_refused(kind: str, tmp_path: Path) -> None:
         read_toml(tmp_path)
     with pytest.raises(ConfigurationError, match=why):
         load(path, {})
+
+
+_READERS: dict[str, Callable[[Path], object]] = {"from_file": auth.from_file, "env": read_variables}
+
+
+@pytest.mark.parametrize("name", _READERS)
+def test_a_pipe_with_settings_or_secrets_is_refused(name: str, tmp_path: Path) -> None:
+    """Opening a pipe that nobody writes to would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="no ordinary file"):
+        _READERS[name](tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("args", [["trust", "pipe"], ["doctor", "--token-file", "pipe"]])
+def test_a_pipe_in_a_command_is_refused(
+    args: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is named, and the command ends."""
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(SystemExit) as ended:
+        main([*args, *(["--url", "http://127.0.0.1:9/v2"] if "doctor" in args else [])])
+    assert ended.value.code == 64
+    assert "no ordinary file" in capsys.readouterr().err
+
+
+def test_a_pipe_in_place_of_the_records_of_confirmed_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing counts as confirmed then."""
+    monkeypatch.setenv("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "petsync").mkdir()
+    os.mkfifo(trust.record_path())
+    with pytest.raises(SettingsError, match=r"trusted\.json cannot be read"):
+        trust.is_confirmed(tmp_path / "petsync.toml", {})
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "sign-in.json", "deep/memory"])
+def test_a_pipe_in_the_state_folder_is_refused(name: str, tmp_path: Path) -> None:
+    """Whichever file it stands for."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match=f"{name} in it is no ordinary file"):
+        make_state_folder(tmp_path)
+    for create in (False, True):
+        with pytest.raises(PetsyncError, match="no ordinary file"):
+            Journal.open(tmp_path, create=create)
+
+
+def test_a_journal_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
+    """The folder was looked through when the process began."""
+    Journal.open(tmp_path, create=True).close()
+    path = tmp_path / "journal.db"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(PetsyncError, match="no ordinary file"):
+        Journal.open(tmp_path, create=False)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from petsync.cli.signals import loading
 from petsync.errors import SettingsError
-from petsync.settings import Secret, Settings, read_confirmed, resolve
+from petsync.settings import Secret, Settings, read_confirmed, read_file, resolve
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,9 +159,8 @@ class Context:
             return _one_line(sys.stdin.read(_MAX_TOKEN), "standard input")
         path = Path(name)
         try:
-            with path.open(encoding="utf-8") as file:
-                text = file.read(_MAX_TOKEN)
-                mode = os.fstat(file.fileno()).st_mode
+            text = read_file(path)[:_MAX_TOKEN]
+            mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise SettingsError(f"--token-file {path} cannot be read: {reason}") from None

@@ -16,11 +16,13 @@ _NEWEST = 50
 
 def jobs(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
     """The names of the jobs in the configuration that is named, else in petsync.toml."""
+    from petsync.settings import read_file
+
     found: list[str] = []
     path = Path(ctx.params.get("config") or "petsync.toml")
     # Whatever is wrong there, a shell that completes is no place to tell it.
     with suppress(OSError, ValueError):
-        told = tomllib.loads(path.read_text("utf-8")).get("jobs", {})
+        told = tomllib.loads(read_file(path)).get("jobs", {})
         found = [name for name in told if name.startswith(begun)]
     return found
 

@@ -13,6 +13,7 @@ from petsync.cli.asked import is_interactive
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.errors import SettingsError
+from petsync.settings import read_file
 from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant, withdraw
 
 __all__ = ["command"]
@@ -64,7 +65,7 @@ def command(context: Context, file: Path, is_sure: bool, is_over: bool) -> int:
 
 def _content(path: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        return tomllib.loads(read_file(path))
     except FileNotFoundError:
         raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

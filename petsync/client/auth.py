@@ -13,7 +13,7 @@ from typing import Any
 from petsync.client.credentials import Credentials, Renew
 from petsync.client.grant import Grant
 from petsync.errors import SettingsError
-from petsync.settings import Secret
+from petsync.settings import Secret, read_file
 from petsync.wire.account import READ, WRITE
 
 __all__ = [
@@ -123,7 +123,7 @@ def _key(key: object) -> Secret | None:
 
 def _read(file: Path) -> Secret:
     try:
-        return _header_safe(Secret(file.read_text("utf-8-sig")), f"the token in {file}")
+        return _header_safe(Secret(read_file(file)), f"the token in {file}")
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
     raise SettingsError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from petsync._file import make_state_folder, open_private
+from petsync._file import make_state_folder, must_be_ordinary, open_private
 from petsync.apply.journal.schema import APPLICATION, TABLES, VERSION
 from petsync.apply.journal.trouble import BUSY, code_of, translated, translated_reading
 
@@ -37,8 +37,9 @@ def make(path: Path) -> None:
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection to a journal that is there; it puts each transaction on disk before it says
-    so. For one thread at a time.
+    so. For one thread at a time. Raises OSError where the path is a pipe or a device.
     """
+    must_be_ordinary(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(
         uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False

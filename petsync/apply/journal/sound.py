@@ -11,9 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from petsync._file import must_be_ordinary
 from petsync.apply.journal.database import PATIENCE
 from petsync.apply.journal.schema import APPLICATION, NAMES, VERSION
-from petsync.apply.journal.trouble import DAMAGE, code_of, of_sqlite, unwritable
+from petsync.apply.journal.trouble import (
+    DAMAGE,
+    code_of,
+    of_sqlite,
+    translated,
+    unwritable,
+)
 from petsync.apply.journal.use import is_used
 from petsync.errors import PetsyncError
 
@@ -38,8 +45,11 @@ def check_sound(path: Path) -> bool:
     """Whether the file is a journal; False if nothing was ever written to it.
 
     Raises PetsyncError where it is another program's or a newer petsync's, of which not a byte is
-    changed, and where it is damaged, after it was set aside.
+    changed, where it is damaged, after it was set aside, and where it is a pipe or a device.
     """
+    with translated(path):
+        for each in (path, *(_side(path, side) for side in _SIDES)):
+            must_be_ordinary(each)
     seen = None if _side(path, "-wal").exists() else _looked(path, "mode=ro&immutable=1")
     if seen is None or seen.trouble:
         # Now under lock and key: what looks like damage may be another process's checkpoint.

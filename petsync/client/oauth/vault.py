@@ -21,7 +21,13 @@ from typing import Any
 
 import msgspec
 
-from petsync._file import make_state_folder, no_link, open_private, write_private
+from petsync._file import (
+    make_state_folder,
+    no_link,
+    open_private,
+    read_ordinary,
+    write_private,
+)
 from petsync.client.credentials import Credentials
 from petsync.client.grant import Grant
 from petsync.client.oauth.safe import Safe
@@ -172,7 +178,7 @@ class Vault:
         why = "it is a symbolic link" if path.is_symlink() else "it is damaged"
         try:
             no_link(path)
-            return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+            return msgspec.json.decode(read_ordinary(path), type=dict[str, str])
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):

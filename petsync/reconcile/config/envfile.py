@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from petsync._file import read_ordinary
 from petsync.errors import SettingsError
 from petsync.settings import Unshown
 
@@ -29,8 +30,7 @@ def read_variables(path: Path) -> Unshown:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST + 1)
+        content = read_ordinary(path)
         if len(content) <= _MOST:
             return content.decode("utf-8-sig")
         reason = "it is too long"
