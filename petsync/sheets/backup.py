@@ -207,8 +207,11 @@ def _is_unsure(path: Path) -> bool:
         return True
     if not zipfile.is_zipfile(path):
         return False
+    # openpyxl is loaded for a workbook.
+    from petsync.sheets.export.workbook import is_sealed
+
     with zipfile.ZipFile(path) as book:
-        return _CORE not in book.namelist() or b"lastModifiedBy" in book.read(_CORE)
+        return not is_sealed(book)
 
 
 def _are_pets(path: Path) -> bool:
@@ -240,7 +243,6 @@ def _is_table_of_pets(path: Path) -> bool:
     return bool(names) and set(names) <= {*COLUMNS, EXTRA}
 
 
-_CORE = "docProps/core.xml"
 _NO_SHEETS = {
     ".json": _are_pets,
     ".jsonl": _are_pets_by_line,

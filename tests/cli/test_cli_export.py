@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pandas as pd
 import pytest
 from commands import BIG, Shell, to
 from openpyxl import load_workbook
+from openpyxl.comments import Comment
+from openpyxl.styles import PatternFill
 
 from petsync import read_sheet
 from petsync.model import Pet
@@ -174,12 +177,31 @@ def test_an_export_that_nobody_edited_is_replaced(shell: Shell, box: Sandbox, na
     assert list(read_sheet(name).frame["name"]) == ["Another"]
 
 
-def test_a_workbook_that_another_program_saved_is_kept(shell: Shell, box: Sandbox) -> None:
-    """It may have colours and comments, which no cell shows; its backup is named."""
+@pytest.mark.parametrize("user", ["Anna", ""])
+def test_a_workbook_that_another_program_saved_is_kept(
+    shell: Shell, box: Sandbox, user: str
+) -> None:
+    """It may have colours and comments, which no cell shows; its backup is named, also where the
+    program does not write down who saved it.
+    """
     assert shell("export", "a.xlsx", *to(box)).code == 0
     book = load_workbook("a.xlsx")
-    book.properties.lastModifiedBy = "Anna"
+    if user:
+        book.properties.lastModifiedBy = user
+    book["Pets"]["B3"].comment = Comment("call the vet", "Anna")
+    book["Pets"]["B3"].fill = PatternFill("solid", fgColor="FF0000")
     book.save("a.xlsx")
+    saved = Path("a.xlsx").read_bytes()
+    done = shell("export", "a.xlsx", *to(box), "--json")
+    assert done.code == 0
+    assert Path(done.json["backup"]).read_bytes() == saved
+
+
+def test_a_workbook_that_a_part_was_put_into_is_kept(shell: Shell, box: Sandbox) -> None:
+    """Also where the program left everything else as it was."""
+    assert shell("export", "a.xlsx", *to(box)).code == 0
+    with zipfile.ZipFile("a.xlsx", "a") as book:
+        book.writestr("xl/media/photo.png", b"a picture")
     saved = Path("a.xlsx").read_bytes()
     done = shell("export", "a.xlsx", *to(box), "--json")
     assert done.code == 0

@@ -6,6 +6,7 @@ because openpyxl takes some 50 µs for each cell.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 import zipfile
@@ -26,10 +27,12 @@ from petsync.sheets.export.text import OUT
 from petsync.sheets.grid import letter
 from petsync.table.base import Base
 
-__all__ = ["filled", "height_of", "inline", "name_base", "workbook_bytes"]
+__all__ = ["filled", "height_of", "inline", "is_sealed", "name_base", "workbook_bytes"]
 
 MAX_ROWS = 1 << 20
 MAX_CELL = 32_767
+_CORE = "docProps/core.xml"
+_SEAL = "petsync:sha256:"
 _SHEET = "xl/worksheets/sheet1.xml"
 _DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
 _UNUSUAL = re.compile(r"[&<>_\x00-\x1f\ufffe\uffff]|^\s|\s$")
@@ -168,8 +171,31 @@ def _escape(match: re.Match[str]) -> str:
     return f"_x{ord(match[0]):04X}_"
 
 
+def is_sealed(archive: zipfile.ZipFile) -> bool:
+    """Whether the workbook's file is as petsync wrote it: no other program has saved it since."""
+    if _CORE not in archive.namelist():
+        return False
+    return _seal(archive) in archive.read(_CORE)
+
+
+def _sealed(core: bytes, seal: bytes) -> bytes:
+    end = b"</cp:coreProperties>"
+    return core.replace(end, seal + end)
+
+
+def _seal(archive: zipfile.ZipFile) -> bytes:
+    """The element of the properties that names what all other parts hold, by their checksums."""
+    parts = sorted(
+        f"{each.filename}:{each.CRC:08x}:{each.file_size}"
+        for each in archive.infolist()
+        if each.filename != _CORE
+    )
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return f"<dc:identifier>{_SEAL}{digest}</dc:identifier>".encode()
+
+
 def filled(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
-    """The workbook's file, its first worksheet's part as `change` makes it."""
+    """The workbook's file, its first worksheet's part as `change` makes it, and with a seal."""
     empty, full = io.BytesIO(), io.BytesIO()
     book.save(empty)
     with (
@@ -178,9 +204,13 @@ def filled(book: Workbook, change: Callable[[bytes], bytes]) -> bytes:
     ):
         for info in source.infolist():
             data = source.read(info)
+            if info.filename == _CORE:
+                continue
             if info.filename == _SHEET:
                 data = change(data)
             target.writestr(info, data, zipfile.ZIP_DEFLATED)
+        core = _sealed(source.read(_CORE), _seal(target))
+        target.writestr(source.getinfo(_CORE), core, zipfile.ZIP_DEFLATED)
     return full.getvalue()
 
 
