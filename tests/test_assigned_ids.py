@@ -25,6 +25,7 @@ from petsync.diff.fields import differing
 from petsync.diff.guard import Guard
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report, result_of
+from petsync.errors import InvalidInputError
 from petsync.model import MAX_ID, Pet
 from petsync.profile import LIVE
 from petsync.sandbox import Sandbox
@@ -172,36 +173,90 @@ def test_a_pet_that_somebody_else_put_in_place_of_ours(tmp_path: Path) -> None:
     assert len(target.pets) == 6
 
 
-def test_a_pet_that_an_add_replaced_is_named_and_can_be_put_back(tmp_path: Path) -> None:
+class RestartedTarget(RacingTarget):
+    """Counts its ids from that of a pet that is there, and stays at it."""
+
+    async def add(self, pet: Pet, *, again: Any = None) -> Pet:
+        return await super().add(replace(pet, id=pet.id or 9))
+
+
+@pytest.mark.parametrize("admits", [True, False])
+def test_a_pet_that_an_add_replaced_is_named_and_can_be_put_back(
+    tmp_path: Path, admits: bool
+) -> None:
     """Its row is not applied, nothing more is sent, and undo restores it and deletes nothing."""
-    top = Pet(id=MAX_ID, name="Top", status="sold", photo_urls=("/top.png",))
-    target = RacingTarget([OLD, top], admits=False)
-    plan = plan_of([OLD, top], sheet_saying(*[{"name": f"n{n}", "status": "sold"} for n in "abc"]))
-    report = carry_out(plan, target, tmp_path, concurrency=1)
-    assert outcomes(report) == ["failed"] * 3
-    assert [r.cause for r in report.results] == ["overwrote", "unsafe-id", "unsafe-id"]
-    assert "'Top'" in report.results[0].message
+    ninth = Pet(id=9, name="Ninth", status="sold", photo_urls=("/9.png",))
+    target = RestartedTarget([OLD, ninth], admits=admits)
+    rows = [{"name": f"n{n}", "status": "sold"} for n in "abcde"]
+    plan = plan_of([OLD, ninth], sheet_saying(*rows))
+    report = carry_out(plan, target, tmp_path, concurrency=8)
+    assert outcomes(report) == ["failed"] * 5
+    assert [r.cause for r in report.results] == ["overwrote", *["unsafe-id"] * 4]
+    assert "'Ninth'" in report.results[0].message
     assert target.calls.count("add") == 1
     assert outcomes(resumed(plan, target, tmp_path))[0] == "failed"
     assert target.calls.count("add") == 1
     (change,) = undone(tmp_path, target).changes
     assert isinstance(change, Update)
-    assert change.after == top
+    assert change.after == ninth
 
 
-def test_an_add_that_would_replace_a_pet_is_refused(tmp_path: Path) -> None:
-    """No id is left above the highest there is, even where no list has that pet."""
-    hidden = Pet(id=MAX_ID, name="Hidden", status="elsewhere")
+def test_an_undo_of_the_newest_run_puts_a_replaced_pet_back(tmp_path: Path) -> None:
+    """The run that replaced it applied nothing, and is the newest that changed something."""
+    ninth = Pet(id=9, name="Ninth", status="sold")
+    target = RestartedTarget([OLD, ninth])
+    plan = plan_of([OLD, ninth], sheet_saying({"name": "new", "status": "sold"}))
+    with Sandbox(auth=False) as sandbox, ps.connect(sandbox.url, state=tmp_path) as store:
+        report = carry_out(replace(plan, store=sandbox.url), target, tmp_path)
+        assert [r.cause for r in report.results] == ["overwrote"]
+        sandbox.reset(target.pets.values())
+        assert outcomes(store.apply(store.undo(), progress=False)) == ["applied"]
+        assert {pet.id: pet for pet in sandbox.pets()} == {7: OLD, 9: ninth}
+
+
+@pytest.mark.parametrize("admits", [True, False])
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_an_add_that_would_replace_a_pet_is_refused(
+    tmp_path: Path, is_listed: bool, admits: bool
+) -> None:
+    """No id is left above the highest there is, even where no list has that pet, whatever the
+    profile says of the service.
+    """
+    highest = Pet(id=MAX_ID, name="Highest", status="elsewhere")
 
     class Hiding(RacingTarget):
         async def all(self, statuses: Any = ()) -> list[Pet]:
-            return [pet for pet in await super().all() if pet.id != MAX_ID]
+            return [pet for pet in await super().all() if is_listed or pet.id != MAX_ID]
 
-    target = Hiding([OLD, hidden])
+    target = Hiding([OLD, highest], admits=admits)
     report = carry_out(new_pets(2), target, tmp_path)
     assert [r.cause for r in report.results] == ["unsafe-id"] * 2
-    assert "'Hidden'" in report.results[0].message
+    assert "'Highest'" in report.results[0].message
     assert "add" not in target.calls
+
+
+def test_the_highest_id_is_given_to_one_pet(tmp_path: Path) -> None:
+    """An add that got it is stored, and no other replaces it."""
+    below = Pet(id=MAX_ID - 1, name="Below", status="sold")
+    target = RacingTarget([below], admits=False)
+    plan = plan_of([below], sheet_saying(*[{"name": n, "status": "sold"} for n in "abc"]))
+    report = carry_out(plan, target, tmp_path, concurrency=8)
+    assert outcomes(report) == ["applied", "failed", "failed"]
+    assert [r.cause for r in report.results[1:]] == ["unsafe-id"] * 2
+    assert target.pets[MAX_ID].name == "a"
+    assert target.calls.count("add") == 1
+
+
+def test_a_service_without_such_ids_is_sent_adds(tmp_path: Path) -> None:
+    """It may refuse to look for an id that it cannot have."""
+
+    class Narrow(MemoryTarget):
+        async def get(self, pet_id: int) -> Pet | None:
+            if pet_id == MAX_ID:
+                raise InvalidInputError("Invalid ID supplied", status=400)
+            return await super().get(pet_id)
+
+    assert outcomes(carry_out(new_pets(3), Narrow([OLD]), tmp_path)) == ["applied"] * 3
 
 
 def test_an_undo_of_an_old_journal_deletes_no_pet_that_was_there(tmp_path: Path) -> None:

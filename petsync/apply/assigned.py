@@ -42,23 +42,30 @@ class Claims:
             self._unproved.add(number)
 
     def check_room(self, highest: Pet | None) -> None:
-        """Refuse further adds where a pet has the highest id there is: the service would replace a
+        """Refuse further adds where a pet has the highest id there is: the service may replace a
         pet. `highest` is the pet of that id.
         """
-        if highest is not None and self.is_shared:
+        if highest is not None:
+            self.is_shared = True
+            self.there[MAX_ID] = highest
             self.refusal = (
-                f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest id there is, and this "
-                "service gives a new pet the highest id plus one, so that it would replace a pet. "
-                "Give the row an id of its own"
+                f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest id there is, and a "
+                "service that gives a new pet the highest id plus one would replace a pet. Give "
+                "the row an id of its own"
             )
 
     def refuse(self) -> None:
-        """Refuse further adds: one was given the id of a pet that was there."""
+        """Refuse further adds: one was given the id of a pet that was there, or the highest."""
         self.is_shared = True
         self.refusal = (
-            "not sent: the service gave another new pet the id of a pet that was there. Give the "
-            "row an id of its own"
+            "not sent: the service gave another new pet the id of a pet that was there, or the "
+            "highest id there is. Give the row an id of its own"
         )
+
+    @property
+    def has_assigned(self) -> bool:
+        """Whether the service has given an add of the run an id of its own."""
+        return bool(self._ids)
 
     def take(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
         """Note which id the service assigned to an add: `shared` where it assigned that id in this
@@ -67,6 +74,8 @@ class Claims:
         if pet_id in self.there:
             self.refuse()
             return "known"
+        if pet_id == MAX_ID:
+            self.refuse()
         is_shared = bool(self.holders(pet_id))
         self.is_shared = self.is_shared or is_shared
         self._assign(number, pet_id)

@@ -41,6 +41,8 @@ __all__ = ["ApplyOptions", "Progress", "run"]
 
 _ROUNDS = 3
 """So often an add without an id, proved absent, is sent in one run."""
+_NO_SUCH_IDS = (400, 404, 422)
+"""Answers of a service whose ids do not go up to the highest there is."""
 _CAME = "the store has more pets that say just this than the plan knew; plan again to see"
 _THERE = "the store has a pet already that says just this: {}"
 
@@ -270,9 +272,7 @@ class _Engine:
             return
         pets = await self._all()
         self._claims.there = {pet.id: pet for pet in pets if pet.id is not None}
-        if self._claims.is_shared:
-            highest = self._claims.there.get(MAX_ID)
-            self._claims.check_room(highest or await self._halt.soon(self._target.get(MAX_ID)))
+        self._claims.check_room(self._claims.there.get(MAX_ID) or await self._highest())
         if self._recorder.known() is None:
             for number, pet_id in came_since(self._changes, pets).items():
                 self._meet(number, pet_id)
@@ -289,6 +289,15 @@ class _Engine:
                 self._confirm_one(self._left[number], pet_id)
             else:
                 self._meet(number, pet_id)
+
+    async def _highest(self) -> Pet | None:
+        """The pet of the highest id there is, which no list may have."""
+        try:
+            return await self._halt.soon(self._target.get(MAX_ID))
+        except ApiError as error:
+            if error.status in _NO_SUCH_IDS:
+                return None
+            raise
 
     def _unassigned_left(self) -> bool:
         """Whether an add without an id is not settled yet."""
@@ -308,18 +317,24 @@ class _Engine:
             self._record(result_of(number, change, "skipped", "already-so", why, pet_id))
 
     async def _add(self, number: int, change: Change) -> None:
-        """Add a pet without an id; alone, where the service is known to give out an id twice."""
-        if not self._claims.is_shared:
-            self._record(self._claimed(change, await self._sent(number, change)))
-            return
-        async with self._alone:
-            if self._halt.why:
-                return
-            if self._claims.refusal:
-                why = self._claims.refusal
-                self._record(result_of(number, change, "failed", "unsafe-id", why))
-            else:
-                self._record(self._claimed(change, await self._sent(number, change)))
+        """Add a pet without an id; alone, where the service is known to give out an id twice, and
+        until it has given one of its own.
+        """
+        if self._is_alone():
+            async with self._alone:
+                if self._halt.why:
+                    return
+                if self._claims.refusal:
+                    why = self._claims.refusal
+                    self._record(result_of(number, change, "failed", "unsafe-id", why))
+                    return
+                if self._is_alone():
+                    self._record(self._claimed(change, await self._sent(number, change)))
+                    return
+        self._record(self._claimed(change, await self._sent(number, change)))
+
+    def _is_alone(self) -> bool:
+        return self._claims.is_shared or not self._claims.has_assigned
 
     def _claimed(self, change: Change, result: Result) -> Result:
         """The result, once it is noted which id the service gave."""

@@ -88,11 +88,21 @@ class Undoing:
         runs = self.history.runs(store)
         undone = undone_by(runs)
         for run in runs:
-            if run.kind != "undo" and run.counts.get("applied"):
+            if run.kind != "undo" and self._has_changed(run):
                 by = undone.get(run.run_id)
                 if by is None or by.state != "done" or self.history.is_part(by.run_id):
                     return run
         return None
+
+    def _has_changed(self, run: Past) -> bool:
+        """Whether the run changed any pet. What it reports as failed may have: an add that took the
+        place of a pet, or a change that the service stored otherwise.
+        """
+        if run.counts.get("applied"):
+            return True
+        if not any(run.counts.get(each) for each in ("failed", "conflict", "unknown")):
+            return False
+        return any(deed.is_settled for deed in deeds_of(self.history.entries(run.run_id)))
 
     async def _found(
         self, deeds: list[Deed], now: Snapshot, on_progress: Callable[[Lookups], None] | None
