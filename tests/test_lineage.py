@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,162 @@ def test_a_new_row_below_is_an_add(book: Desk) -> None:
     book.write(9, LUNA)
     add, update = book.plan().changes
     assert (add.kind, update.pet_id) == ("add", rex.id)
+
+
+NEWBY: Row = {"name": "Newby", "status": "available", "category": "Dogs"}
+
+
+def _rows(sheet: Worksheet) -> list[list[Any]]:
+    return [[cell.value for cell in row[:8]] for row in sheet.iter_rows(min_row=2)]
+
+
+def _write(sheet: Worksheet, rows: list[list[Any]]) -> None:
+    for at, values in enumerate(rows, 2):
+        for column, value in enumerate(values, 1):
+            sheet.cell(at, column).value = value
+
+
+def _sort(sheet: Worksheet) -> None:
+    _write(sheet, sorted(_rows(sheet), key=lambda row: str(row[1])))
+
+
+def _move_up(sheet: Worksheet) -> None:
+    *rows, last = _rows(sheet)
+    _write(sheet, [last, *rows])
+
+
+def _name_tab(sheet: Worksheet) -> None:
+    sheet.title = "Sheet9"
+
+
+def _stay(_: Worksheet) -> None:
+    pass
+
+
+@pytest.fixture
+def newby(desk: Desk) -> Desk:
+    """A desk with an exported workbook, to which Newby was added in row 8."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, NEWBY)
+    desk.apply()
+    return desk
+
+
+def as_csv(path: Path) -> Path:
+    """The rows of a workbook, saved as CSV."""
+    rows = load_workbook(path).worksheets[0].iter_rows(values_only=True)
+    header, *values = [row[:8] for row in rows]
+    frame = pd.DataFrame(values, columns=header, dtype=object)
+    frame.to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+@pytest.mark.parametrize("name", ["Newby II", "Maximilian"])
+@pytest.mark.parametrize("saved", ["same", "copy", "csv"])
+@pytest.mark.parametrize("move", [_sort, _move_up, _name_tab, _stay])
+def test_a_row_that_was_renamed_adds_no_second_pet(
+    newby: Desk, name: str, saved: str, move: Callable[[Worksheet], None]
+) -> None:
+    """Wherever it stands, and whatever its file is called: it is its pet's, or a conflict."""
+    pet = newby.pet("Newby")
+    newby.write(8, {"name": name})
+    newby.edit(move)
+    path = newby.path
+    if saved == "copy":
+        path = Path(shutil.move(path, path.with_name("other.xlsx")))
+    if saved == "csv":
+        path = as_csv(path)
+    plan = newby.plan(path)
+    assert not plan.adds
+    assert pet.id in {*(each.pet_id for each in plan.updates), *(c.pet_id for c in plan.conflicts)}
+    if move is not _stay:
+        assert "added on 20" in " ".join([*plan.notes, *(c.problem for c in plan.conflicts)])
+    assert newby.store.apply(plan, progress=False).counts.get("failed", 0) == 0
+    assert len(newby.box.pets()) == len(SHOP) + 1
+
+
+def test_the_way_out_of_a_row_that_was_renamed_and_moved(newby: Desk) -> None:
+    """Its id, or the word that it is another one."""
+    pet = newby.pet("Newby")
+    newby.write(8, {"name": "Newby II"})
+    newby.edit(_move_up)
+    conflict = only_conflict(newby.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", pet.id)
+    assert "add-another" in conflict.suggestion
+    newby.write(2, {"action": "add-another"})
+    (add,) = newby.plan().changes
+    assert add.kind == "add"
+    newby.write(2, {"action": None, "id": str(pet.id)})
+    (update,) = newby.plan().changes
+    assert (update.pet_id, update.fields) == (pet.id, ("name",))
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["one row is gone", "both are there"])
+def test_several_rows_that_were_renamed_in_a_copy(newby: Desk, gone: bool) -> None:
+    """Each may be either's."""
+    newby.write(9, {**NEWBY, "name": "Bbb"})
+    newby.apply()
+    newby.write(8, {"name": "Bbb X"})
+    newby.write(9, {"name": "Newby X"})
+    if gone:
+        newby.edit(lambda sheet: sheet.delete_rows(8))
+    other = Path(shutil.move(newby.path, newby.path.with_name("other.xlsx")))
+    plan = newby.plan(other)
+    assert not plan.changes
+    assert {each.rule for each in plan.conflicts} == {"added-before"}
+    assert len(plan.conflicts) == 2 - gone
+
+
+def test_a_new_row_in_a_copy_whose_other_rows_are_there_is_an_add(newby: Desk) -> None:
+    """Every pet that a run added has its row, or its pet is gone."""
+    newby.write(9, {**NEWBY, "name": "Bbb"})
+    newby.edit(_move_up)
+    other = Path(shutil.copy(newby.path, newby.path.with_name("other.xlsx")))
+    (add,) = newby.plan(other).changes
+    assert add.kind == "add"
+    newby.store.api.delete_pet(newby.pet("Newby").id or 0)
+    newby.edit(lambda sheet: sheet.delete_rows(9))
+    plan = newby.plan()
+    assert [each.kind for each in plan.changes] == ["add"]
+    assert not plan.conflicts
+
+
+def test_a_row_that_is_clearly_another_one_is_an_add(newby: Desk) -> None:
+    """The old row was taken out, or is ignored; the new one elsewhere has nothing of it."""
+    newby.edit(lambda sheet: sheet.delete_rows(8))
+    newby.edit(lambda sheet: sheet.insert_rows(4))
+    newby.write(4, LUNA)
+    (add,) = newby.plan().changes
+    assert add.kind == "add"
+    newby.write(4, {"category": "Dogs"})
+    assert only_conflict(newby.plan()).rule == "added-before"
+    newby.write(9, {**NEWBY, "action": "ignore"})
+    (add,) = newby.plan().changes
+    assert add.kind == "add"
+
+
+def test_an_export_in_the_place_of_an_older_one_has_none_of_its_rows(newby: Desk) -> None:
+    """What is not in it was not asked for, and is no row that was edited."""
+    newby.store.api.update_pet(msgspec.structs.replace(newby.pet("Newby"), status="sold"))
+    snapshot = newby.store.snapshot(statuses=["available"])
+    # An export's moment has seconds.
+    later = replace(snapshot, taken_at=snapshot.taken_at + timedelta(seconds=2))
+    ps.write_sheet(later, newby.path, force=True)
+    newby.edit(lambda sheet: sheet.insert_rows(4))
+    newby.write(4, {**NEWBY, "name": "Ivy"})
+    (add,) = newby.plan().changes
+    assert add.kind == "add"
+
+
+def test_a_list_that_was_renamed_and_sorted(list_: Desk) -> None:
+    """A row that has the category of one that is nowhere may be that one."""
+    list_.csv({**LUNA, "name": "Moon"}, REX)
+    conflict = only_conflict(list_.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", list_.pet("Luna").id)
+    list_.csv({"name": "Moon", "status": "sold", "category": "Birds"}, REX)
+    (add,) = list_.plan().changes
+    assert add.kind == "add"
 
 
 def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:

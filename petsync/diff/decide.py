@@ -156,9 +156,21 @@ class Decisions:
         is_begun = match.kind == "certain"
         if row.action == "add-another" and not is_begun:
             return _UNKNOWN
+        if match.kind == "lost":
+            match = match._replace(records=tuple(filter(self._may_be_there, match.records)))
+            by_key = self._options.match_on and self._candidates.agreeing(row.said)
+            if by_key or not match.records:
+                return _UNKNOWN
         if row.action == "merge" and not self._options.match_on and row.number in self._identical:
             return _UNKNOWN
         raise _begun(record) if is_begun else _doubtful(match)
+
+    def _may_be_there(self, record: RowRecord) -> bool:
+        """Whether the store may have the pet of the record."""
+        pet_id = record.pet_id
+        if pet_id is None or pet_id in self._ids:
+            return True
+        return self._found.get(pet_id) is not None
 
     def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
         """The change of a row that became this pet in an earlier run."""
@@ -500,6 +512,10 @@ class Decisions:
             return {}
         free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
         return self._candidates.identical(free, self.vocabulary)
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(self.sides.pets["id"].tolist())
 
     @cached_property
     def _candidates(self) -> Candidates:

@@ -3,7 +3,8 @@
 A run writes down where each row without an id stood, what it said, and which pet it became. The
 rows of a sheet are matched with these records like the lines of two versions of a file: first rows
 that say the same, then rows that have the name alone in common, then rows in the same place. What
-stays uncertain is a doubt, which a person decides.
+stays uncertain is a doubt, which a person decides. A record that no row stands for is "lost": a
+row that matches no record may be its row, unless it is clearly another one.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 class Match(NamedTuple):
     """What the records say of a row: it is "certain"ly the one of the record, one of several or of
-    an uncertain one ("doubt"), or an "other" row in the place of the record's. `is_edited` tells
+    an uncertain one ("doubt"), or an "other" row in the place of the record's. It is "lost" where
+    it may be the row of any of the records, which have no row in the sheet. `is_edited` tells
     whether it says something else by now.
     """
 
-    kind: Literal["certain", "doubt", "other"]
+    kind: Literal["certain", "doubt", "lost", "other"]
     records: tuple[RowRecord, ...]
     is_edited: bool
 
@@ -122,18 +124,23 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
     """What is known of the sheet's rows without an id, by row number. `records` are those of one
     store, the newest first; `pets` are the store's, for the ids of tags and categories.
     """
-    lines = _lines(sheet, Vocabulary(pets)) if records else []
+    if not records:
+        return {}
+    vocabulary = Vocabulary(pets)
+    lines = _lines(sheet, vocabulary)
     units = tuple(unit for unit in UNITS if any(c in sheet.frame for c in COLUMNS_OF[unit]))
     claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
+    files = _files(sheet, lines, records, units, claimed)
     found: dict[int, Match] = {}
-    for trust, group in _groups(sheet, lines, records, units):
+    for trust in _TRUSTS:
+        group = [record for file in files if file.trust == trust for record in file.records]
         for state in ("added", "unknown", "unsent"):
             used = {m.record.pet_id for m in found.values() if m.kind == "certain"} - {None}
             old = [r for r in group if r.state == state and r.pet_id not in used]
             new = [line for line in lines if line.row not in found]
             if old and new:
                 found |= _Matching(trust, units, old, new, claimed).matches()
-    return found
+    return found | _lost(lines, files, found, claimed, _ignored_names(sheet, vocabulary))
 
 
 def doubted(matches: Mapping[int, Match], sheet: Sheet, vocabulary: Vocabulary) -> dict[int, Match]:
@@ -183,7 +190,25 @@ _Trust = Literal["file", "kin", "any"]
 """Whether a record is of this very file, of a file that this one was copied from or to, or of any
 other.
 """
+_TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
+_Tie = Literal["ids", "rows", "name", ""]
+"""What makes a sheet the one of the records: its export or ids, rows that it shares with them, its
+name alone, or nothing.
+"""
+_MOST_LOST = 100_000
+"""The most pairs of lost records and rows that are compared."""
 _Pair = tuple[RowRecord, _Line]
+
+
+class _File(NamedTuple):
+    """The newest record of each pet in a file, and those of them that the sheet should have a row
+    of: where it is, or comes from, that file.
+    """
+
+    trust: _Trust
+    tie: _Tie
+    records: list[RowRecord]
+    expected: list[RowRecord]
 
 
 def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
@@ -192,26 +217,116 @@ def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
     return [_Line(row, *slots[row], said) for row, said in says.items()]
 
 
-def _groups(
-    sheet: Sheet, lines: Sequence[_Line], records: Iterable[RowRecord], units: Sequence[Unit]
-) -> Iterator[tuple[_Trust, list[RowRecord]]]:
-    """The newest records of each pet in each file, by how close that file is to this one."""
-    files: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
+def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
+    """The names in the rows that have no id and are ignored."""
+    frame = sheet.frame
+    ignored = frame["action"] == "ignore"
+    if "id" in frame:
+        ignored &= frame["id"].isna()
+    rows = frame.index[ignored].tolist()
+    return {normal(pet.name) for pet in said_in(sheet, rows, vocabulary).values()} - {""}
+
+
+def _files(
+    sheet: Sheet,
+    lines: Sequence[_Line],
+    records: Iterable[RowRecord],
+    units: Sequence[Unit],
+    ids: Collection[int],
+) -> list[_File]:
+    """The records by their files. `ids` are those in the sheet."""
+    if not lines:
+        return []
+    groups: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
     for record in records:
-        files[record.source, record.tab].append(record)
-    groups: dict[_Trust, list[RowRecord]] = {"file": [], "kin": [], "any": []}
-    for of_file in files.values():
+        groups[record.source, record.tab].append(record)
+    base = _base_of(sheet)
+    files = []
+    for of_file in groups.values():
         newest = _newest(of_file)
-        groups[_trust(sheet, lines, newest, of_file, units)] += newest
-    yield from ((trust, group) for trust, group in groups.items() if group)
+        trust = _trust(sheet, lines, newest, of_file, units)
+        # An export that took the place of an older one has none of its new rows.
+        expected = _newest(r for r in of_file if not base or r.base in ("", base))
+        tie = _tie(sheet, expected, trust, ids)
+        files.append(_File(trust, tie, newest, expected if tie else []))
+    return files
+
+
+def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]) -> _Tie:
+    base = _base_of(sheet)
+    tabs = {record.tab for record in records if base and record.base == base}
+    near = {each for record in records for each in _gap(record)} - {None}
+    if (ids and tabs) or sheet.tab in tabs:
+        return "ids"
+    if near and 2 * len(near.intersection(ids)) >= len(near):
+        return "ids"
+    return "" if trust == "any" else "name"
+
+
+def _lost(
+    lines: Iterable[_Line],
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    claimed: Collection[int],
+    ignored: Collection[str],
+) -> dict[int, Match]:
+    """The rows that match no record, and may be the row of a record that no row stands for."""
+    certain = [match.record for match in found.values() if match.kind == "certain"]
+    there = {*claimed, *map(_identity, certain)}
+    matched = {id(record) for record in certain}
+    left = [x for x in lines if x.row not in found or found[x.row].kind == "other"]
+    may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
+    for file in files:
+        lost = [
+            record
+            for record in file.expected
+            if record.state != "unsent"
+            and _identity(record) not in there
+            and _name(record) not in ignored
+        ]
+        shares = any(id(record) in matched for record in file.records)
+        tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
+        is_much = len(lost) * len(left) > _MOST_LOST
+        if is_much and tie == "name":
+            continue
+        for line in left:
+            for record in lost:
+                if is_much or _may_be(record, line, tie):
+                    may_be[line.row].setdefault(_identity(record), record)
+    return {
+        row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
+        for row, records in may_be.items()
+    }
+
+
+def _may_be(record: RowRecord, line: _Line, tie: _Tie) -> bool:
+    """Whether the row may be the record's, edited and somewhere else."""
+    has_name, is_similar = _names(record, line)
+    is_backed, support = _is_backed(record, line), _support(record, line)
+    if tie == "ids":
+        return has_name or is_similar or bool(support) or not _both_state(record, line)
+    is_named = (has_name or is_similar) and is_backed
+    return is_named or bool(support if tie == "rows" else support & {"tags", "photo_urls"})
+
+
+def _identity(record: RowRecord) -> Hashable:
+    """A pet's id, or the run and the row of which nobody knows the pet."""
+    return (record.run_id, record.row) if record.pet_id is None else record.pet_id
+
+
+def _row(record: RowRecord) -> int:
+    return record.row
+
+
+def _base_of(sheet: Sheet) -> str:
+    return "" if sheet.base is None else sheet.base.taken_at
 
 
 def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
     found: dict[Hashable, RowRecord] = {}
     for record in records:
-        lacks = record.pet_id is None
-        found.setdefault((record.run_id, record.row) if lacks else record.pet_id, record)
+        found.setdefault(_identity(record), record)
     return list(found.values())
 
 
@@ -228,7 +343,7 @@ def _trust(
     # All DataFrames have the same name.
     if sheet.digest and (first.source, first.tab) == (sheet.source, sheet.tab):
         return "file"
-    base = "" if sheet.base is None else sheet.base.taken_at
+    base = _base_of(sheet)
     if base and any(record.base == base for record in records):
         return "kin"
     said = {_key(line.said, units) for line in lines}

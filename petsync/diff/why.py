@@ -125,9 +125,10 @@ class _Case:
     def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
         """The pet as exported or, of a row that a run added, as the row said then."""
         match = self.matches.get(row.number)
-        known = match is not None and row.number in self.plan.recognised
-        if old is not None or self.base is None or match is None or not known:
+        if old is not None or self.base is None or match is None:
             return old
+        if match.kind != "certain" or row.number not in self.plan.recognised:
+            return None
         return match.record.said if match.record.base else None
 
     def _now(self) -> Pet | None:

@@ -331,8 +331,8 @@ class AsyncStore(Pictured, Edited, Signed):
         if strict:
             arguments.no_findings(read)
         matches = await asyncio.to_thread(self._matches, read, now)
-        known = (match.record.pet_id for match in matches.values())
-        named = [*ids, *(each for each in known if each is not None)]
+        known = {each.pet_id for match in matches.values() for each in match.records}
+        named = [*ids, *sorted(each for each in known if each is not None)]
         wanted = [*unproved(read.frame, now.frame), *absent(named, now.frame)]
         found = await look_up(self.api, wanted, on_progress=on_progress)
         # Later than the snapshot: an upload is in the journal before the store has its photo.
