@@ -237,6 +237,8 @@ class Reference:
             self.line(row, line)
         if not named and not self.blocked_ids:
             self.without_ids(lines)
+        if self.delete_missing or self.base is not None:
+            self.lost_ids(lines)
         if self.delete_missing:
             self.missing()
         return self.expected
@@ -304,6 +306,29 @@ class Reference:
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, most.id, "looks-alike")
+
+    def lost_ids(self, lines: Mapping[int, Line]) -> None:
+        """A new row that is like a pet in no row is held, and so is that pet."""
+        held = set()
+        for row, new in list(self.expected.adds.items()):
+            photos = compared("photo_urls", new)
+            like = [
+                number
+                for number, pet in self.free.items()
+                if (self.base is None or number in self.exported)
+                and (
+                    plain(pet.name) == plain(new.name)
+                    or (photos and compared("photo_urls", pet) == photos)
+                )
+            ]
+            if like and lines[row].get("id") is None and lines[row]["action"] == "merge":
+                del self.expected.adds[row]
+                self.expected.conflict(row, like[0], "lost-id")
+                held.update(like)
+        for number in held:
+            del self.free[number]
+            if self.delete_missing and not self.expected.uncertain:
+                self.expected.conflict(None, number, "lost-id")
 
     def with_id(self, row: int, line: Line, action: str, pet: Pet | None, old: Pet | None) -> None:
         """A row that names its pet, which the store has or not, and had at the export or not."""

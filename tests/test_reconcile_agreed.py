@@ -725,3 +725,24 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
     assert "conflicts" not in rounds()
     assert night.stored()[5].name == "Pet 5"
     assert rounds() == ["in-sync", "in-sync"]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("deletes", [True, False])
+def test_a_row_that_lost_its_id_and_was_edited_is_held(
+    night: Typed, count: int, deletes: bool
+) -> None:
+    """Its pet is neither deleted nor added again, round after round, until a person gives the id
+    or says that it is another pet.
+    """
+    night.options = {"delete_missing": deletes}
+    assert night.run().round.status == "in-sync"
+    before = night.stored()
+    blanked = [1, 2, 3][:count]
+    for pet_id in blanked:
+        night.type(pet_id, id="", name=f"{before[pet_id].name} jr")
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status == "conflicts"
+        assert {each.pet_id for each in told.open if each.kind == "conflict"} == {*blanked}
+        assert night.stored() == before

@@ -209,11 +209,12 @@ def test_a_long_value_is_shown_from_where_it_differs() -> None:
 
 
 def test_a_row_that_lost_its_id_is_pointed_out() -> None:
-    """It would be added, while the pet that it was exported from is in no row."""
+    """It is a conflict and no add, while the pet that it was exported from is in no row."""
     said = {"name": "Rex", "status": "sold", "photo_urls": ["u"]}
     plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
-    assert len(plan.adds) == 1
-    assert any("pet 1 (Rex), which is like it" in note for note in plan.notes)
+    assert not plan.changes
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.row) == ("lost-id", 3)
 
 
 def test_a_lost_column_is_pointed_out() -> None:

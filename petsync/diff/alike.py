@@ -28,6 +28,7 @@ __all__ = [
     "looking_alike",
     "namesakes",
     "namesakes_note",
+    "open_rows",
     "twins",
 ]
 
@@ -176,6 +177,12 @@ def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
             "in no row. Where they are the same pets, give the rows their ids; else new ones are "
             "added."
         )
+
+
+def open_rows(sheet: Sheet) -> frozenset[int]:
+    """The rows that do not say whether their pets are there."""
+    frame = sheet.frame
+    return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from petsync.diff import align
-from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note
+from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note, open_rows
 from petsync.diff.change import Add, Blocked, Change, Conflict
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
@@ -84,7 +84,17 @@ def _compared(
         decided, lookalikes = looking_alike(decided, sheet, unnamed)
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
-    gone = missing(snapshot, decisions.sides.named, decisions.uncertain, decided, options, base)
+    gone = missing(
+        snapshot,
+        decisions.sides.named,
+        decisions.uncertain,
+        decided,
+        options,
+        base,
+        open_rows=open_rows(sheet),
+    )
+    decisions.forget(each for each in gone.conflicts if each.row in gone.held)
+    decided = [each for each in decided if not (isinstance(each, Add) and each.row in gone.held)]
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
     conflicts = (*decisions.conflicts, *lookalikes, *gone.conflicts)
     moved = shifted(decided, sheet, base)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict, Delete
-from petsync.diff.fields import differing, key, normal
+from petsync.diff.fields import differing, key, normal, photo_keys
 from petsync.diff.plan import PlanOptions
 from petsync.diff.remarks import some
 from petsync.diff.snapshot import Snapshot
@@ -20,14 +21,20 @@ from petsync.table.frame import pets_from_frame
 
 __all__ = ["Missing", "missing"]
 
+_WHICH = (
+    "If they are one pet, give the row its id. Else write `add-another` in the row's action "
+    "column; a row with the pet's id and `delete` deletes it."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What becomes of the pets that no row names."""
+    """What becomes of the pets that no row names. `held` are the rows whose adds are conflicts."""
 
     deletes: list[Delete]
     conflicts: list[Conflict]
     notes: list[str]
+    held: frozenset[int] = frozenset()
 
 
 def missing(
@@ -37,28 +44,37 @@ def missing(
     changes: Sequence[Change],
     options: PlanOptions,
     base: Base | None = None,
+    *,
+    open_rows: Collection[int] = (),
 ) -> Missing:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
-    sheet was exported, which are conflicts, and notes.
+    sheet was exported, which are conflicts, and notes. An add without an id that is like such a
+    pet is one pet with it that has lost its id, more likely: both are held.
 
     A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
-    status is outside what the snapshot covers. A pet that was not exported was never in the
-    sheet, so it is not missing from it.
+    status is outside what the snapshot covers. `open_rows` say nothing of whether their pets are
+    new. A pet that was not exported was never in the sheet, so it is not missing from it.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
         return Missing([], [], _left_alone(len(places)))
     places, old, new = _exported(snapshot, places, base)
     never = _never_exported(new)
+    pairs = _lost_ids(snapshot, places, changes, open_rows)
+    conflicts = [*_conflicts(pairs)]
+    held = frozenset(add.row for _, add in pairs if add.row is not None)
     if not options.delete_missing:
-        lost = _lost_ids(pets_from_frame(snapshot.frame.iloc[places]), base, changes)
-        return Missing([], [], [*_left_alone(len(places)), *never, *lost])
+        return Missing([], conflicts, [*_left_alone(len(places)), *never], held)
     if uncertain:
         note = (
             f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
             "rows, or give them their ids, first."
         )
-        return Missing([], [], [note])
+        return Missing([], conflicts, [note], held)
+    kept = {pet.id for pet, _ in pairs}
+    sure = ~snapshot.frame["id"].iloc[places].isin(kept).to_numpy(dtype=bool)
+    conflicts += _held_deletes(pairs)
+    places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
     covered = statuses.isin(known).to_numpy(dtype=bool)
@@ -71,7 +87,7 @@ def missing(
         moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
     notes = [*never, *_uncovered(int((~covered).sum())), *_renames(deletes, changes)]
-    return Missing(deletes, moved, notes)
+    return Missing(deletes, [*conflicts, *moved], notes, held)
 
 
 def _exported(
@@ -125,12 +141,67 @@ def _uncovered(count: int) -> list[str]:
     return [f"{pets} in no row and not deleted: {why}."]
 
 
-def _lost_ids(pets: Sequence[Pet], base: Base | None, changes: Sequence[Change]) -> Iterator[str]:
-    """An exported pet that is in no row, and one just like it that is to be added."""
-    for pet, add in _alike(pets if base is not None else (), changes):
-        yield (
-            f"{add.source} ({add.after.name}) would be added, and pet {pet.id} ({pet.name}), which "
-            "is like it, is in no row any more. If they are one pet, give the row its id."
+def _lost_ids(
+    snapshot: Snapshot,
+    places: align.Positions,
+    changes: Sequence[Change],
+    open_rows: Collection[int],
+) -> list[tuple[Pet, Add]]:
+    """The pets in no row, each with the adds that may be it: of its name or photos."""
+    adds = [
+        each
+        for each in changes
+        if isinstance(each, Add) and each.pet_id is None and each.row in open_rows
+    ]
+    if not adds:
+        return []
+    names, photos = defaultdict[str, list[Add]](list), defaultdict[Hashable, list[Add]](list)
+    for add in adds:
+        names[normal(add.after.name)].append(add)
+        if add.after.photo_urls:
+            photos[photo_keys(add.after.photo_urls)].append(add)
+    found = []
+    for pet in pets_from_frame(snapshot.frame.iloc[places]):
+        near = [*names[normal(pet.name)], *photos[photo_keys(pet.photo_urls)]]
+        found += [(pet, add) for add in {id(each): each for each in near}.values()]
+    return found
+
+
+def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+    """One for each add that may be a pet in no row."""
+    found: dict[int | None, list[Pet]] = defaultdict(list)
+    adds = {add.row: add for _, add in pairs}
+    for pet, add in pairs:
+        found[add.row].append(pet)
+    for row, pets in found.items():
+        add, them = adds[row], some([f"{pet.id} ({pet.name})" for pet in pets])
+        yield Conflict(
+            row=row,
+            source=add.source,
+            pet_id=pets[0].id,
+            name=add.after.name or "",
+            rule="lost-id",
+            problem=f"has no id, and is like pet {them}, in no row any more",
+            suggestion=_WHICH,
+        )
+
+
+def _held_deletes(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+    """One for each pet that is not deleted, because a row may be it."""
+    found: dict[int | None, list[Add]] = defaultdict(list)
+    pets = {pet.id: pet for pet, _ in pairs}
+    for pet, add in pairs:
+        found[pet.id].append(add)
+    for pet_id, adds in found.items():
+        rows = some([f"{add.source} ({add.after.name})" for add in adds])
+        yield Conflict(
+            row=None,
+            source="",
+            pet_id=pet_id,
+            name=pets[pet_id].name or "",
+            rule="lost-id",
+            problem=f"is in no row any more, and a row without an id is like it: {rows}",
+            suggestion=_WHICH,
         )
 
 

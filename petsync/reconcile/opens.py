@@ -36,7 +36,9 @@ _CHECKED = {
     "add": "is in the sheet, and the store does not have it",
     "delete": "is in the store, and in no row",
 }
-_IDENTITY = frozenset({"matches-several", "claimed-twice", "looks-alike", "not-looked-up"})
+_IDENTITY = frozenset(
+    {"matches-several", "claimed-twice", "looks-alike", "lost-id", "not-looked-up"}
+)
 """Conflicts about which pet a row means: they stand in any mode."""
 
 
