@@ -50,10 +50,10 @@ def _fork_at_points(folder: str, step: int, sign: int) -> None:
         if not is_begun and signal.getsignal(sign) is not signal.SIG_DFL:
             names = frame.f_globals.get("__name__"), frame.f_code.co_name
             is_begun = sign != signal.SIGINT or names == ("petsync.cli", "main")
-        if not is_begun or next(calls) % step:
-            return
-        if len(sys._current_frames()) > 1:
+        if frame.f_code is threading.Thread.start.__code__:
             sys.settrace(None)
+            return
+        if not is_begun or next(calls) % step:
             return
         if child := os.fork():
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
