@@ -292,11 +292,13 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
     assert first.broken is not None
     assert sum(first.broken.hits.values()) > 3
     assert "seed=3" in first.broken.faults
-    names = [pet.name for pet in _pets(first.after).values()]
-    assert all(names.count(f"Added {n}") <= 1 for n in range(4))
     second = rehearse(store, sheet, faults=spec, seed=3, concurrency=1)
-    assert second.broken == first.broken
-    assert second.report.counts == first.report.counts
+    for each in (first, second):
+        names = [pet.name for pet in _pets(each.after).values()]
+        assert all(names.count(f"Added {n}") <= 1 for n in range(4))
+    if box.profile == "standard":  # A live store is read until an add is settled: by the clock.
+        assert second.broken == first.broken
+        assert second.report.counts == first.report.counts
     assert set(box.requests) <= READING
     assert box.pets() == _shop(box.profile)
 

@@ -73,7 +73,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
     now = list({pet.id: pet for pet in (*now, *kept)}.values())
     known = {pet.status for pet in (*old, *now) if pet.status}
     path = folder / f"pets{suffix}"
-    write_sheet(snapshot_of(old), path)
+    write_sheet(snapshot_of(old), path, force=True)
     sheet, edits = led(path, now, known)
     backup = write_synced(sheet, edits)
     backup.unlink()
