@@ -50,7 +50,7 @@ MAX_CELLS = 60_000_000
 """The most elements of the shared texts, and of one worksheet: a million pets have some twenty
 million of the latter.
 """
-MAX_SEARCHED = 1 << 27
+MAX_SEARCHED = 1 << 26
 """The most bytes of worksheets that are looked through for one with a header."""
 MAX_TABS = 1_000
 MAX_PARTS = 10_000
