@@ -188,7 +188,7 @@ class Decisions:
         if pet is None:
             if row.action == "delete":
                 return self._agrees()
-            hint = "Take the row out, or write it anew with `add-another` to add the pet again."
+            hint = "Take the row out, or enter it again with `add-another` to add the pet again."
             raise _Held("added-gone", f"{was}, and that pet is gone from the store", hint, pet_id)
         self.remarks.recognised[row.number] = pet_id
         self.remarks.known[row.number] = record
