@@ -90,7 +90,7 @@ def test_a_sheet_that_takes_all_says_what_the_store_says(folder, suffix, old, no
 def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     """Each value of a new row, whatever characters it is made of."""
     path = folder / f"new{suffix}"
-    write_sheet(snapshot_of([]), path)
+    write_sheet(snapshot_of([]), path, force=True)
     known = {pet.status for pet in catalogue if pet.status}
     backup = write_synced(*led(path, catalogue, known))
     backup.unlink()
@@ -344,7 +344,7 @@ def test_the_base_that_a_sheet_carries_is_replaced(tmp_path, suffix):
     assert read_sheet(path).base.frame["name"].tolist() == ["Max"]
     write_synced(read_sheet(path), SheetEdits({2: {"name": "Moritz"}}))
     assert read_sheet(path).base.frame["name"].tolist() == ["Max"]
-    write_sheet(snapshot_of([REX]), path, base=False)
+    write_sheet(snapshot_of([REX]), path, base=False, force=True)
     write_synced(read_sheet(path), SheetEdits({2: {"name": "Max"}}), base=base_of([max_]))
     assert read_sheet(path).base is None
 

@@ -84,6 +84,9 @@ class Notes:
     async def hold(self) -> None:
         """Nobody else works on it."""
 
+    def hurry(self) -> None:
+        """There is no disk to wait for."""
+
     async def flush(self) -> None:
         """Nothing is left to be written."""
 
