@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+from doubles import Double
 
+from petsync.apply.target import Target
 from petsync.diff.compare import compare, unproved
 from petsync.diff.guard import Guard, Limit
 from petsync.diff.plan import Plan, PlanOptions
@@ -124,7 +126,7 @@ def plan_of(
     )
 
 
-class MemoryTarget:
+class MemoryTarget(Double, of=Target):
     """A store in memory that keeps the service's rules, counts requests, and can be told to fail.
 
     `failures` maps an operation to the errors that its next calls raise; an error with

@@ -15,10 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 import virtual
+from doubles import Double
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions
+from petsync.apply.recorder import Recorder
 from petsync.apply.resume import FRESH, earlier
 from petsync.diff.change import Change
 from petsync.diff.fields import content
@@ -33,7 +35,7 @@ _SETTLE = 5.0
 """Longer than a late request takes; the clock runs ahead of it."""
 
 
-class MemoryJournal:
+class MemoryJournal(Double, of=Recorder):
     """A journal that loses what was not yet on disk when its process is killed."""
 
     def __init__(self) -> None:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from doubles import Double
 from msgspec.structs import replace as other
 from nightly import PETS, Night, kinds
 
 from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
-from petsync.reconcile.watcher import Step
+from petsync.reconcile.watcher import Step, Watcher
 from petsync.sandbox import Sandbox
 
 
@@ -33,17 +34,17 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
     _open_box.break_with(None)
 
 
-class Somebody:
+class Somebody(Double, of=Watcher):
     """Adds a pet while a round is at work."""
 
     def __init__(self, night: Night) -> None:
         self.night = night
 
-    def began(self, told: Round) -> None:
+    def began(self, begun: Round) -> None:
         """Nothing yet."""
 
     @contextmanager
-    def step(self, told: Round, name: Step) -> Iterator[None]:
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
         """Once the round has applied."""
         yield
         if name == "apply":

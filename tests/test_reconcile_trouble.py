@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doubles import Double
 from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
@@ -19,7 +20,7 @@ from petsync.reconcile.history import History
 from petsync.reconcile.kept import Kept
 from petsync.reconcile.lock import locked
 from petsync.reconcile.rounds import reconciled
-from petsync.reconcile.watcher import Step
+from petsync.reconcile.watcher import Step, Watcher
 from petsync.sandbox import Sandbox
 from petsync.sandbox.access import SCOPES
 from petsync.settings import Secret
@@ -51,17 +52,17 @@ class Odd:
         raise ValueError("s3cr3t-word")
 
 
-class Meddler:
+class Meddler(Double, of=Watcher):
     """A watcher that does something as a step begins."""
 
     def __init__(self, step: Step, do: object) -> None:
         self.when, self.do, self.ends = step, do, list[str]()
 
-    def began(self, told: Round) -> None:
+    def began(self, begun: Round) -> None:
         """Nothing yet."""
 
     @contextmanager
-    def step(self, told: Round, name: Step) -> Iterator[None]:
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
         """Do it where it is the one."""
         if name == self.when and callable(self.do):
             self.do()

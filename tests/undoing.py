@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from doubles import Double
 from hypothesis import strategies as st
 from shop import NO_LIMITS, URL, MemoryTarget
 from strategies import extras, pets, texts
 
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions
+from petsync.apply.recorder import Recorder
 from petsync.apply.undo import undo_plan
 from petsync.diff.change import Add, Change, Delete, Update
 from petsync.diff.fields import differing, stated, with_fields
@@ -45,8 +47,8 @@ def plan_with(changes: Iterable[Change], *, pets: int = 10, **more: Any) -> Plan
     return Plan(**{**values, **more})
 
 
-class Notes:
-    """What a journal keeps of one run, in memory: a Recorder that makes entries."""
+class Notes(Double, of=Recorder):
+    """What a journal keeps of one run, in memory, as entries."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, Entry] = {}
