@@ -26,7 +26,7 @@ from petsync.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -128,7 +128,8 @@ def test_sdist_builds_the_same_wheel(built: Path, wheel: Path, tmp_path: Path) -
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         names = sdist.getnames()
-    assert {name.partition("/")[2] for name in names} >= {"README.md", "CHANGELOG.md", ".ci/run"}
+    expected = {"README.md", "CHANGELOG.md", "LICENSE", "CONTRIBUTING.md", "SECURITY.md", ".ci/run"}
+    assert {name.partition("/")[2] for name in names} >= expected
 
 
 def test_demo_runs_without_the_repository(alone: Path, tmp_path: Path) -> None:

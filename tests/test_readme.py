@@ -1,4 +1,4 @@
-"""The README says what the commands say."""
+"""The README runs as it stands, and docs/cli.md says what the commands say."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ import pytest
 from petsync.cli.reference import BEGIN, END, reference, with_reference
 
 README = Path(__file__).resolve().parent.parent / "README.md"
+COMMANDS = README.parent / "docs" / "cli.md"
 
 
-def test_readme_has_the_present_help() -> None:
-    """The command reference is what --help says; `python -m petsync.cli.reference --write
-    README.md` brings it up to date.
+def test_the_command_reference_is_current() -> None:
+    """docs/cli.md is what --help says; `python -m petsync.cli.reference --write docs/cli.md`
+    brings it up to date.
     """
-    text = README.read_text("utf-8")
+    text = COMMANDS.read_text("utf-8")
     assert text == with_reference(text)
+
+
+def test_the_readme_is_short() -> None:
+    """It stays a front page: details have pages of their own."""
+    assert len(README.read_text("utf-8").splitlines()) <= 200
 
 
 def test_reference_is_the_same_in_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,16 +39,16 @@ def test_reference_is_the_same_in_any_terminal(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_reference_replaces_only_what_is_between_the_markers() -> None:
-    """The README's other text stays, and a second time changes nothing."""
+    """The page's other text stays, and a second time changes nothing."""
     once = with_reference(f"# Head\n{BEGIN}\nold\n{END}\ntail\n")
-    assert once.startswith(f"# Head\n{BEGIN}\n### petsync\n")
+    assert once.startswith(f"# Head\n{BEGIN}\n## petsync\n")
     assert once.endswith(f"{END}\ntail\n")
     assert "old\n" not in once
     assert with_reference(once) == once
 
 
 @pytest.mark.parametrize("text", ["none", BEGIN, f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
-def test_readme_without_markers_is_not_touched(text: str) -> None:
+def test_a_page_without_markers_is_not_changed(text: str) -> None:
     """Markers that are missing or in disorder are an error, not a guess."""
     with pytest.raises(ValueError, match="needs one"):
         with_reference(text)
@@ -50,11 +56,11 @@ def test_readme_without_markers_is_not_touched(text: str) -> None:
 
 def test_program_writes_the_reference(tmp_path: Path) -> None:
     """`python -m petsync.cli.reference --write FILE` puts it into the file."""
-    file = tmp_path / "README.md"
+    file = tmp_path / "cli.md"
     file.write_text(f"{BEGIN}\n{END}\n", "utf-8")
     program = [sys.executable, "-m", "petsync.cli.reference", "--write", str(file)]
     subprocess.run(program, check=True)
-    assert "### petsync apply" in file.read_text("utf-8")
+    assert "## petsync apply" in file.read_text("utf-8")
 
 
 def test_the_picture_of_a_plan_is_the_present_one() -> None:

@@ -31,6 +31,8 @@ _OTHER = re.compile(r"^(?:[a-z]+:|#|/)")
 _PLACES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security-policy.md",
     "notebooks/README.md": "notebooks/index.md",
     "sample_data/README.md": "sample-data.md",
 }

@@ -1,4 +1,4 @@
-"""The pages of the reference: every command's help, and every public name's docstring."""
+"""The pages of the reference: every public name's docstring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import petsync
-from petsync.cli.reference import reference as commands
 
 __all__ = ["GROUPS", "Group", "names_of", "pages"]
 
@@ -75,7 +74,6 @@ _ORDER = ("connect", "demo", "Store", "AsyncStore", "Plan", "Report", "Sheet", "
 
 def pages() -> Iterator[tuple[str, str]]:
     """Each page's place on the site, and its Markdown."""
-    yield "reference/cli.md", f"# Command line\n\n{_promoted(commands())}\n"
     for key, group in GROUPS.items():
         blocks = [block for name in names_of(key) for block in _blocks(name)]
         blocks += [f"::: petsync.{place}" for place in group.more]
@@ -117,8 +115,3 @@ def _page_of(home: str) -> str:
     if not close(best):
         raise LookupError(f"docs/site/reference.py has no page for what is in petsync.{home}")
     return best
-
-
-def _promoted(text: str) -> str:
-    """The commands' headings one level up: on their own page they are its chapters."""
-    return text.replace("### petsync", "## petsync")

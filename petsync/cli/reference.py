@@ -1,6 +1,6 @@
-"""The command reference in the README, made from the commands themselves.
+"""The command reference in docs/cli.md, made from the commands themselves.
 
-`python -m petsync.cli.reference --write README.md` brings the README up to date.
+`python -m petsync.cli.reference --write docs/cli.md` brings the page up to date.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _of_group(group: click.Group, whole: click.Context) -> Iterator[str]:
 
 def _part(command: click.Command, ctx: click.Context) -> str:
     lines = (line.rstrip() for line in command.get_help(ctx).splitlines())
-    return f"### {ctx.command_path}\n\n```text\n" + "\n".join(lines) + "\n```"
+    return f"## {ctx.command_path}\n\n```text\n" + "\n".join(lines) + "\n```"
 
 
 @click.command()
