@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 from sheetmaking import csv_of, found, sheet_of, workbook_of
@@ -245,12 +246,13 @@ def test_what_an_export_writes_of_a_list_is_never_doubted(texts: list[str]) -> N
 @pytest.mark.parametrize("run", [",", " ", ", ", " ,", "|", " |", "\uff1b", "x,", "https://"])
 def test_long_runs_of_separators_are_read_in_time(run: str) -> None:
     """However often they stand there, in tags and in addresses."""
-    text = f"https://a{run * 20_000}|b"
+    text = f"https://a{run * 200_000}|b"
     start = time.process_time()
     sheet_from_frame(
         pd.DataFrame({"id": [1, 2], "tags": [text, "x"], "photo_urls": [text, [text]]})
     )
-    assert time.process_time() - start < 5
+    # Less than a second. A search that begins again at each character takes minutes.
+    assert time.process_time() - start < 60
 
 
 def test_a_tag_that_the_export_has_is_one(tmp_path: Path) -> None:
@@ -393,14 +395,15 @@ def test_merged_titles_are_no_finding(tmp_path: Path) -> None:
 
 def test_a_thousand_merged_ranges_cost_nothing(tmp_path: Path) -> None:
     """Each range is looked up, not searched for."""
-    book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in range(2, 4002))])
-    for row in range(2, 4002, 2):
-        book.active.merge_cells(f"B{row}:B{row + 1}")
-    book.save(tmp_path / "pets.xlsx")
-    start = time.perf_counter()
-    sheet = read_sheet(tmp_path / "pets.xlsx")
-    assert [each.rule for each in sheet.problems] == ["merged-cells"] * 2000
-    assert time.perf_counter() - start < 5
+    for count in (250, 1000):
+        rows = range(2, 2 + 2 * count)
+        book = workbook_of([["id", "name"], *([n, f"Pet {n}"] for n in rows)])
+        for row in rows[::2]:
+            book.active.merge_cells(f"B{row}:B{row + 1}")
+        book.save(tmp_path / f"{count}.xlsx")
+    assert growth(lambda count: read_sheet(tmp_path / f"{count}.xlsx"), 250) < 5
+    sheet = read_sheet(tmp_path / "1000.xlsx")
+    assert [each.rule for each in sheet.problems] == ["merged-cells"] * 1000
 
 
 def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> None:
