@@ -8,14 +8,17 @@ import asyncio
 import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
 
+import petsync as ps
 from petsync.apply.present import Present, UnsentError, mismatch
 from petsync.apply.settle import settle
 from petsync.apply.undo import undo_plan
@@ -28,6 +31,7 @@ from petsync.diff.inbound import inbound
 from petsync.diff.report import Result, result_of
 from petsync.diff.sentinel import drifted, moved_since
 from petsync.model import Category, Pet, Tag
+from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
 
 FIELDS = tuple(column for column in COLUMNS if column != "id")
@@ -270,6 +274,73 @@ def test_tags_are_the_same(expected: list[Tag], found: list[Tag], agree: bool) -
     """As sets, with any id where none was sent; never one tag for two that are named."""
     assert same_tags(expected, found) is agree
     assert same_tags(expected[::-1], found[::-1]) is agree
+
+
+DOGS, CATS = Category(1, "Dogs"), Category(None, "Cats")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "agree"),
+    [
+        (CATS, Category(0, "Cats"), "both"),
+        (Category(0, "Cats"), CATS, "both"),
+        (CATS, Category(5, "Cats"), "as sent"),
+        (Category(5, "Cats"), CATS, ""),
+        (Category(0, None), None, "both"),
+        (None, Category(0, ""), "both"),
+        (None, Category(5, None), ""),
+        (DOGS, Category(2, "Dogs"), ""),
+        (DOGS, None, ""),
+        (None, DOGS, ""),
+    ],
+)
+def test_categories_are_the_same(
+    expected: Category | None, found: Category | None, agree: str
+) -> None:
+    """With any id where none was sent, and 0 is no id; of two pets that a service returned, both
+    or neither have one.
+    """
+    pet = Pet(id=7, name="Rex", status="available")
+    one, other = replace(pet, category=expected), replace(pet, category=found)
+    assert (differing(one, other) == ()) is bool(agree)
+    assert all(equal(one, other, column) for column in FIELDS) is (agree == "both")
+
+
+@pytest.mark.parametrize("fault", ["", "html", "drop_after"])
+def test_ids_that_a_service_makes_up_are_no_changes(tmp_path: Path, fault: str) -> None:
+    """The original server stores a tag or category without an id with the id 0. Apply, verify,
+    resume, a second plan and undo all take that for what was sent: no conflict, no delete that is
+    held back, and nothing left of the run after its undo. So do they where answers were lost.
+    """
+    pets = [
+        Pet(id=n, name=f"Pet {n}", status="available", category=DOGS, tags=(Tag(n, "calm"),))
+        for n in range(1, 13)
+    ]
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "tags": ["calm", "new"], "category": "Birds"},
+        {"id": 2, "tags": ["new"]},
+        {"id": 3, "action": "delete"},
+        {"name": "Neu", "status": "sold", "tags": ["new", "newer"], "category": "Fish"},
+    ]
+    sheet = pd.DataFrame(rows).astype(object)
+    with (
+        Sandbox(profile="live", pets=pets, auth=False) as box,
+        ps.connect(box.url, environ={}, profile="live", state=tmp_path) as store,
+    ):
+        plan = store.plan(sheet)
+        box.break_with(f"{fault}=1,only=addPet+updatePet" if fault else None)
+        report = store.apply(plan, verify=True, settle=0.2, progress=False)
+        box.break_with(None)
+        if report.exit_code:
+            report = store.resume(report.run_id, settle=0.2, progress=False)
+        assert [each.outcome for each in report.results] == ["applied"] * 4
+        assert Tag(0, "new") in {tag for pet in box.pets() for tag in pet.tags}
+        assert Category(0, "Birds") in {pet.category for pet in box.pets()}
+        assert store.plan(sheet).in_sync
+        undo = store.undo(report.run_id)
+        assert (len(undo.changes), undo.conflicts) == (4, ())
+        assert store.apply(undo, verify=True, progress=False).exit_code == 0
+        assert sorted(box.pets(), key=lambda pet: pet.id or 0) == pets
 
 
 def test_undo_of_tags_with_one_name() -> None:
