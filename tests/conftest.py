@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A shared machine may be slow, which is no failure; in CI the same examples are drawn each time.
 settings.register_profile("petsync", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("petsync")
+
+# The notes on journals are no test's business but those of its own.
+_USERS = tempfile.TemporaryDirectory(prefix="petsync-users-")
+_NUMBERS = itertools.count()
+os.environ["XDG_STATE_HOME"] = _USERS.name
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,6 +105,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         fours = [half[first : first + 4] for first in half[::4]] if seed is None else [[seed]]
         ids = [f"{each[0]}-{each[-1]}" for each in fours]
         metafunc.parametrize("crash_seeds", [[*each] for each in fours], ids=ids)
+
+
+@pytest.fixture(autouse=True)
+def _user_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state folder of a user of its own for each test, which knows no journal of other tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(Path(_USERS.name, str(next(_NUMBERS)))))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -478,10 +480,13 @@ def test_a_row_that_adds_adds_once(desk: Desk, action: str, suffix: str) -> None
     assert desk.names().count("Rex") == 1
 
 
-def test_add_is_refused_where_its_twin_is(desk: Desk, tmp_path: Path) -> None:
-    """Whoever knows nothing of the earlier run still adds nothing twice; add-another says so."""
+def test_add_is_refused_where_its_twin_is(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user, who knows nothing of the run, still adds nothing twice; add-another says so."""
     desk.csv({**REX, "action": "add"})
     desk.apply()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user's"))
     with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as stranger:
         conflict = only_conflict(stranger.plan(desk.path))
         assert (conflict.rule, conflict.pet_id) == ("twin", desk.pet("Rex").id)
@@ -509,3 +514,92 @@ def test_an_add_whose_end_nobody_saw_is_not_sent_again(desk: Desk) -> None:
     (update,) = desk.plan().changes
     assert update.kind == "update"
     assert desk.names().count("Rex") == 1
+
+
+@pytest.mark.parametrize(
+    ("is_copy", "column", "value"),
+    [(False, 2, "Maximilian"), (True, 3, "sold")],
+    ids=["renamed", "in a copy"],
+)
+def test_another_state_folder_knows_the_rows_too(
+    book: Desk, tmp_path: Path, is_copy: bool, column: int, value: str
+) -> None:
+    """The workbook is applied from another current folder: its new row is the pet that it became,
+    also where it is edited, or in a copy.
+    """
+    rex = book.pet("Rex")
+    book.edit(lambda sheet: _set(sheet, 8, column, value))
+    path = book.path
+    if is_copy:
+        path = Path(shutil.copy(path, tmp_path / "copy.xlsx"))
+    with ps.connect(book.box.url, state=tmp_path / "elsewhere") as other:
+        (update,) = other.plan(path).changes
+        assert (update.kind, update.pet_id) == ("update", rex.id)
+        assert other.apply(other.plan(path), progress=False).exit_code == 0
+    assert len(book.box.pets()) == len(SHOP) + 1
+    assert book.plan().in_sync
+
+
+def test_an_add_of_another_state_folder_whose_end_nobody_saw(desk: Desk, tmp_path: Path) -> None:
+    """The row waits, and the way out names the other folder."""
+    desk.csv(REX)
+    desk.box.break_with("drop_after=1,only=addPet")
+    plan = desk.plan()
+    with pytest.raises(InterruptedRunError):
+        desk.store.apply(plan, on_progress=lambda _: desk.box.break_with("drop_after=1"))
+    desk.box.break_with(None)
+    desk.csv({**REX, "status": "sold"})
+    with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as other:
+        conflict = only_conflict(other.plan(desk.path))
+    assert conflict.rule == "added-unknown"
+    assert f"--state {tmp_path / 'state'}`" in conflict.suggestion
+
+
+def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """A run is stopped, another folder applies the sheet, edited, and then the run is resumed."""
+    rows = [{**REX, "name": f"Rex the {n}."} for n in range(20)]
+    desk.csv(*rows)
+    plan = desk.plan()
+    with pytest.raises(InterruptedRunError):
+        desk.store.apply(
+            plan, concurrency=1, on_progress=lambda _: os.kill(os.getpid(), signal.SIGINT)
+        )
+    assert len(desk.box.pets()) < len(SHOP) + len(rows)
+    desk.csv(*({**row, "status": "sold"} for row in rows))
+    with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as other:
+        other.apply(other.plan(desk.path), progress=False)
+    desk.store.resume(progress=False)
+    assert len(desk.box.pets()) == len(SHOP) + len(rows)
+
+
+def test_the_note_on_a_journal_is_the_user_s_own(book: Desk) -> None:
+    """It and its folders are for the user alone, whatever the umask; nobody needs it to apply."""
+    home = Path(os.environ["XDG_STATE_HOME"])
+    shutil.rmtree(home)
+    before = os.umask(0)
+    try:
+        book.write(9, LUNA)
+        book.apply()
+    finally:
+        os.umask(before)
+    made = [home, *home.rglob("*")]
+    assert [each.suffix for each in made].count(".json") == 1
+    assert [each for each in made if each.stat().st_mode & 0o077] == []
+    shutil.rmtree(home)
+    home.write_text("no folder")
+    book.write(10, {**LUNA, "name": "Bodo"})
+    assert book.apply().exit_code == 0
+
+
+def test_a_journal_that_cannot_be_read_is_left_out(book: Desk, tmp_path: Path) -> None:
+    """What is wrong in another folder stops nobody's plan here, and is left as it is."""
+    (journal,) = (tmp_path / "state").glob("*.db")
+    damaged = b"no database" * 100
+    with ps.connect(book.box.url, state=tmp_path / "elsewhere") as other:
+        for each in (tmp_path / "state").iterdir():
+            each.unlink()
+        journal.write_bytes(damaged)
+        assert not other.plan(book.path).changes
+    assert journal.read_bytes() == damaged

@@ -146,7 +146,7 @@ class Decisions:
         """The change of a row that earlier runs may know; _UNKNOWN where none does."""
         record = match.record
         if record.state == "unsent":
-            self.remarks.unsent[row.number] = record.run_id
+            self.remarks.unsent[row.number] = record
             return _UNKNOWN
         if match.kind == "other":
             self.remarks.replaced.append(row.number)
@@ -529,7 +529,7 @@ def _begun(record: RowRecord) -> _Held:
         "added-unknown",
         f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
         "it was",
-        f"`petsync resume {record.run_id}` finds that out.",
+        f"`{record.resume}` finds that out.",
     )
 
 

@@ -9,6 +9,7 @@ row that matches no record may be its row, unless it is clearly another one.
 
 from __future__ import annotations
 
+import shlex
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -65,6 +66,9 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `state` is "added" where the row has a pet, `pet_id`; "unknown" where the run began to add one
     and nobody saw the end; "unsent" where the run stopped before it began to.
+
+    `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
+    folder that it is in, "" for the one in use.
     """
 
     run_id: str
@@ -79,6 +83,14 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     said: Pet
     pet_id: int | None = None
     state: Literal["added", "unknown", "unsent"] = "added"
+    written: str = ""
+    folder: str = ""
+
+    @property
+    def resume(self) -> str:
+        """The command that finishes the run."""
+        folder = f" --state {shlex.quote(self.folder)}" if self.folder else ""
+        return f"petsync resume {self.run_id}{folder}"
 
 
 class Match(NamedTuple):

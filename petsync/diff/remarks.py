@@ -20,8 +20,8 @@ class Remarks:
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
     of rows without an id, and `identical` those that were found by saying just the same; `twins`
     are rows that add a pet which says just what another one says; `known` gives the record of rows
-    that became their pets in an earlier run, `unsent` the run that stopped before it came to a row,
-    and `replaced` the rows in the place of which an earlier run found another one;
+    that became their pets in an earlier run, `unsent` that of rows to which a run did not come
+    before it stopped, and `replaced` the rows in whose place an earlier run found another one;
     `uploaded` are rows that lack photos which uploads added, and which stay;
     `categories` the rows that name a category which the store does not have; `converted` the rows
     in which a program may have changed a name, with what it was and is.
@@ -34,7 +34,7 @@ class Remarks:
     identical: list[int] = field(default_factory=list)
     twins: list[int] = field(default_factory=list)
     known: dict[int, RowRecord] = field(default_factory=dict)
-    unsent: dict[int, str] = field(default_factory=dict)
+    unsent: dict[int, RowRecord] = field(default_factory=dict)
     replaced: list[int] = field(default_factory=list)
     uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
@@ -68,11 +68,11 @@ class Remarks:
                 f"{some(pairs)}: rows without an id that an earlier run added were taken as their "
                 "pets, whatever was edited since."
             )
-        for run in dict.fromkeys(self.unsent.values()):
-            rows = [row for row, each in self.unsent.items() if each == run]
+        for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
+            rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
                 f"{_at(rows, address, 'id')}: run {run} stopped before it added these. "
-                f"`petsync resume {run}` finishes it; do not do both."
+                f"`{command}` finishes it; do not do both."
             )
         if self.replaced:
             yield (

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from petsync._file import check_state_folder
 from petsync.apply.journal import rows
 from petsync.apply.journal.database import PATIENCE, connect, make, reading, writing
+from petsync.apply.journal.elsewhere import note_journal, other_journals
 from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.past import past, pasts
 from petsync.apply.journal.recount import recounted
-from petsync.apply.journal.row_records import later_run, row_records
+from petsync.apply.journal.row_records import later_run, row_records, sheet_of_run
 from petsync.apply.journal.run import (
     Run,
     insert_run,
@@ -38,9 +40,13 @@ from petsync.diff.history import Entry, Past, RunKind
 from petsync.diff.lineage import RowRecord
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
-from petsync.errors import PlanError, StalePlanError
+from petsync.errors import PetsyncError, PlanError, StalePlanError
 
 __all__ = ["Journal"]
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class Journal:
@@ -141,18 +147,40 @@ class Journal:
         }
 
     def row_records(self, store: str) -> list[RowRecord]:
-        """What runs on the store knew of rows without an id, the newest first. Rows whose pets an
-        undo took away are not there.
+        """What runs on the store knew of rows without an id, the newest first; also those of the
+        user's other state folders. Rows whose pets an undo took away are not there.
         """
         with self._reading() as connection:
-            return row_records(connection, store)
+            records = row_records(connection, store)
+        for path, found in self._elsewhere(store, lambda other: row_records(other, store)):
+            folder = str(path.parent)
+            records += [msgspec.structs.replace(each, folder=folder) for each in found]
+        return sorted(records, key=lambda each: each.written, reverse=True)
 
     def later_run(self, run_id: str) -> str | None:
-        """The newest run of the same sheet that began after this one and added pets without an id;
-        None where there is none.
+        """The newest run of the same sheet that began after this one and added pets without an id,
+        also one of another state folder of the user; None where there is none.
         """
         with self._reading() as connection:
-            return later_run(connection, run_id)
+            run = sheet_of_run(connection, run_id)
+            if run is None:
+                return None
+            own = later_run(connection, run)
+        others = self._elsewhere(run.store, lambda other: later_run(other, run))
+        return own or next((found for _, found in others if found), None)
+
+    def _elsewhere(
+        self, store: str, ask: Callable[[sqlite3.Connection], T]
+    ) -> Iterator[tuple[Path, T]]:
+        """What each of the user's other journals answers; one that cannot be read is left out."""
+        for path in other_journals(store, self.path.parent):
+            try:
+                with reading(path) as connection:
+                    found = ask(connection)
+            except PetsyncError as error:
+                _LOG.warning("The runs in %s are not looked at: %s", path.parent, error)
+            else:
+                yield path, found
 
     def note(self, name: str) -> str:
         """What `set_note` kept under the name, "" where there is nothing."""
@@ -207,6 +235,8 @@ class Journal:
         if not self._exists:
             make(self.path)
             self._exists = True
+        if kind == "apply" and payload:
+            note_journal(store, self.path.parent)
         with self._sitting_down() as connection:
             if fingerprint and (used := used_by(connection, fingerprint)) is not None:
                 raise _stale(used, undoes)

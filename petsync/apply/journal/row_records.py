@@ -18,7 +18,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
 
-__all__ = ["later_run", "row_payload", "row_records"]
+__all__ = ["RunSheet", "later_run", "row_payload", "row_records", "sheet_of_run"]
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -45,11 +45,22 @@ class _Rows(msgspec.Struct, frozen=True):
 
 
 class _About(NamedTuple):
-    """The sheet of a run."""
+    """The sheet of a run, and when the run began."""
 
     source: str
     digest: str
     base: str
+    started: str
+
+
+class RunSheet(NamedTuple):
+    """The sheet of a run on a store: its path, and the SHA-256 of its bytes."""
+
+    run_id: str
+    store: str
+    started: str
+    source: str
+    digest: str
 
 
 def row_payload(plan: Plan) -> bytes:
@@ -97,22 +108,32 @@ def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
             continue
         kept = _kept(payload)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
-        records = list(_of_run(connection, run, source, on, kept, known))
+        records = list(
+            _of_run(
+                connection, run, _About(source, kept.digest, kept.base, started), on, kept, known
+            )
+        )
         known |= {each.pet_id: each.said for each in records}
         found += records
     return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
 
 
-def later_run(connection: sqlite3.Connection, run_id: str) -> str | None:
+def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
+    """The sheet of a run; None where there is no such run, or nothing is known of its rows."""
+    row = connection.execute(_ONE, (run_id,)).fetchone()
+    if row is None:
+        return None
+    store, source, started, payload = row
+    return RunSheet(run_id, store, started, source, _kept(payload).digest)
+
+
+def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
     """The newest run of the same sheet that began after this one, and may have added pets for rows
     without an id that this one did not come to; None where there is none.
     """
-    runs = connection.execute(_SINCE, (run_id,)).fetchall()
-    if not runs or runs[0][0] != run_id:
-        return None
-    _, source, payload = runs[0]
-    digest = _kept(payload).digest
-    for other, its_source, its_payload in reversed(runs[1:]):
+    runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
+    digest, source = run.digest, run.source
+    for other, its_source, its_payload in reversed(runs):
         its_digest = _kept(its_payload).digest
         is_same = digest == its_digest or os.path.realpath(source) == os.path.realpath(its_source)
         if digest and its_digest and is_same:
@@ -123,13 +144,12 @@ def later_run(connection: sqlite3.Connection, run_id: str) -> str | None:
 def _of_run(
     connection: sqlite3.Connection,
     run: str,
-    source: str,
+    about: _About,
     on: str,
     kept: _Rows,
     known: dict[int | None, Pet],
 ) -> Iterator[RowRecord]:
     rows = {each.row: each for each in kept.rows}
-    about = _About(source, kept.digest, kept.base)
     begun = set()
     for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
         begun.add(number)
@@ -150,6 +170,7 @@ def _of_run(
             source=about.source,
             digest=about.digest,
             base=about.base,
+            written=about.started,
         )
     for each in kept.rows:
         said = each.said or known.get(each.pet_id)
@@ -167,6 +188,7 @@ def _of_run(
             source=about.source,
             digest=about.digest,
             base=about.base,
+            written=about.started,
         )
     yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
 
@@ -205,6 +227,7 @@ def _unsent(
             source=about.source,
             digest=about.digest,
             base=about.base,
+            written=about.started,
         )
 
 
@@ -242,14 +265,13 @@ _RUNS = """
 SELECT id, kind, source, undoes, started, payload FROM run
 WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
 """
+_ONE = "SELECT store, source, started, payload FROM run WHERE id = ?"
 _SINCE = """
-SELECT run.id, run.source, run.payload FROM run, run AS one
-WHERE one.id = ? AND run.store = one.store AND run.kind = 'apply'
-AND (run.started, run.rowid) >= (one.started, one.rowid)
-AND (run.id = one.id OR EXISTS (
+SELECT id, source, payload FROM run
+WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ? AND EXISTS (
     SELECT 1 FROM change WHERE change.run = run.id AND kind = 'add' AND pet_id IS NULL
-))
-ORDER BY run.started, run.rowid
+)
+ORDER BY started, rowid
 """
 _ADDS = """
 SELECT number, row, source, after, outcome, cause, assigned_id FROM change
