@@ -6,6 +6,7 @@ import csv
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -616,6 +617,38 @@ def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
     assert tags["tags"][0] == ""
     assert night.run().round.status == "done"
     assert night.cell(1, "tags") == "9:new"
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store gets tags, photos and a category after the round has written the sheet and before
+    it looks at both sides again: the next round fills the cells, which say nothing.
+    """
+    fields = {"tags": (), "photo_urls": (), "category": None}
+    night.box.put(changed(STORED, 1, **fields)[0])
+    night.type(1, tags="", photo_urls="", category="", category_id="")
+    night.type(1, **dict.fromkeys(("tags", "photo_urls", "category"), "[clear]"))
+    night.run()
+    night.type(1, **dict.fromkeys(("tags", "photo_urls", "category", "category_id"), ""))
+    assert night.run().round.status == "in-sync"
+    write = sheets.write_synced
+    full = {"tags": (ps.Tag(9, "new"),), "photo_urls": ("/new.jpg",), "category": CATS}
+
+    def written(*args: Any, **options: Any) -> Any:
+        done = write(*args, **options)
+        night.box.put(changed(STORED, 1, **full)[0])
+        return done
+
+    night.box.put(changed(STORED, 3, name="Store 3")[2])
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", written)
+        night.run()
+    assert (night.cell(3, "name"), night.cell(1, "tags")) == ("Store 3", "")
+    night.run()
+    cells = [night.cell(1, name) for name in ("tags", "photo_urls", "category", "category_id")]
+    assert cells == ["9:new", "/new.jpg", "Cats", "2"]
     assert night.run().round.status == "in-sync"
 
 

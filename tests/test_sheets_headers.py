@@ -59,6 +59,12 @@ def test_a_mapping_to_no_column_is_refused(tmp_path: Path) -> None:
             (name, "id")
             for name in ("\u00ef\u00bb\u00bfid", "n\u00famero", "\uff29\uff24", "Code:")
         ),
+        # The byte order mark of UTF-8 in cp1251, cp437 and Mac Roman, and that of UTF-16.
+        *(
+            (f"{mark}id", "id")
+            for mark in ("\u043f\u00bb\u0457", "\u2229\u2557\u2510", "\u00d4\u00aa\u00f8")
+        ),
+        *((f"{mark}name", "name") for mark in ("\u00ff\u00fe", "\u00fe\u00ff")),
         ("Zustand", "status"),
         ("Cat\u00e9gorie", "category"),
         ("Cat\u00c3\u00a9gorie", "category"),
