@@ -200,7 +200,6 @@ WITHOUT_A_RESULT = [calls.delete_pet(7), calls.update_pet_with_form(7, name="Rex
     [
         ("", b""),
         ("text/html", b" \n"),
-        ("application/json", b"{}"),
         ("application/json", b'{"code":200,"type":"unknown","message":"7"}'),
         ("application/json", b'{"id":7,"name":"Rex"}'),
         ("application/xml", b"<apiResponse><message>7</message></apiResponse>"),
@@ -223,6 +222,9 @@ def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> 
         ("application/json", b"<html>"),
         ("application/json", b"true"),
         ("application/json", b"null"),
+        ("application/json", b"{}"),
+        ("application/json; charset=utf-8", b" {} \n"),
+        ("application/xml", b"<apiResponse/>"),
         ("", b" null\n"),
         ("application/json", b"[]"),
         ("application/json", b'{"error":"the session has ended"}'),

@@ -117,13 +117,11 @@ def done_answer(pet_id: int) -> Callable[[Response], None]:
     """What reads the answer of an operation without a result on the pet of that id.
 
     Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
-    such as `null` or the web page of a portal, raises ResponseError: it may come from elsewhere.
+    such as `{}` or the web page of a portal, raises ResponseError: it may come from elsewhere.
     """
 
     def read(response: Response) -> None:
         if not response.body.strip():
-            return
-        if kind_of(response) == "json" and response.body.strip() == b"{}":
             return
         answer = _decode_api_response(response)
         if answer != _NOTHING:
