@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from petsync import GuardError, connect, load_plan
+from petsync._show import as_html, as_text
 from petsync.client.probe import examine
 from petsync.client.session import Session
 from petsync.model import Pet
@@ -47,6 +48,10 @@ def test_adds_up_to_the_capacity_pass_and_one_more_is_refused(tmp_path: Path) ->
         (refusal,) = plan.verdict.refusals
         assert refusal.limit == "capacity"
         assert "drop the oldest pet: it keeps 20" in refusal.problem
+        for shown in (as_text(plan), as_html(plan)):
+            assert "No option" not in shown
+            assert "Add fewer pets, or delete some before" in shown
+            assert "[service]" in shown
         with pytest.raises(GuardError, match="capacity") as caught:
             store.apply(plan)
         assert "[service]" in caught.value.hint

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from shop import URL
 
+from petsync.apply.deeds import deeds_of
 from petsync.apply.undo import Present, undo_plan
 from petsync.diff.change import Add, Delete, Update
 from petsync.diff.guard import Guard, Limit
@@ -137,11 +138,31 @@ def test_a_pet_that_was_changed_since_is_kept(done: Entry) -> None:
     assert (conflict.pet_id, conflict.source) == (7, "Pets!B2")
 
 
-def test_a_later_run_is_named() -> None:
-    """Where another run changed the pet, the way out is to undo that one first."""
-    plan = undone(RENAMED, now=replace(MAX, status="sold"), later={7: "20261121-110000-beef"})
-    (conflict,) = plan.conflicts
-    assert conflict.suggestion == "Run 20261121-110000-beef changed it later: undo that one first."
+SOLD = replace(MAX, status="sold")
+LATER = replace(RENAMED, fields=("status",), before=MAX, after=SOLD)
+GONE_LATER = replace(DELETED, before=MAX)
+
+
+@pytest.mark.parametrize(
+    ("now", "did", "is_named"),
+    [
+        (SOLD, LATER, True),
+        (replace(MAX, status="pending"), LATER, False),
+        (replace(SOLD, name="Mine"), LATER, False),
+        (replace(MAX, name="Mine"), LATER, False),
+        (None, GONE_LATER, True),
+        (None, LATER, False),
+    ],
+)
+def test_a_later_run_is_named(now: Pet | None, did: Entry, is_named: bool) -> None:
+    """Where another run made the pet what it is now, the way out is to undo that one first; where
+    somebody else did, no run is named.
+    """
+    later = [("20261121-110000-beef", deed) for deed in deeds_of([did])]
+    (conflict,) = undone(RENAMED, now=now, later={7: later}).conflicts
+    first = "Run 20261121-110000-beef changed it later: undo that one first."
+    assert (conflict.suggestion == first) is is_named
+    assert ("beef" in conflict.suggestion) is is_named
 
 
 def test_a_pet_that_is_gone_stays_gone() -> None:
@@ -237,11 +258,11 @@ def test_a_service_that_chooses_ids_may_do_so_again() -> None:
 
 
 def test_a_stopped_run_says_so() -> None:
-    """What it did is taken back, and a note names the other way out."""
+    """What it did is taken back, and a note says what becomes of the rest."""
     past = Past(run_id=RUN, store=URL, source="a.xlsx", started="", state="stopped")
     plan = undone(RENAMED, now=MAX, past=past)
     assert len(plan.changes) == 1
-    assert any(f"petsync resume {RUN}" in note for note in plan.notes)
+    assert any("the rest of it is not sent any more" in note for note in plan.notes)
 
 
 def test_the_guard_judges_an_undo() -> None:

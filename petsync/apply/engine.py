@@ -68,7 +68,7 @@ async def run(
     sender = Sender(
         target,
         recorder,
-        Present(target, options.recheck),
+        Present(target, "each" if earlier.is_undone else options.recheck),
         options.verify,
         begun=frozenset(earlier.open),
         unverified=frozenset(earlier.unverified),
@@ -98,7 +98,8 @@ class _Engine:
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
-        self._left = earlier.left
+        self._left, self._held = earlier.left, earlier.held
+        self._is_undone = earlier.is_undone
         self._failed_here: set[int] = set()
         self._lost_at = dict.fromkeys(earlier.lost, _now())
         self._counts = Counter(result.outcome for result in self._results.values())
@@ -147,6 +148,9 @@ class _Engine:
             self._halt.stop(str(error))
 
     async def _phases(self) -> None:
+        if self._is_undone:
+            await self._find_out()
+            return
         if any(map(is_unassigned, self._changes)):
             await self._remember()
         await self._verify_again()
@@ -268,18 +272,19 @@ class _Engine:
         """Write down which pets there are before any without an id is added. What an earlier
         process left of such adds is looked for among them.
         """
-        if self._recorder.known() is not None and not self._unassigned_left():
+        if not self._unassigned_left():
             return
         pets = await self._all()
         self._claims.there = {pet.id: pet for pet in pets if pet.id is not None}
         self._claims.check_room(self._claims.there.get(MAX_ID) or await self._highest())
         if self._recorder.known() is None:
             for number, pet_id in came_since(self._changes, pets).items():
-                self._meet(number, pet_id)
+                if number not in self._results:
+                    self._meet(number, pet_id)
             await self._halt.soon(self._recorder.keep_known(self._claims.there))
             return
         for number in await self._prove(pets):
-            self._forget(number)
+            self._repeat(number)
         self._confirm(pets)
         left = [
             n for n, c in enumerate(self._changes) if is_unassigned(c) and n not in self._results
@@ -379,7 +384,7 @@ class _Engine:
             for number in lost or unknown:
                 self._resent[number] += 1
                 if self._resent[number] < _ROUNDS:
-                    self._forget(number)
+                    self._repeat(number)
                 elif number in unknown:
                     self._record(absent(self._results[number]))
             await self._phase(is_unassigned)
@@ -413,9 +418,43 @@ class _Engine:
         change = self._changes[number]
         self._record(result_of(number, change, "failed", "same-id", why))
 
-    def _forget(self, number: int) -> None:
-        """The change is to be sent again."""
-        self._counts[self._results.pop(number).outcome] -= 1
+    def _repeat(self, number: int) -> None:
+        """Have the change, which was not made, sent again, if it may be."""
+        if number in self._held:
+            self._record(self._held[number])
+        else:
+            self._counts[self._results.pop(number).outcome] -= 1
+
+    async def _find_out(self) -> None:
+        """Find out what became of the changes of a run that was undone. Nothing is sent: what was
+        not made once no request can arrive any more has its result from `held`.
+        """
+        await self._verify_again()
+        unread: set[int] = set()
+        while left := self._unknown_left() - unread:
+            unassigned = [n for n in left if is_unassigned(self._changes[n])]
+            if unassigned:
+                pets = await self._all()
+                for number in await self._prove(pets):
+                    self._repeat(number)
+                self._confirm(pets)
+            for number in left.difference(unassigned):
+                change = self._changes[number]
+                result = await self._halt.soon(self._sender.find_out(number, change))
+                if result is not None:
+                    self._record(result)
+                    unread.add(number)
+            left = self._unknown_left() - unread
+            if (wait := self._wait([*left])) > 0:
+                await self._halt.soon(asyncio.sleep(wait))
+                continue
+            for number in left:
+                self._repeat(number)
+
+    def _unknown_left(self) -> set[int]:
+        """The held changes of which it can still be found out whether they were made."""
+        unknown = {n for n in self._held if self._results[n].outcome == "unknown"}
+        return unknown - self._unread
 
     def _unsettled(self) -> list[int]:
         return [
@@ -478,9 +517,15 @@ class _Engine:
         for number, pet_id in earlier.shared.items():
             self._claims.is_shared = True
             self._claims.remember(number, pet_id, is_proved=False)
-        unread = {n for n in earlier.unverified if isinstance(self._changes[n], Add)}
+        unread = {
+            number
+            for number in earlier.unverified
+            if earlier.is_undone or isinstance(self._changes[number], Add)
+        }
         self._unread |= unread
-        for number in earlier.lost.union(earlier.shared, unread):
+        held = earlier.held if earlier.is_undone else ()
+        self._lost_at |= dict.fromkeys(held, _now())
+        for number in earlier.lost.union(earlier.shared, unread, held):
             self._results[number] = earlier.left[number]
             self._counts[earlier.left[number].outcome] += 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -14,10 +14,20 @@ from petsync.diff.history import Entry, Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Result, result_of
 
-__all__ = ["CUT", "FRESH", "Earlier", "earlier", "has_more", "result_in"]
+__all__ = [
+    "CUT",
+    "FRESH",
+    "Earlier",
+    "earlier",
+    "has_more",
+    "has_unknown",
+    "result_in",
+    "superseded",
+    "undone",
+]
 
 CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
-_DONE = frozenset({"already-so", "already-gone"})
+_DONE = frozenset({"already-so", "already-gone", "undone"})
 _READ_AGAIN = frozenset({"not-as-sent", "unverified"})
 
 
@@ -27,8 +37,9 @@ class Earlier:
     changes that were begun and have no final result, and `lost` those of them that add a pet
     without an id, and of which nobody knows whether they did. `shared` are adds whose assigned id
     another add was assigned too, and `unverified` changes that the service took and that could not
-    be read back as they were sent, each with the pet's id. `seconds` is how long the run took so
-    far.
+    be read back as they were sent, each with the pet's id. `held` are changes that are never sent
+    again, each with its result where the store shows that it was not made. With `is_undone` nothing
+    at all is sent. `seconds` is how long the run took so far.
     """
 
     results: Mapping[int, Result] = field(default_factory=dict)
@@ -37,6 +48,8 @@ class Earlier:
     lost: frozenset[int] = frozenset()
     shared: Mapping[int, int] = field(default_factory=dict)
     unverified: Mapping[int, int] = field(default_factory=dict)
+    held: Mapping[int, Result] = field(default_factory=dict)
+    is_undone: bool = False
     seconds: float = 0.0
 
 
@@ -90,6 +103,62 @@ def has_more(past: Past) -> bool:
     """Whether a run can be resumed: it ended early, or some of its changes failed."""
     trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
     return past.state != "done" or bool(past.open or trouble)
+
+
+def has_unknown(past: Past) -> bool:
+    """Whether nobody knows yet what became of some changes of a run."""
+    return bool(past.open or past.counts.get("unknown"))
+
+
+def undone(plan: Plan, before: Earlier, by: str) -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with that run `by` has taken back, and the results that it
+    knows at once: nothing is sent, and what is unknown is found out.
+    """
+    why = f"not sent: run {by} took this run back"
+    results = {**before.results}
+    known: list[Result] = []
+    held: dict[int, Result] = {}
+    for number, change in enumerate(plan.changes):
+        left = before.left.get(number)
+        if number in results:
+            continue
+        over = result_of(number, change, "skipped", "undone", why)
+        if left is None:
+            results[number] = over
+            known.append(over)
+        elif left.outcome == "failed" and number not in before.unverified:
+            results[number] = left
+        else:
+            held[number] = over
+    return replace(before, results=results, held=held, is_undone=True), known
+
+
+def superseded(
+    plan: Plan, before: Earlier, later: str, added: Mapping[int, int]
+) -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with once the run `later` of its sheet has begun, and the
+    results that it knows at once: rows without an id that this run has not come to are left to the
+    later one. `added` are the pets that later runs made of such rows, by the numbers of this plan's
+    adds; none of them is added again.
+    """
+    why = f"run {later} of the same sheet has begun since: resume that one, or plan again"
+    known: list[Result] = []
+    held: dict[int, Result] = {}
+    unclear = before.lost.union(before.shared, before.unverified)
+    for number, change in enumerate(plan.changes):
+        if number in before.results or not is_unassigned(change):
+            continue
+        over = result_of(number, change, "conflict", "superseded", why)
+        if number in added:
+            pet_id = added[number]
+            there = f"run {later}, or one before it, added this row as {pet_id}"
+            over = result_of(number, change, "skipped", "already-so", there, pet_id)
+        if number not in unclear:
+            known.append(over)
+        elif number in added:
+            held[number] = over
+    results = {**before.results, **{result.number: result for result in known}}
+    return replace(before, results=results, held=held), known
 
 
 def _is_final(entry: Entry) -> bool:

@@ -81,6 +81,20 @@ class Sender:
             return result_of(number, change, "conflict", "not-as-sent", _STILL_OTHER)
         return result_of(number, change, reason.outcome, reason.cause, reason.message)
 
+    async def find_out(self, number: int, change: Change) -> Result | None:
+        """What became of a change whose request may have been sent, by its pet's id; None where the
+        pet is as it was before. Nothing is sent.
+        """
+        try:
+            await self.present.prepare(change)
+        except UnsentError as reason:
+            return self._unsent(number, change, reason)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError as error:
+            return result_of(number, change, "unknown", cause_of(error), error.message)
+        return None
+
     async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
         """The result of a change that was not read back as it was sent, after one more look; None
         where the pet still cannot be read. Nothing is sent.

@@ -17,10 +17,13 @@ from petsync.diff.snapshot import Coverage, Unanswered
 from petsync.model import Pet
 from petsync.table.columns import Column
 
-__all__ = ["Present", "undo_plan"]
+__all__ = ["LaterDeed", "Present", "undo_plan"]
 
 Present = Pet | Unanswered | None
 """A pet as it is now; None where there is none, Unanswered where the service did not say."""
+
+LaterDeed = tuple[str, Deed]
+"""A run that began later, and what it did to the pet."""
 
 _KINDS = ("add", "update", "delete")
 _NO_COVERAGE = Coverage()
@@ -40,17 +43,17 @@ def undo_plan(
     guard: Guard,
     coverage: Coverage = _NO_COVERAGE,
     sentinels: Sequence[Pet] = (),
-    later: Mapping[int, str] = {},
+    later: Mapping[int, Sequence[LaterDeed]] = {},
     known: Collection[int] = (),
 ) -> Plan:
     """The plan that gives every pet that the run changed back what it was, where nobody changed
     it since; what is kept, or cannot be taken back, is a conflict each.
 
     `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
-    and `capacity` how many it keeps, None where no limit is known. `later` names the newest later
-    run that changed a pet. `known` are the ids of the pets that there were before the run added
-    some without an id: none of them is deleted. There is one change, conflict or unchanged row for
-    each pet that the run changed, or may have changed.
+    and `capacity` how many it keeps, None where no limit is known. `later` is what later runs did
+    to each pet, the newest first. `known` are the ids of the pets that there were before the run
+    added some without an id: none of them is deleted. There is one change, conflict or unchanged
+    row for each pet that the run changed, or may have changed.
     """
     deeds = list(deeds_of(entries))
     judge = _Judge(past.run_id, found, later, known)
@@ -83,7 +86,7 @@ class _Judge:
 
     run: str
     found: Mapping[int, Present]
-    later: Mapping[int, str]
+    later: Mapping[int, Sequence[LaterDeed]]
     known: Collection[int]
 
     def taken_back(self, deed: Deed) -> Change | Conflict | None:
@@ -147,7 +150,7 @@ class _Judge:
         if since := differing(was, now):
             told = _contrast(was, now, since, whose="before it was")
             what = f"was deleted by the run, and there is one of this id again: {told}"
-            cure = self._first(deed, "Change it by a sheet if it is to be as before")
+            cure = self._first(deed, now, since, "Change it by a sheet if it is to be as before")
             return _kept(deed, "came-since-run", what, cure, now)
         return None
 
@@ -164,17 +167,33 @@ class _Judge:
     def _changed(self, deed: Deed, now: Pet, since: Sequence[Column], otherwise: str) -> Conflict:
         told = _contrast(deed.left, now, since, whose="the run left")
         what = f"was changed since the run, and is kept as it is: {told}"
-        return _kept(deed, "changed-since-run", what, self._first(deed, otherwise), now)
+        cure = self._first(deed, now, since, otherwise)
+        return _kept(deed, "changed-since-run", what, cure, now)
 
     def _gone(self, deed: Deed) -> Conflict:
         shown = f"`petsync runs {self.run} --pet {deed.pet_id}` shows what it was"
         what = "was changed by the run, and is gone since"
-        return _kept(deed, "gone-since-run", what, self._first(deed, shown))
+        return _kept(deed, "gone-since-run", what, self._first(deed, None, (), shown))
 
-    def _first(self, deed: Deed, otherwise: str) -> str:
-        """What to do: where a later run changed the pet, that one is to be undone first."""
-        run = None if deed.pet_id is None else self.later.get(deed.pet_id)
-        return f"Run {run} changed it later: undo that one first" if run else otherwise
+    def _first(self, deed: Deed, now: Pet | None, since: Sequence[Column], otherwise: str) -> str:
+        """What to do: where later runs made the pet what it is now, the newest of them is to be
+        undone first. What somebody else made of it no undo of a run takes back.
+        """
+        deeds = self.later.get(deed.pet_id or 0, ())
+        if now is None:
+            runs = [run for run, later in deeds[:1] if later.kind == "delete"]
+        else:
+            makers = [_maker(deeds, now, field) for field in since]
+            runs = [run for run, _ in deeds if run in makers and None not in makers]
+        return f"Run {runs[0]} changed it later: undo that one first" if runs else otherwise
+
+
+def _maker(deeds: Iterable[LaterDeed], now: Pet, field: Column) -> str | None:
+    """The newest run that set the field to what it is now; None where none did."""
+    for run, deed in deeds:
+        if not equal(deed.was, deed.left, field):
+            return run if equal(deed.left, now, field) else None
+    return None
 
 
 _NOT_ASKED = Unanswered("", "nobody asked for it")
@@ -211,8 +230,8 @@ def _notes(past: Past, deeds: Sequence[Deed], changes: Sequence[Change]) -> Iter
         yield f"That run took back run {past.undoes}: this does again what that one had done."
     if past.state == "stopped":
         yield (
-            "That run was stopped before its end. This takes back what it did; "
-            f"`petsync resume {past.run_id}` would do the rest of it."
+            "That run was stopped before its end. This takes back what it did, and the rest of it "
+            "is not sent any more."
         )
     if any(deed.kind == "upload" and deed.is_settled for deed in deeds):
         yield (

@@ -158,8 +158,8 @@ def _finished_first(
     )
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         context.say(
-            f"`petsync resume {past.run_id}` finishes it. Until then nothing is sent for rows of "
-            "which nobody knows whether it added them."
+            f"This applies what is left of it, but for rows of which nobody knows whether it added "
+            f"them: `petsync resume {past.run_id}` finds that out, and adds no row a second time."
         )
         return 0
     if not click.confirm("Finish it first?", default=True, err=True):

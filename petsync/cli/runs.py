@@ -171,6 +171,11 @@ def _show_runs(
     unfinished = next(_unfinished(runs), None)
     if unfinished is not None:
         context.say(f"`petsync resume {unfinished.run_id}` does what is left of that run.")
+    for run in _undone_unknown(runs):
+        context.say(
+            f"Run {run.run_id} was undone with changes of which nobody knows the outcome: `petsync "
+            f"resume {run.run_id}` finds it out, and sends nothing."
+        )
 
 
 def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
@@ -183,6 +188,15 @@ def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
         is_over = run.kind == "upload" or run.state == "running" or run.run_id in over
         if not is_over and has_more(run):
             yield run
+
+
+def _undone_unknown(runs: Sequence[Past]) -> list[Past]:
+    """The runs that are undone, and of which changes are still to be found out."""
+    from petsync.apply.resume import has_unknown
+    from petsync.diff.standing import undone_by
+
+    over = undone_by(runs)
+    return [run for run in runs if run.run_id in over and run.kind != "upload" and has_unknown(run)]
 
 
 def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[Past, Entry]]) -> None:

@@ -179,7 +179,10 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
         return Refusal("everything", f"{these} would be deleted", "--allow-empty")
 
 
-CAPACITY_CURE = "If the service keeps more pets, say so: `capacity` under [service] (0: no limit)."
+CAPACITY_CURE = (
+    "Add fewer pets, or delete some before. If the service keeps more pets, say so: `capacity` "
+    "under [service] (0: no limit)."
+)
 """The way out where a plan is refused for the service's capacity."""
 
 

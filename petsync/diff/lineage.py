@@ -12,7 +12,16 @@ from __future__ import annotations
 import shlex
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -21,7 +30,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from petsync.diff.fields import folded, normal
+from petsync.diff.change import Add, Change
+from petsync.diff.fields import content, folded, normal
 from petsync.diff.merge import merged
 from petsync.diff.rows import said_rows
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit
@@ -33,6 +43,7 @@ __all__ = [
     "Match",
     "RowRecord",
     "Slot",
+    "added_for",
     "doubted",
     "identify",
     "said_in",
@@ -167,6 +178,44 @@ def doubted(matches: Mapping[int, Match], sheet: Sheet, vocabulary: Vocabulary) 
         if not _is_close(matches[row].record, _Line(row, None, None, said))
     }
     return {**matches, **doubts}
+
+
+def added_for(
+    changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
+) -> dict[int, int]:
+    """The pets that later runs of a sheet made of rows without an id, by the numbers of an earlier
+    plan's adds of the same rows; but for those to `skip`. A row of that place counts, also edited,
+    and one elsewhere that says just the same.
+    """
+    lines = {
+        number: _Line(change.row, None, None, change.after)
+        for number, change in enumerate(changes)
+        if isinstance(change, Add) and change.pet_id is None and number not in skip
+        if change.row is not None
+    }
+    of_tab = [record for record in records if record.tab == tab and record.pet_id is not None]
+    places, contents = _by(_row, of_tab), _by(_content, of_tab)
+    found: dict[int, int] = {}
+    used: set[int | None] = set()
+
+    def match(number: int, near: Iterable[RowRecord]) -> None:
+        record = next((each for each in near if each.pet_id not in used), None)
+        if number not in found and record is not None and record.pet_id is not None:
+            found[number] = record.pet_id
+            used.add(record.pet_id)
+
+    for number, line in lines.items():
+        same = (each for each in places.get(line.row, ()) if _content(each) == _content(line))
+        match(number, same)
+    for number, line in lines.items():
+        match(number, contents.get(_content(line), ()))
+    for number, line in lines.items():
+        match(number, (each for each in places.get(line.row, ()) if _is_close(each, line)))
+    return found
+
+
+def _content(item: _Item) -> Hashable:
+    return content(item.said)
 
 
 def _is_close(record: RowRecord, line: _Line) -> bool:

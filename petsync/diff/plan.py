@@ -170,7 +170,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if any(refusal.limit == "sentinel" for refusal in refusals):
                 cure = "Find out what becomes of the sentinels: nothing overrides them."
             elif any(refusal.limit == "capacity" for refusal in refusals):
-                cure = "Add fewer pets, or delete some before. " + CAPACITY_CURE
+                cure = CAPACITY_CURE
             raise GuardError(
                 "the guard refuses this plan: " + "; ".join(sorted(map(str, refusals))),
                 hint=f"Nothing was sent. {cure}",

@@ -71,8 +71,8 @@ class Remarks:
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
-                f"{_at(rows, address, 'id')}: run {run} stopped before it added these. "
-                f"`{command}` finishes it; do not do both."
+                f"{_at(rows, address, 'id')}: run {run} stopped before it added these, and they "
+                f"are new pets. `{command}` adds none of them once this plan is applied."
             )
         if self.replaced:
             yield (

@@ -33,6 +33,8 @@ Cause = Literal[
     "changed-since",
     "gone",
     "came-meanwhile",
+    "superseded",
+    "undone",
     "from-plan",
     "not-looked-up",
     "refused",

@@ -12,12 +12,14 @@ __all__ = ["has_left", "runs_of", "taken_back", "undone_by"]
 
 
 def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
-    """For each run that is taken back, the newest run that did so and is not taken back itself;
-    `runs` are those of a store, or of several, the newest first.
+    """For each run that is taken back, the newest run that did so and is not taken back itself; one
+    that may have, as nobody knows its outcome yet, counts too. `runs` are those of a store, or of
+    several, the newest first.
     """
     found: dict[str, Past] = {}
     for run in runs:
-        if run.undoes and run.counts.get("applied") and run.run_id not in found:
+        has_begun = run.open or run.counts.get("applied") or run.counts.get("unknown")
+        if run.undoes and has_begun and run.run_id not in found:
             found.setdefault(run.undoes, run)
     return found
 

@@ -26,7 +26,7 @@ _CURES = {
     "shifted": "Put the column back beside its rows, and sort whole rows only. If it is meant: "
     "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
     "sentinel": "Find out what became of the sentinels: nothing overrides them.",
-    "capacity": f"Add fewer pets, or delete some before. {CAPACITY_CURE}",
+    "capacity": CAPACITY_CURE,
 }
 
 _MIXED = (

@@ -81,6 +81,16 @@ CAUSES: Mapping[Cause, Told] = {
         "was made.",
         "Plan again: the row is then compared with that pet.",
     ),
+    "superseded": Told(
+        "left to a later run",
+        "A later run of the same sheet has begun, so this one adds no more of its rows.",
+        "Resume the later run if it was stopped; else plan again from the sheet.",
+    ),
+    "undone": Told(
+        "not sent, as the run was undone",
+        "The run was taken back before they were made; nothing of it is sent any more.",
+        "Plan again from the sheet to make them after all.",
+    ),
     "from-plan": Told(
         "open since the plan",
         "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
@@ -194,6 +204,8 @@ _OF_SHEETS = frozenset[Cause](
         "changed-since",
         "gone",
         "came-meanwhile",
+        "superseded",
+        "undone",
         "not-looked-up",
         "refused",
         "not-as-sent",

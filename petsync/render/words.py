@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from petsync.diff.change import Add, Change, Conflict, Delete
-from petsync.diff.guard import Refusal
+from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.plan import Plan
 from petsync.diff.released import release_of
 from petsync.diff.report import OUTCOMES, Outcome, Report
@@ -187,6 +187,8 @@ def way_out(refusal: Refusal) -> str:
     """What a person can do about a limit that a plan breaks."""
     if refusal.override:
         return f"{refusal.override} would let it pass."
+    if refusal.limit == "capacity":
+        return CAPACITY_CURE
     return "No option lets it pass."
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os.path
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,15 +19,24 @@ from petsync._loop import in_thread
 from petsync.apply import engine
 from petsync.apply.engine import ApplyOptions
 from petsync.apply.journal import Journal, Sitting, row_payload
-from petsync.apply.resume import FRESH, Earlier, earlier, has_more
+from petsync.apply.resume import (
+    FRESH,
+    Earlier,
+    earlier,
+    has_more,
+    has_unknown,
+    superseded,
+    undone,
+)
 from petsync.apply.watch import check_sentinels
 from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.diff.history import Past
+from petsync.diff.lineage import added_for
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
-from petsync.diff.report import Report, result_of
+from petsync.diff.report import Report
 from petsync.diff.standing import undone_by
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
 
@@ -95,6 +104,7 @@ class Runs:
         Raises as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
+            _check_not_undone(past, undone_by(journal.runs(past.store)))
             if not has_more(past):
                 return await in_thread(partial(journal.report, past.run_id))
             target = ServiceTarget(self.api)
@@ -102,7 +112,7 @@ class Runs:
             sitting = await in_thread(partial(journal.resume, past.run_id))
             # Only now, under the lock, nobody else writes to it any more.
             before = earlier(plan, journal.entries(past.run_id), past.seconds)
-            before = _superseded(plan, before, journal.later_run(past.run_id), sitting)
+            before = _taken_up(plan, past, before, journal, sitting)
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
@@ -141,7 +151,8 @@ class Runs:
             if past is None:
                 raise PlanError(
                     f"no run on {store} is to be resumed",
-                    hint=f"`petsync runs` lists the runs of {journal.path}.",
+                    hint=_open_in_undone(runs, undone)
+                    or f"`petsync runs` lists the runs of {journal.path}.",
                 )
             return past
         past = journal.find(run_id)
@@ -192,22 +203,46 @@ class Runs:
         return report
 
 
-def _superseded(plan: Plan, before: Earlier, later: str | None, sitting: Sitting) -> Earlier:
-    """What a run begins with once a later run of its sheet may have added its new pets: the rows
-    that neither of its processes came to are left to a new plan.
+def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:
+    """Raise PlanError for a run that was undone, unless something of it is to be found out."""
+    by = undone_by.get(past.run_id)
+    if by is not None and not has_unknown(past):
+        raise PlanError(
+            f"run {past.run_id} was undone by run {by.run_id}, and nothing of it is sent any more",
+            hint="Plan again from its sheet to make its changes after all.",
+        )
+
+
+def _taken_up(
+    plan: Plan, past: Past, before: Earlier, journal: Journal, sitting: Sitting
+) -> Earlier:
+    """What a resumed run begins with once it is known what else was done since: its undo, or
+    another run of its sheet. The journal has the results that this alone decides.
     """
-    if later is None:
+    by = undone_by(journal.runs(past.store)).get(past.run_id)
+    if by is not None:
+        before, known = undone(plan, before, by.run_id)
+    elif (later := journal.later_run(past.run_id)) is not None:
+        added = added_for(plan.changes, plan.tab, later.added, skip=before.results)
+        before, known = superseded(plan, before, later.run_id, added)
+    else:
         return before
-    why = f"run {later} of the same sheet has begun since; plan again to see what is left"
-    results = {
-        number: result_of(number, change, "conflict", "came-meanwhile", why)
-        for number, change in enumerate(plan.changes)
-        if change.kind == "add" and change.pet_id is None
-        if number not in before.results and number not in before.open
-    }
-    for result in results.values():
+    for result in known:
         sitting.done(result)
-    return replace(before, results={**before.results, **results})
+    return before
+
+
+def _open_in_undone(runs: Sequence[Past], undone: Mapping[str, Past]) -> str:
+    """How to find out what became of changes of a run that was undone, "" where all is known."""
+    past = next((run for run in runs if run.run_id in undone and has_unknown(run)), None)
+    if past is None or past.kind == "upload":
+        return ""
+    number = past.open + past.counts.get("unknown", 0)
+    changes = "1 change" if number == 1 else f"{number:,} changes"
+    return (
+        f"Run {past.run_id} was undone, and nobody knows what became of {changes} of it: `petsync "
+        f"resume {past.run_id}` finds that out, and sends nothing."
+    )
 
 
 async def _written(sitting: Sitting, report: Report) -> Report:

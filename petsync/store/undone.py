@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
 from petsync.apply.deeds import Deed, deeds_of
-from petsync.apply.undo import Present, undo_plan
+from petsync.apply.undo import LaterDeed, Present, undo_plan
 from petsync.client import loader
 from petsync.client.api import AsyncApi
 from petsync.client.lookup import Lookups, look_up
@@ -113,13 +114,13 @@ class Undoing:
         others = await look_up(self.api, absent(ids, now.frame), on_progress=on_progress)
         return {**listed, **others}
 
-    def _later(self, past: Past, ids: set[int | None]) -> dict[int, str]:
-        """The newest of the later runs that changed each of these pets."""
-        found: dict[int, str] = {}
+    def _later(self, past: Past, ids: set[int | None]) -> dict[int, list[LaterDeed]]:
+        """What later runs did to each of these pets, the newest first."""
+        found: defaultdict[int, list[LaterDeed]] = defaultdict(list)
         for run in self.history.runs(past.store):
             if run.run_id == past.run_id:
                 break
             for deed in deeds_of(self.history.entries(run.run_id)):
-                if deed.pet_id is not None and deed.pet_id in ids:
-                    found.setdefault(deed.pet_id, run.run_id)
+                if deed.pet_id is not None and deed.pet_id in ids and deed.is_settled:
+                    found[deed.pet_id].append((run.run_id, deed))
         return found

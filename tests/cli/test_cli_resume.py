@@ -27,6 +27,18 @@ def shop() -> Any:
         yield box
 
 
+def _deleting(box: Sandbox) -> Any:
+    """An apply that deletes each pet but one, of which some are gone."""
+    rows = "".join(f"{n},delete\n" for n in range(2, PETS + 1))
+    Path("pets.csv").write_text(f"id,action\n{rows}", "utf-8")
+    args = ["pets.csv", "--url", box.url, "--yes", "--max-delete", "100%", "--concurrency", "2"]
+    running = process("apply", *args)
+    while box.requests["deletePet"] < 6:
+        assert running.poll() is None
+        time.sleep(0.02)
+    return running
+
+
 def _begun(box: Sandbox, *more: str) -> Any:
     """An apply of a change to each pet, of which some are done."""
     rows = "".join(f"{n},new {n}\n" for n in range(1, PETS + 1))
@@ -128,20 +140,116 @@ def _stopped(shell: Shell, box: Sandbox) -> str:
     return re.findall(r"petsync resume (\d[\w-]+)", " ".join((done.out + done.err).split()))[-1]
 
 
-@pytest.mark.parametrize("edited", [False, True])
+EDITS = {
+    "nothing": ("Two,sold", "Two,sold"),
+    "status": ("Two,sold", "Two,pending"),
+    "name": ("Two,sold", "Another,sold"),
+}
+
+
+@pytest.mark.parametrize("edited", EDITS)
 def test_the_same_sheet_applied_again_doubles_nothing(
-    shell: Shell, shop: Sandbox, edited: bool
+    shell: Shell, shop: Sandbox, edited: str
 ) -> None:
     """The stopped run is named, and its resume adds nothing that the later run has added, also
-    where the sheet was edited in between.
+    where the sheet was edited in between. It ends well where each row is known to have its pet.
     """
     run = _stopped(shell, shop)
-    text = Path("pets.csv").read_text("utf-8")
-    Path("pets.csv").write_text(text.replace("Two,sold", "Two,pending") if edited else text)
+    text = Path("pets.csv").read_text("utf-8").replace(*EDITS[edited])
+    Path("pets.csv").write_text(text, "utf-8")
     again = shell("apply", "pets.csv", "--url", shop.url, "--yes")
     assert f"petsync resume {run}" in " ".join(again.err.split())
-    shell("resume", run, "--url", shop.url)
+    resumed = shell("resume", run, "--url", shop.url, "--settle", "0.1")
+    assert resumed.code == (5 if edited == "name" else 0)
+    assert shell("resume", "--url", shop.url).code == 1
+    assert "petsync resume" not in shell("runs", "--url", shop.url).err
     shell("apply", "pets.csv", "--url", shop.url, "--yes")
     names = [pet.name for pet in shop.pets()]
-    assert [names.count(name) for name in ("One", "Two", "Three")] == [1, 1, 1]
+    wanted = ("One", "Another" if edited == "name" else "Two", "Three")
+    assert [names.count(name) for name in wanted] == [1, 1, 1]
+    assert len(names) == PETS + 3
     assert shell("plan", "pets.csv", "--url", shop.url, "--exit-code").code == 0
+
+
+def test_a_refused_row_that_was_corrected_is_not_added_by_the_first_run(
+    shell: Shell, shop: Sandbox
+) -> None:
+    """The run that the service refused it in is not done, and may be resumed afterwards."""
+    Path("pets.csv").write_text("name,status\nOne,sold\nTwo,sold\n", "utf-8")
+    shop.break_with("429=1,only=addPet,retry_after=600")
+    assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code == 7
+    shop.break_with(None)
+    run = shell("runs", "--url", shop.url, "--json").json["runs"][0]["run_id"]
+    Path("pets.csv").write_text("name,status\nOne,pending\nTwo,pending\n", "utf-8")
+    shell("apply", "pets.csv", "--url", shop.url, "--yes")
+    shell("resume", run, "--url", shop.url, "--settle", "0.1")
+    shell("apply", "pets.csv", "--url", shop.url, "--yes")
+    added = [(pet.name, pet.status) for pet in shop.pets()[PETS:]]
+    assert sorted(added) == [("One", "pending"), ("Two", "pending")]
+
+
+CUT_OFF = "id,name,status\n901,One,sold\n,Two,sold\n,Three,sold\n"
+
+
+def _cut_off(shell: Shell, box: Sandbox) -> str:
+    """A run that added One, got no answer when it added Two, and did not come to Three: its id."""
+    Path("pets.csv").write_text(CUT_OFF, "utf-8")
+    box.break_with("drop_after=1,only=addPet")
+    limits = ("--max-failures", "0", "--concurrency", "1")
+    assert shell("apply", "pets.csv", "--url", box.url, "--yes", *limits).code == 7
+    box.break_with(None)
+    assert [pet.name for pet in box.pets()[PETS:]] == ["One", "Two"]
+    return str(shell("runs", "--url", box.url, "--json").json["runs"][0]["run_id"])
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_undone_run_is_never_sent_again(shell: Shell, shop: Sandbox, arrived: bool) -> None:
+    """What nobody knows of it is found out, by the way that the undo and resume name, and can then
+    be undone too.
+    """
+    run = _cut_off(shell, shop)
+    if not arrived:
+        shop.reset([pet for pet in shop.pets() if pet.name != "Two"])
+    undo = ("undo", run, "--url", shop.url, "--yes", "--max-delete", "100%")
+    undone = shell(*undo)
+    assert undone.code == 5
+    assert f"`petsync resume {run}` finds out" in " ".join(undone.err.split())
+    adds = shop.requests["addPet"]
+    plain = shell("resume", "--url", shop.url)
+    assert plain.code == 1
+    assert f"`petsync resume {run}` finds that out" in " ".join(plain.err.split())
+    assert f"petsync resume {run}" in " ".join(shell("runs", "--url", shop.url).err.split())
+    found = shell("resume", run, "--url", shop.url, "--settle", "0.1", "--json")
+    assert found.code == 0
+    assert [pet.name for pet in shop.pets()[PETS:]] == ["Two"] * arrived
+    assert found.json["counts"]["unknown"] == 0
+    assert shell(*undo).code == 0
+    assert len(shop.pets()) == PETS
+    again = shell("resume", run, "--url", shop.url)
+    assert again.code == 1
+    assert "was undone" in again.err
+    assert "finds that out" not in shell("resume", "--url", shop.url).err
+    assert shop.requests["addPet"] == adds
+    assert shell("apply", "pets.csv", "--url", shop.url, "--yes").code == 0
+    assert sorted(pet.name or "" for pet in shop.pets()[PETS:]) == ["One", "Three", "Two"]
+
+
+@pytest.mark.parametrize("kind", ["update", "delete"])
+def test_changes_under_way_of_an_undone_run_are_found_out(
+    shell: Shell, shop: Sandbox, kind: str
+) -> None:
+    """Killed in the middle, a run of changes to known pets is undone, and nothing more is sent."""
+    before = {pet.id: pet.name for pet in shop.pets()}
+    with _begun(shop) if kind == "update" else _deleting(shop) as running:
+        running.kill()
+    shop.break_with(None)
+    run = shell("runs", "--url", shop.url, "--json").json["runs"][0]["run_id"]
+    limits = ("--max-update", "100%", "--max-add", "100%")
+    assert shell("undo", run, "--url", shop.url, "--yes", *limits).code in (0, 5)
+    sent = shop.requests["updatePetWithForm"], shop.requests["deletePet"]
+    entries = shell("runs", run, "--url", shop.url, "--json").json["counts"]
+    found = shell("resume", run, "--url", shop.url, "--settle", "0.1", "--json")
+    assert found.code == (0 if entries["unknown"] else 1)
+    assert (shop.requests["updatePetWithForm"], shop.requests["deletePet"]) == sent
+    assert shell("undo", run, "--url", shop.url, "--yes", *limits).code == 0
+    assert {pet.id: pet.name for pet in shop.pets()} == before

@@ -18,7 +18,12 @@ from petsync.apply.journal.elsewhere import note_journal, other_journals
 from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.past import past, pasts
 from petsync.apply.journal.recount import recounted
-from petsync.apply.journal.row_records import later_run, row_records, sheet_of_run
+from petsync.apply.journal.row_records import (
+    LaterRun,
+    later_run,
+    row_records,
+    sheet_of_run,
+)
 from petsync.apply.journal.run import (
     Run,
     insert_run,
@@ -157,9 +162,9 @@ class Journal:
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
         return sorted(records, key=lambda each: each.written, reverse=True)
 
-    def later_run(self, run_id: str) -> str | None:
-        """The newest run of the same sheet that began after this one and added pets without an id,
-        also one of another state folder of the user; None where there is none.
+    def later_run(self, run_id: str) -> LaterRun | None:
+        """The newest run of the same sheet that began after this one, where this one has rows
+        without an id, also one of another state folder of the user; None where there is none.
         """
         with self._reading() as connection:
             run = sheet_of_run(connection, run_id)
@@ -167,7 +172,11 @@ class Journal:
                 return None
             own = later_run(connection, run)
         others = self._elsewhere(run.store, lambda other: later_run(other, run))
-        return own or next((found for _, found in others if found), None)
+        newest = own or next((found for _, found in others if found), None)
+        if newest is None:
+            return None
+        records = self.row_records(run.store)
+        return LaterRun(newest, [each for each in records if run.may_have_left(each)])
 
     def _elsewhere(
         self, store: str, ask: Callable[[sqlite3.Connection], T]

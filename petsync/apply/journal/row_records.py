@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
 
-__all__ = ["RunSheet", "later_run", "row_payload", "row_records", "sheet_of_run"]
+__all__ = ["LaterRun", "RunSheet", "later_run", "row_payload", "row_records", "sheet_of_run"]
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -44,6 +44,13 @@ class _Rows(msgspec.Struct, frozen=True):
     rows: list[_Row] = []
 
 
+class LaterRun(NamedTuple):
+    """The newest later run of a sheet, and the rows of that sheet whose pets are known since."""
+
+    run_id: str
+    added: Sequence[RowRecord]
+
+
 class _About(NamedTuple):
     """The sheet of a run, and when the run began."""
 
@@ -54,13 +61,26 @@ class _About(NamedTuple):
 
 
 class RunSheet(NamedTuple):
-    """The sheet of a run on a store: its path, and the SHA-256 of its bytes."""
+    """The sheet of a run on a store: its path, the SHA-256 of its bytes, and the pets that the run
+    knows of its rows without an id.
+    """
 
     run_id: str
     store: str
     started: str
     source: str
     digest: str
+    known: frozenset[int] = frozenset()
+
+    def is_of(self, source: str, digest: str) -> bool:
+        """Whether a run of that sheet is one of this sheet."""
+        is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
+        return bool(digest and self.digest) and is_same
+
+    def may_have_left(self, record: RowRecord) -> bool:
+        """Whether the record may be of a row that this run left: its pet came from elsewhere."""
+        is_new = record.state == "added" and record.pet_id not in self.known
+        return is_new and self.is_of(record.source, record.digest)
 
 
 def row_payload(plan: Plan) -> bytes:
@@ -124,21 +144,31 @@ def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None
     if row is None:
         return None
     store, source, started, payload = row
-    return RunSheet(run_id, store, started, source, _kept(payload).digest)
+    kept = _kept(payload)
+    known = {each.pet_id for each in kept.rows if each.pet_id is not None}
+    known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
+    return RunSheet(run_id, store, started, source, kept.digest, frozenset(known))
 
 
 def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
-    """The newest run of the same sheet that began after this one, and may have added pets for rows
-    without an id that this one did not come to; None where there is none.
+    """The newest run of the same sheet that began after this one, where this one has rows without
+    an id; None where there is none.
     """
+    if not run.digest:
+        return None
     runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
-    digest, source = run.digest, run.source
-    for other, its_source, its_payload in reversed(runs):
-        its_digest = _kept(its_payload).digest
-        is_same = digest == its_digest or os.path.realpath(source) == os.path.realpath(its_source)
-        if digest and its_digest and is_same:
+    for other, source, payload in reversed(runs):
+        # Where all rows have ids, only the plan knows the digest.
+        if run.is_of(source, _kept(payload).digest or _digest(connection, other)):
             return str(other)
     return None
+
+
+def _digest(connection: sqlite3.Connection, run_id: str) -> str:
+    try:
+        return read_plan(connection, run_id).source_digest
+    except PlanError:
+        return ""
 
 
 def _of_run(
@@ -268,11 +298,10 @@ WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
 _ONE = "SELECT store, source, started, payload FROM run WHERE id = ?"
 _SINCE = """
 SELECT id, source, payload FROM run
-WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ? AND EXISTS (
-    SELECT 1 FROM change WHERE change.run = run.id AND kind = 'add' AND pet_id IS NULL
-)
+WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
 ORDER BY started, rowid
 """
+_ASSIGNED = "SELECT assigned_id FROM change WHERE run = ? AND assigned_id IS NOT NULL"
 _ADDS = """
 SELECT number, row, source, after, outcome, cause, assigned_id FROM change
 WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number

@@ -121,7 +121,7 @@ def _refused(refusal: Refusal, *, let_through: bool) -> str:
     if let_through:
         return f"{problem} You let this pass."
     if refusal.limit == "capacity":
-        return f"{problem} Leave adds out. {CAPACITY_CURE}"
+        return f"{problem} {CAPACITY_CURE}"
     if not refusal.override:
         return f"{problem} Nothing lets this pass: find out what became of this pet first."
     return (
