@@ -453,6 +453,14 @@ def test_rule_formula_empty(tmp_path: Path) -> None:
     assert sheet.frame["name"].isna().tolist() == [True]
 
 
+def test_rule_formula_empty_in_a_row_of_its_own(tmp_path: Path) -> None:
+    """A row that has nothing but such formulas, filled down below the last pet, is no row."""
+    cells = "".join(f'<c r="{c}2"><f>IF(Z2="","",Z2)</f><v></v></c>' for c in "AB")
+    sheet = _of_formulas(tmp_path, cells)
+    assert found(sheet) == []
+    assert sheet.frame["id"].tolist() == [3]
+
+
 @pytest.mark.parametrize(
     ("cells", "rules"),
     [
