@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import signal
 import threading
-import time
 
 import pytest
+from interrupting import interrupt_in, once_main_waits_in
 
 from petsync._loop import LoopThread, blocking
 
@@ -55,23 +53,23 @@ def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
 
     async def work() -> str:
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
         except asyncio.CancelledError:
             await asyncio.sleep(0.1)
             cleaned.append("yes")
             return "stopped in order"
         return "never"
 
-    _interrupt_after(0.2)
+    interrupt_in("run")
     assert loop.run(work()) == "stopped in order"
     assert cleaned == ["yes"]
 
 
 def test_an_interrupt_without_clean_up_is_a_keyboard_interrupt(loop: LoopThread) -> None:
     """A task that just ends leaves the caller with what they pressed."""
-    _interrupt_after(0.2)
+    interrupt_in("run")
     with pytest.raises(KeyboardInterrupt):
-        loop.run(asyncio.sleep(30))
+        loop.run(asyncio.sleep(3600))
 
 
 def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
@@ -79,28 +77,31 @@ def test_an_interrupt_before_the_first_step_neither_hangs_nor_leaves_a_task(
 ) -> None:
     """The loop is busy, so the task is cancelled before it has begun."""
     loop.run(asyncio.sleep(0))
-    inner = loop._started()
-    inner.call_soon_threadsafe(time.sleep, 0.6)
-    _interrupt_after(0.2)
-    begun = time.monotonic()
+    inner, goes_on = loop._started(), threading.Event()
+    inner.call_soon_threadsafe(goes_on.wait, 60)
+    interrupt_in("run", then=lambda: once_main_waits_in("_after_interrupt", goes_on.set))
     with pytest.raises(KeyboardInterrupt):
-        loop.run(asyncio.sleep(30))
-    assert time.monotonic() - begun < 10
+        loop.run(asyncio.sleep(3600))
+    assert goes_on.is_set()
+    assert loop.run(_tasks()) == 1
 
 
 def test_closing_ends_what_is_still_under_way() -> None:
     """No task is destroyed while it is pending; its clean-up has run."""
     bridge, ended = LoopThread(), []
 
+    begun = threading.Event()
+
     async def endless() -> None:
+        begun.set()
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
         finally:
             ended.append("yes")
 
     bridge.run(asyncio.sleep(0))
     asyncio.run_coroutine_threadsafe(endless(), bridge._started())
-    bridge.run(asyncio.sleep(0.05))
+    assert begun.wait(60)
     bridge.close()
     assert ended == ["yes"]
 
@@ -110,16 +111,13 @@ def test_a_second_interrupt_returns_at_once(loop: LoopThread) -> None:
 
     async def stubborn() -> None:
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3600)
 
-    _interrupt_after(0.2)
-    _interrupt_after(0.5)
-    begun = time.monotonic()
+    interrupt_in("run", then=lambda: interrupt_in("_after_interrupt"))
     with pytest.raises(KeyboardInterrupt):
         loop.run(stubborn())
-    assert time.monotonic() - begun < 10
 
 
 def test_closing_ends_the_thread_and_it_can_be_used_again(loop: LoopThread) -> None:
@@ -152,5 +150,5 @@ def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> No
     assert "plus" in inspect.signature(facade.double).parameters
 
 
-def _interrupt_after(seconds: float) -> None:
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+async def _tasks() -> int:
+    return len(asyncio.all_tasks())

@@ -231,7 +231,7 @@ def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Stor
             threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
 
     with pytest.raises(ps.InterruptedRunError) as caught:
-        store.apply(plan, concurrency=2, rate=400, on_progress=interrupt)
+        store.apply(plan, concurrency=2, rate=50, on_progress=interrupt)
     report = caught.value.report
     assert isinstance(report, ps.Report)
     done = {result.pet_id for result in report.results if result.outcome == "applied"}

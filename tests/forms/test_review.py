@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupting import interrupt_in
 from msgspec.structs import replace
 from shop import base_of, sheet_saying
 
@@ -637,13 +637,9 @@ def test_an_interrupt_of_the_kernel_stops_no_run(
     slow(box, 0.05)
     send(form)
     until(lambda: form.meter.done >= 1)
-    main = threading.main_thread().ident
-    assert main is not None
-    timer = threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT])
-    timer.start()
+    interrupt_in("test_an_interrupt_of_the_kernel_stops_no_run")
     with pytest.raises(KeyboardInterrupt):
-        threading.Event().wait(60)
-    timer.join()
+        threading.Event().wait()
     assert finish(form).counts["applied"] == 18
 
 

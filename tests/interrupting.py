@@ -1,0 +1,44 @@
+"""Ctrl-C in the process of the tests, where it is meant to be and not a moment earlier."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+_WAITING = {"threading.py", "_base.py"}
+"""Where the standard library waits, for events and for futures."""
+
+
+def interrupt_in(function: str, then: Callable[[], object] = lambda: None) -> None:
+    """Interrupt the main thread once it waits in this function, and go on with `then`. Any earlier,
+    the interrupt would hit the test itself.
+    """
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        then()
+
+    once_main_waits_in(function, press)
+
+
+def once_main_waits_in(function: str, act: Callable[[], object]) -> None:
+    """Call `act` from another thread once the main thread waits for an event or a future there."""
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def wait() -> None:
+        while True:
+            stack = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+            callers = [each for each in stack if Path(each.co_filename).name not in _WAITING]
+            if callers[0] is not stack[0] and callers[0].co_name == function:
+                break
+            time.sleep(0.005)
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
