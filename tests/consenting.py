@@ -14,7 +14,7 @@ import httpx
 
 def sent_back(url: str, answer: str = "allow") -> str:
     """The address to which the browser is sent once the person has answered; it is not opened."""
-    with httpx.Client(timeout=30) as browser:
+    with httpx.Client(timeout=120) as browser:
         page = browser.get(url)
         key = re.search(r'name="question" value="([^"]+)"', page.text)
         assert key is not None, page.text
@@ -26,7 +26,7 @@ def sent_back(url: str, answer: str = "allow") -> str:
 
 def agree(url: str, answer: str = "allow") -> str:
     """The page on which the browser ends that follows."""
-    page = httpx.get(sent_back(url, answer), timeout=30)
+    page = httpx.get(sent_back(url, answer), timeout=120)
     return page.text
 
 

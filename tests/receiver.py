@@ -60,7 +60,7 @@ class Receiver:
                 """Keep it, and answer."""
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if receiver.hangs:
-                    receiver.let_go.wait(30)
+                    receiver.let_go.wait(120)
                 receiver.paths.append(self.path)
                 if receiver.status == 200:
                     receiver.got.append(json.loads(body))

@@ -49,7 +49,7 @@ class Case:
         once.
         """
         last = self.resume()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         check_store(self.story, self.service)
         assert self.service.writes() == self.story.total
         kept = ledger(self.state, *runs(self.state))
@@ -63,7 +63,7 @@ class Case:
         env = {"DOOM": doom, "STORE": str(self.service.db)}
         call = "crash.doomed:main"
         running = self._nursery(*args, *to, folder=self._folder, call=call, env=env)
-        assert running.wait(30) == -9, f"{doom}: never came there\n{running.said()}"
+        assert running.wait(120) == -9, f"{doom}: never came there\n{running.said()}"
         return running
 
 

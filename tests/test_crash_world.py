@@ -91,18 +91,18 @@ class TestDisk:
         assert "cannot be written" in first.said()
         assert 0 < world.service.writes() < world.story.total
         last = world.resume()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
 
     def test_disk_full_at_the_beginning(self, world: World) -> None:
         """Where not even the run's row fits, nothing is sent, and the plan is unused."""
         world.open()
         first = world.apply("disk=12000")
-        assert first.wait(30) == 1, first.said()
+        assert first.wait(120) == 1, first.said()
         assert "Traceback" not in first.said()
         assert world.service.writes() == 0
         last = world.apply()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
 
     @pytest.mark.parametrize("begun", [False, True], ids=["new", "resumed"])
@@ -122,7 +122,7 @@ class TestDisk:
             path.chmod(0o500 if path.is_dir() else 0o400)
         try:
             stuck = world.resume("weak=1") if begun else world.apply("weak=1")
-            assert stuck.wait(30) == 1, stuck.said()
+            assert stuck.wait(120) == 1, stuck.said()
             assert str(world.state) in stuck.said()
             assert "Traceback" not in stuck.said()
             assert world.service.writes() == writes
@@ -131,7 +131,7 @@ class TestDisk:
             for path in world.state.iterdir():
                 path.chmod(0o600)
         last = world.resume() if begun else world.apply()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
 
 
@@ -150,7 +150,7 @@ class TestNetwork:
         world.service.start("latency=0.02")
         assert running.wait(60) in (0, 3), running.said()
         if running.code == 3:
-            assert world.resume().wait(30) == 0
+            assert world.resume().wait(120) == 0
         world.check()
 
     def test_service_stays_away(self, world: World) -> None:
@@ -163,7 +163,7 @@ class TestNetwork:
         assert running.json()["counts"]["failed"] <= 4
         world.service.start()
         last = world.resume()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
 
     @pytest.mark.parametrize("silently", [False, True], ids=["cut", "silent"])
@@ -182,7 +182,7 @@ class TestNetwork:
             wire.cut()
             wire.mend()
             last = world.resume()
-            assert last.wait(30) == 0, last.said()
+            assert last.wait(120) == 0, last.said()
         world.check()
 
     def test_network_comes_back(self, world: World) -> None:
@@ -197,7 +197,7 @@ class TestNetwork:
             wire.mend()
             assert running.wait(60) in (0, 3), running.said()
             if running.code == 3:
-                assert world.resume().wait(30) == 0
+                assert world.resume().wait(120) == 0
         world.check()
 
 
@@ -213,7 +213,7 @@ class TestLateRequests:
         time.sleep(1.0)
         running.kill()
         last = world.resume()
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
 
 
@@ -228,8 +228,8 @@ class TestTwoRuns:
         save_plan(world.story.plan(world.url, "live"), world.folder / "other.json")
         other = world.command("apply", "other.json", "--yes", "--json")
         again = world.resume()
-        assert other.wait(30) == 6, other.said()
-        assert again.wait(30) == 6, again.said()
+        assert other.wait(120) == 6, other.said()
+        assert again.wait(120) == 6, again.said()
         assert first.is_alive
         assert first.wait(60) == 0, first.said()
         world.check()
@@ -254,10 +254,10 @@ class TestTwoRuns:
         assert still.until(lambda: _state_of(still.pid) == "T")
         time.sleep(2.2)
         last = world.resume("stale=2")
-        assert last.wait(30) == 0, last.said()
+        assert last.wait(120) == 0, last.said()
         world.check()
         still.signal(signal.SIGCONT)
-        assert still.wait(30) in (6, 7), still.said()
+        assert still.wait(120) in (6, 7), still.said()
         assert "Traceback" not in still.said()
         world.check()
 

@@ -266,7 +266,7 @@ def test_a_real_job_can_be_watched_from_outside(tmp_path: Path) -> None:
         )
         thread.start()
         try:
-            assert is_served.wait(30)
+            assert is_served.wait(120)
             page = until(served[0], "petsync_every_passes 2.0")
             told_health = json.loads(get(served[0], "/healthz"))
             with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -312,7 +312,7 @@ def test_an_address_that_is_taken_keeps_no_job_from_running(
 
 def get(address: str, path: str) -> str:
     """What is answered there."""
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=120) as answer:
         return str(answer.read().decode())
 
 

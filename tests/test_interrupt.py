@@ -1,7 +1,8 @@
 """Ctrl-C and its relatives: a run stops within two seconds, says what became of every row, and can
 be resumed to the plan.
 
-What is promised are two seconds; a test fails above four, as a machine for tests may be busy.
+A machine for tests may be busy, so no test judges the two seconds. What a run waits for takes
+minutes, and a run that has not stopped long before has waited for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pexpect
 import pytest
 from crash.ledger import ledger, runs
@@ -27,9 +29,21 @@ from crash.service import Service
 from crash.story import story
 from jupyter_client.manager import start_new_kernel
 
+from petsync.apply.options import ApplyOptions
 from petsync.apply.planfile import save_plan
+from petsync.diff.guard import Limit
 
-PROMISED, FAILS = 2.0, 4.0
+PROMISED_S = 2.0
+PATIENCE_S = 60
+"""Below all that the runs wait for."""
+LONG = ("--settle", 600)
+WITHOUT_END_OF_GRACE = """
+from petsync.apply.halt import Halt
+from petsync.cli import main
+made = Halt.__init__
+Halt.__init__ = lambda self, grace, on_wire: made(self, 3600.0, on_wire)
+main()
+"""
 Press = Callable[[pexpect.spawn], None]
 
 
@@ -41,13 +55,25 @@ class Shop:
         self._nursery = nursery
         self._service: Service | None = None
 
-    def open(self, faults: str, *, changes: int = 120, ids: str = "given") -> None:
-        """A store that breaks like this, and a plan of so many changes."""
+    def open(
+        self, faults: str, *, changes: int = 120, ids: str = "given", is_counted: bool = True
+    ) -> None:
+        """A store that breaks like this, and a plan of so many changes; one without deletes if the
+        pets are not to be counted before the run.
+        """
         rng = random.Random(changes)
         self.story = story(rng, pets=changes + 20, changes=changes, ids=ids)
+        if not is_counted:
+            self.story.deleted.clear()
         self._service = Service(self._nursery, self.folder, self.story.before.values(), "standard")
         self.service.start(faults)
-        save_plan(self.story.plan(self.service.url, "standard"), self.folder / "plan.json")
+        plan = self.story.plan(self.service.url, "standard")
+        if not is_counted:
+            guard = msgspec.structs.replace(plan.guard, max_update=Limit(changes, is_share=False))
+            plan = msgspec.structs.replace(plan, guard=guard)
+            assert not plan.needs_count
+        save_plan(plan, self.folder / "plan.json")
+        (self.folder / "petsync.toml").write_text("timeout = 600\n", "utf-8")
 
     @property
     def service(self) -> Service:
@@ -60,21 +86,24 @@ class Shop:
         if self._service is not None:
             self._service.close()
 
-    def apply(self, *options: object) -> pexpect.spawn:
+    def apply(self, *options: object, code: str = "") -> pexpect.spawn:
         """The plan applied in a terminal, its JSON going to a file."""
         command = ["apply", "plan.json", "--yes", "--json", *options]
-        return self.terminal(*command, "--url", self.service.url, "--state", self.state)
+        return self.terminal(*command, "--url", self.service.url, "--state", self.state, code=code)
 
-    def terminal(self, *args: object) -> pexpect.spawn:
-        """A command in a terminal; what it prints on standard output goes to a file."""
-        words = shlex.join([sys.executable, "-m", "petsync.cli", *map(str, args)])
+    def terminal(self, *args: object, code: str = "") -> pexpect.spawn:
+        """A command in a terminal, or the code with its arguments; what it prints on standard
+        output goes to a file.
+        """
+        program = ["-c", code] if code else ["-m", "petsync.cli"]
+        words = shlex.join([sys.executable, *program, *map(str, args)])
         env = {**os.environ, "TERM": "xterm-256color"}
         shell = ["-c", f"exec {words} > said.json"]
-        return pexpect.spawn("/bin/sh", shell, cwd=str(self.folder), env=env, timeout=30)
+        return pexpect.spawn("/bin/sh", shell, cwd=str(self.folder), env=env, timeout=PATIENCE_S)
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Wait for something to be so."""
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 2 * PATIENCE_S
         while not holds():
             assert time.monotonic() < limit
             time.sleep(0.01)
@@ -83,10 +112,13 @@ class Shop:
         """Whether so many writes have reached the store."""
         return lambda: self.service.writes() >= number
 
-    def began(self, seconds: float = 0.5) -> Callable[[], bool]:
-        """Whether the run has begun so long ago."""
-        path = self.state / "journal.db"
-        return lambda: path.exists() and time.time() - path.stat().st_ctime > seconds
+    def began(self) -> bool:
+        """Whether the run is in the journal."""
+        return bool(runs(self.state))
+
+    def sends(self) -> bool:
+        """Whether a change is on its way."""
+        return self.began() and ledger(self.state, *runs(self.state)).counts[None] > 0
 
     def check_report(self) -> dict[str, Any]:
         """The report on standard output, which has a row for each change and adds up."""
@@ -103,7 +135,7 @@ class Shop:
         (run,) = runs(self.state)
         to = ("--url", self.service.url, "--state", self.state)
         last = self._nursery("resume", run, "--settle", 0.2, *to, folder=self.folder)
-        assert last.wait(60) == 0, last.said()
+        assert last.wait(2 * PATIENCE_S) == 0, last.said()
         check_store(self.story, self.service)
         ledger(self.state, run).check()
 
@@ -116,33 +148,33 @@ def shop(nursery: Nursery, tmp_path: Path) -> Iterator[Shop]:
     made.close()
 
 
-def _ended(child: pexpect.spawn, press: Press) -> float:
-    """The seconds from the press of a key, or a signal, to the end with exit code 7."""
+def _end(child: pexpect.spawn, press: Press) -> None:
+    """Press a key, or send a signal, and wait for the end with exit code 7."""
     begun = time.monotonic()
     press(child)
     child.expect(pexpect.EOF)
     child.close()
-    seconds = time.monotonic() - begun
+    print(f"stopped after {time.monotonic() - begun:.2f} s")  # noqa: T201
     assert child.exitstatus == 7, (child.exitstatus, child.signalstatus, child.before)
     assert b"Traceback" not in child.before
-    return seconds
 
 
-def _in_time(seconds: float) -> None:
-    print(f"stopped after {seconds:.2f} s; promised are {PROMISED} s")  # noqa: T201
-    assert seconds < FAILS
+def test_the_promise_leaves_time_to_end() -> None:
+    """What is on its way is given less time than a stop may take."""
+    assert ApplyOptions().grace < PROMISED_S
 
 
 def test_ctrl_c_in_a_large_run(shop: Shop) -> None:
-    """In the midst of two thousand changes Ctrl-C stops within 2 s, with a row for each change, and
-    a resume does exactly the rest.
+    """In the midst of two thousand changes Ctrl-C stops, with a row for each change, and a resume
+    does exactly the rest.
     """
-    shop.open("latency=0.03", changes=2000, ids="mixed")
+    shop.open("latency=0.1", changes=2000, ids="mixed")
     child = shop.apply()
     shop.until(shop.wrote(150))
-    _in_time(_ended(child, pexpect.spawn.sendintr))
+    _end(child, pexpect.spawn.sendintr)
     said = shop.check_report()
     assert said["counts"]["applied"] == shop.service.writes() >= 150
+    assert said["counts"]["skipped"] > 0
     assert said["counts"]["unknown"] == 0
     shop.check_resumed()
 
@@ -151,43 +183,53 @@ def test_second_ctrl_c_waits_for_nothing(shop: Shop) -> None:
     """A second Ctrl-C does not give the requests on the wire the time that the first one gives;
     what was on its way is open in the journal, and a resume finds out what became of it.
     """
-    shop.open("latency=5,only=updatePetWithForm+updatePet+addPet")
-    child = shop.apply()
-    shop.until(shop.began(1.0))
-
-    def twice(child: pexpect.spawn) -> None:
-        child.sendintr()
-        time.sleep(0.2)
-        child.sendintr()
-
-    seconds = _ended(child, twice)
-    _in_time(seconds)
-    assert seconds < 1.5, "as slow as after one Ctrl-C"
+    shop.open("latency=600,only=updatePetWithForm+updatePet+addPet")
+    child = shop.apply(*LONG, code=WITHOUT_END_OF_GRACE)
+    shop.until(shop.sends)
+    child.sendintr()
+    child.expect("Stopping")
+    assert child.isalive()
+    _end(child, pexpect.spawn.sendintr)
     kept = ledger(shop.state, *runs(shop.state))
     assert kept.counts[None] > 0
     shop.check_resumed()
 
 
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_while_the_pets_are_counted(shop: Shop, sign: int) -> None:
+    """Before the run begins the command ends at once too, with 130: there is nothing to resume."""
+    shop.open("429=1,retry_after=100")
+    child = shop.apply("-v", *LONG)
+    child.expect("429")
+    child.kill(sign)
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130, (child.exitstatus, child.signalstatus, child.before)
+    assert b"Traceback" not in child.before
+    assert not shop.began()
+    assert not shop.service.writes()
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_stop_as_ctrl_c_does(shop: Shop, sign: int) -> None:
     """A request to end, and a terminal that is closed, stop a run resumable too."""
-    shop.open("latency=0.05,retry_after=0,429=0.05,drop_after=0.03", changes=300, ids="mixed")
+    shop.open("latency=0.3,retry_after=0,429=0.05,drop_after=0.03", changes=300, ids="mixed")
     child = shop.apply()
     shop.until(shop.wrote(20))
-    _in_time(_ended(child, lambda child: child.kill(sign)))
+    _end(child, lambda child: child.kill(sign))
     shop.check_report()
     shop.check_resumed()
 
 
 def test_ctrl_c_in_a_resume(shop: Shop) -> None:
     """A resume is stopped and resumed like a first run."""
-    shop.open("latency=0.03", changes=300, ids="mixed")
+    shop.open("latency=0.2", changes=300, ids="mixed")
     child = shop.apply()
     shop.until(shop.wrote(20))
-    _ended(child, pexpect.spawn.sendintr)
+    _end(child, pexpect.spawn.sendintr)
     again = shop.terminal("resume", "--json", "--url", shop.service.url, "--state", shop.state)
     shop.until(shop.wrote(60))
-    _in_time(_ended(again, pexpect.spawn.sendintr))
+    _end(again, pexpect.spawn.sendintr)
     shop.check_report()
     shop.check_resumed()
 
@@ -207,25 +249,25 @@ print(len(error.report.results), error.report.exit_code, report.exit_code)
 
 
 def test_interrupted_kernel(shop: Shop) -> None:
-    """Interrupting a notebook's kernel ends the cell within 2 s with an InterruptedRunError whose
+    """Interrupting a notebook's kernel ends the cell with an InterruptedRunError whose
     report is complete; the next cell resumes the run to the plan.
     """
-    shop.open("latency=0.05", changes=300, ids="mixed")
+    shop.open("latency=0.3", changes=300, ids="mixed")
     manager, client = start_new_kernel(cwd=str(shop.folder))
     try:
         names = {"url": shop.service.url, "state": str(shop.state), "plan": "plan.json"}
         asked = client.execute(CELL.format(**names))
         shop.until(shop.wrote(20))
-        begun = time.monotonic()
         manager.interrupt_kernel()
         reply = _reply(client, asked)
-        _in_time(time.monotonic() - begun)
         assert reply["ename"] == "InterruptedRunError", reply
         shop.service.kill()
         shop.service.start()
         said: list[str] = []
         client.execute_interactive(
-            AFTER, timeout=60, output_hook=lambda out: said.append(out["content"].get("text", ""))
+            AFTER,
+            timeout=2 * PATIENCE_S,
+            output_hook=lambda out: said.append(out["content"].get("text", "")),
         )
         assert "".join(said).split() == [str(shop.story.total), "7", "0"], said
     finally:
@@ -236,7 +278,7 @@ def test_interrupted_kernel(shop: Shop) -> None:
 
 def _reply(client: Any, asked: str) -> dict[str, Any]:
     while True:
-        reply = client.get_shell_msg(timeout=30)
+        reply = client.get_shell_msg(timeout=PATIENCE_S)
         if reply["parent_header"].get("msg_id") == asked:
             content: dict[str, Any] = reply["content"]
             return content
@@ -248,13 +290,13 @@ class TestWaiting:
     @pytest.mark.parametrize(
         ("faults", "ids"),
         [
-            ("latency=5,only=updatePetWithForm+updatePet+addPet", "given"),
-            ("latency=5,only=addPet", "assigned"),
-            ("429=1,retry_after=30,only=addPet", "given"),
-            ("429=1,retry_after=30,only=getPetById", "given"),
+            ("latency=600,only=updatePetWithForm+updatePet+addPet", "given"),
+            ("latency=600,only=addPet", "assigned"),
+            ("429=1,retry_after=100,only=addPet", "given"),
+            ("429=1,retry_after=100", "given"),
             ("503=1,only=addPet+updatePet+updatePetWithForm", "given"),
-            ("latency=5,only=getPetById", "given"),
-            ("latency=5,only=findPetsByStatus", "assigned"),
+            ("latency=600,only=getPetById", "given"),
+            ("latency=600,only=findPetsByStatus", "assigned"),
             ("drop_before=1,only=addPet,first=3", "assigned"),
         ],
         ids=[
@@ -269,14 +311,14 @@ class TestWaiting:
         ],
     )
     def test_ctrl_c_while_it_waits(self, shop: Shop, faults: str, ids: str) -> None:
-        """Whatever a run waits for, Ctrl-C ends it within 2 s."""
-        shop.open(faults, ids=ids)
-        child = shop.apply()
-        shop.until(shop.began())
+        """Whatever a run waits for, Ctrl-C ends it."""
+        shop.open(faults, ids=ids, is_counted=False)
+        child = shop.apply(*LONG)
+        shop.until(shop.began)
         if "drop_before" in faults:
             shop.until(shop.wrote(len(shop.story.added) + len(shop.story.updates) - 3))
         assert child.isalive()
-        _in_time(_ended(child, pexpect.spawn.sendintr))
+        _end(child, pexpect.spawn.sendintr)
         shop.check_report()
         shop.check_resumed()
 
@@ -296,7 +338,7 @@ def test_a_signal_at_any_point_before_the_first_change(
         to = ("--url", shop.service.url, "--state", state)
         command = ("apply", "plan.json", "--yes", *to)
         running = nursery(*command, folder=shop.folder, env=env, call="crash.signalled:main")
-        code = running.wait(60)
+        code = running.wait(2 * PATIENCE_S)
         if shop.service.writes():
             break
         said = running.said()

@@ -611,7 +611,7 @@ def test_what_cannot_be_written_down_is_told_and_never_waited_for(journal: Journ
             await sitting.finish()
         await sitting.close()
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), 120))
     asyncio.run(closed_run(journal, "next"))
     assert [entry.number for entry in journal.entries("run")] == [1]
 
@@ -632,5 +632,5 @@ def test_after_its_end_a_sitting_writes_nothing(journal: Journal) -> None:
         with pytest.raises(PetsyncError, match="was closed"):
             await sitting.flush()
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), 120))
     assert [entry.outcome for entry in journal.entries("run")] == [None]

@@ -429,7 +429,7 @@ def test_an_open_beside_a_busy_writer_finds_no_damage(state: Path) -> None:
 
     def write() -> None:
         while not stop.is_set():
-            altering = closing(sqlite3.connect(state / "journal.db", timeout=30))
+            altering = closing(sqlite3.connect(state / "journal.db", timeout=120))
             with altering as connection, connection:
                 connection.execute("UPDATE lock SET heartbeat = heartbeat + 1")
 

@@ -288,6 +288,9 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
         {"id": 20, "action": "delete"},
     )
     spec = "503=0.05,drop_before=0.05,drop_after=0.1,torn=0.1"
+    if box.profile == "live":
+        # A live store is listed until an add is settled, as often as the clock allows.
+        spec += ",only=addPet+updatePet+updatePetWithForm+deletePet+getPetById"
     first = rehearse(store, sheet, faults=spec, seed=3, concurrency=1)
     assert first.broken is not None
     assert sum(first.broken.hits.values()) > 3
@@ -296,9 +299,8 @@ def test_faults_are_overcome_and_counted(store: Store, box: Sandbox) -> None:
     for each in (first, second):
         names = [pet.name for pet in _pets(each.after).values()]
         assert all(names.count(f"Added {n}") <= 1 for n in range(4))
-    if box.profile == "standard":  # A live store is read until an add is settled: by the clock.
-        assert second.broken == first.broken
-        assert second.report.counts == first.report.counts
+    assert second.broken == first.broken
+    assert second.report.counts == first.report.counts
     assert set(box.requests) <= READING
     assert box.pets() == _shop(box.profile)
 

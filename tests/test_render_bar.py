@@ -49,7 +49,7 @@ class Terminal(io.StringIO):
 
 def drawn(text: str, terminal: io.StringIO) -> None:
     """Wait until the bar's own thread has written that, however busy the machine is."""
-    latest = time.monotonic() + 20
+    latest = time.monotonic() + 120
     while text not in terminal.getvalue() and time.monotonic() < latest:
         time.sleep(0.01)
     assert text in terminal.getvalue()
@@ -271,7 +271,7 @@ class Stopped(Terminal):
 
     def write(self, text: str) -> int:
         """It takes nothing for now."""
-        self._go_on.wait(20)
+        self._go_on.wait(120)
         return super().write(text)
 
 

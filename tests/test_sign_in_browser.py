@@ -84,7 +84,7 @@ def test_by_loopback(store: ps.Store, pending: Pending) -> None:
     """The browser comes back by itself, is told so, and the account is the person's."""
     assert pending.is_listening
     assert "You are signed in" in agree(pending.url)
-    account = pending.wait(30)
+    account = pending.wait(120)
     assert (account.kind, account.user, account.kept) == ("code", "shopkeeper", "memory")
     assert (account.can_read, account.can_write, account.renews) == (True, True, True)
     assert store.who() == account
@@ -189,7 +189,7 @@ def test_wrong_state_at_the_loopback(store: ps.Store, pending: Pending) -> None:
         assert "did not work" in httpx.get(wrong).text
     assert not credentials(store)
     assert "You are signed in" in httpx.get(address).text
-    assert pending.wait(30).signed_in
+    assert pending.wait(120).signed_in
 
 
 def test_a_stolen_code_of_another(store: ps.Store, pending: Pending, tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_stolen_code_of_another(store: ps.Store, pending: Pending, tmp_path: P
     answer = {"code": stolen, "state": state, "iss": _origin(pending.url)}
     assert "did not work" in httpx.get(back, params=answer).text
     with pytest.raises(ps.AuthError, match="does not take this sign-in"):
-        pending.wait(30)
+        pending.wait(120)
     assert not credentials(store)
 
 
@@ -224,7 +224,7 @@ def test_mixed_up_issuer_at_the_loopback(pending: Pending, iss: str | None) -> N
     address = sent_back(pending.url)
     assert "did not work" in httpx.get(changed(address, iss=iss)).text
     assert "You are signed in" in httpx.get(address).text
-    assert pending.wait(30).signed_in
+    assert pending.wait(120).signed_in
 
 
 @pytest.mark.parametrize("listen", [True, False])
@@ -235,7 +235,7 @@ def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> Non
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in(listen=listen)
         address = sent_back(pending.url)
-    for call in (lambda: pending.paste(address), lambda: pending.wait(30)):
+    for call in (lambda: pending.paste(address), lambda: pending.wait(120)):
         with pytest.raises(ps.AuthError, match="was closed"):
             call()
     assert not pending.is_open
@@ -254,10 +254,10 @@ def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog
         loopback = pending.aio._loopback
         assert loopback is not None
         place = urlsplit(parameter(pending.url, "redirect_uri"))
-        with socket.create_connection(("127.0.0.1", place.port or 0), timeout=30) as line:
+        with socket.create_connection(("127.0.0.1", place.port or 0), timeout=120) as line:
             line.sendall(sent)
             assert "You are signed in" in agree(pending.url)
-            assert pending.wait(30).signed_in
+            assert pending.wait(120).signed_in
             with suppress(ConnectionResetError):
                 assert line.recv(100) == b""
             until_true(lambda: not loopback._silent)
@@ -266,7 +266,7 @@ def test_a_silent_connection_makes_no_noise(box: Sandbox, tmp_path: Path, caplog
 
 def until_true(condition: Callable[[], bool]) -> None:
     """Return when that is so."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -281,7 +281,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
         store = ps.connect(box.url, state=tmp_path, environ={}).aio
         pending = await store.begin_sign_in()
         place = urlsplit(parameter(pending.url, "redirect_uri"))
-        lines.append(socket.create_connection(("127.0.0.1", place.port or 0), timeout=30))
+        lines.append(socket.create_connection(("127.0.0.1", place.port or 0), timeout=120))
         lines[0].sendall(sent)
         assert pending._loopback is not None
         loopback = pending._loopback
@@ -298,7 +298,7 @@ def test_declined(store: ps.Store, pending: Pending) -> None:
     """A person who says no is told so in the browser, and whoever waits hears it."""
     assert "declined" in agree(pending.url, "deny")
     with pytest.raises(ps.AuthError, match="declined"):
-        pending.wait(30)
+        pending.wait(120)
     assert not credentials(store)
 
 
@@ -356,7 +356,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: Pending) -> None:
     with suppress(ps.AuthError):
         pending.paste(address)
     browser.join()
-    assert pending.wait(30).signed_in
+    assert pending.wait(120).signed_in
     assert renewals(box) == 0
     assert store.find_by_status("available") is not None
 
@@ -395,7 +395,7 @@ def test_strangers_at_the_loopback(pending: Pending, request_: bytes) -> None:
     """Anything but the browser's return gets 404, and the sign-in goes on."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
-    with socket.create_connection(("127.0.0.1", place.port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", place.port), timeout=120) as line:
         line.sendall(request_.replace(b"{host}", place.netloc.encode()))
         assert line.recv(100).startswith(b"HTTP/1.1 404 ")
     assert "You are signed in" in agree(pending.url)
@@ -406,11 +406,11 @@ def test_half_requests_at_the_loopback(pending: Pending, sent: bytes) -> None:
     """A connection that says nothing whole, or far too much, holds nobody up."""
     place = urlsplit(parameter(pending.url, "redirect_uri"))
     assert place.port is not None
-    with socket.create_connection(("127.0.0.1", place.port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", place.port), timeout=120) as line:
         with suppress(OSError):
             line.sendall(sent)
         assert "You are signed in" in agree(pending.url)
-        assert pending.wait(30).signed_in
+        assert pending.wait(120).signed_in
 
 
 def test_only_this_machine_reaches_the_loopback(pending: Pending) -> None:
@@ -475,7 +475,7 @@ def test_implicit_by_loopback_page(implicit: Pending) -> None:
     assert "access_token" not in httpx.get(f"{place}?{fragment}").text
     assert not implicit.aio._account.done()
     assert "You are signed in" in httpx.post(place, content=fragment).text
-    account = implicit.wait(30)
+    account = implicit.wait(120)
     assert (account.kind, account.renews, account.user) == ("implicit", False, "shopkeeper")
     assert account.expires is not None
 
@@ -559,7 +559,7 @@ def test_configured_redirect(box: Sandbox, tmp_path: Path, monkeypatch: pytest.M
         pending = store.begin_sign_in()
         assert parameter(pending.url, "redirect_uri") == place
         assert "You are signed in" in agree(pending.url)
-        assert pending.wait(30).signed_in
+        assert pending.wait(120).signed_in
         taken = socket.create_server(("127.0.0.1", urlsplit(place).port or 0))
         with taken, pytest.raises(ps.SettingsError, match="cannot listen"):
             store.begin_sign_in()

@@ -307,7 +307,7 @@ def test_the_browsers_return_is_not_logged(box: Sandbox, tmp_path: Path, caplog)
     with store_at(box, tmp_path) as store:
         pending = store.begin_sign_in()
         httpx.get(sent_back(pending.url))
-        pending.wait(30)
+        pending.wait(120)
     mine = [record.getMessage() for record in caplog.records if record.name.startswith("petsync")]
     assert not [each for each in mine if "code=" in each or "state=" in each]
 

@@ -88,7 +88,7 @@ def test_records_of_other_threads_are_the_rounds_too(tmp_path: Path) -> None:
 def test_two_reconciliations_at_once_keep_their_lines_apart(tmp_path: Path) -> None:
     """Two in one process, as two notebooks' cells in threads, each with a log of its own."""
     here, there = tmp_path / "a", tmp_path / "b"
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=120)
 
     def one(folder: Path) -> None:
         with watching(json_config(folder)) as (watcher,):

@@ -199,7 +199,7 @@ def test_run_stands_where_its_report_cannot_be_written(shell: Shell, box: Sandbo
         while not box.requests["addPet"]:
             time.sleep(0.02)
         Path("pets.csv").unlink()
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=120)
     assert running.returncode == 1
     assert "pets.csv" in err
     assert "3 applied" in out
@@ -249,7 +249,7 @@ def test_results_do_not_depend_on_a_reader(shell: Shell, box: Sandbox, form: lis
     with process(*args) as running:
         assert running.stdout is not None
         running.stdout.close()
-        assert running.wait(30) == 1
+        assert running.wait(120) == 1
     assert "applied" in Path("pets.results.csv").read_text("utf-8")
     assert Path("r.html").exists()
     assert "Max" in _names(box)
@@ -277,7 +277,7 @@ def test_request_to_end_is_an_interrupt(shell: Shell, box: Sandbox, sign: int) -
         if sign == signal.SIGHUP:
             time.sleep(0.05)
             running.send_signal(sign)
-        _, err = running.communicate(timeout=30)
+        _, err = running.communicate(timeout=120)
     assert running.returncode == 7
     assert "was stopped" in err
     results = Path("pets.results.csv").read_text("utf-8")
@@ -322,7 +322,7 @@ def test_interrupted_run_can_be_taken_up(shell: Shell, box: Sandbox) -> None:
         while box.requests["addPet"] < 4:
             time.sleep(0.02)
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=120)
     assert running.returncode == 7
     assert "was stopped" in err
     assert '"exit_code": 7' in out

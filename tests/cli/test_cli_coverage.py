@@ -100,7 +100,7 @@ def test_a_terminal_shows_how_far_look_ups_are(shell: Shell, box: Sandbox, tmp_p
     limit = ("--max-add", "500")
     with _terminal("plan", "pets.csv", *to(box), *limit, cwd=tmp_path) as (end, running):
         shown = _until(end)
-        assert running.wait(30) == 0
+        assert running.wait(120) == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
     assert re.search(r"Looking up .* \d{1,3}/500 pets by id", plain)
     assert "Looking up" not in plain.rpartition("Plan:")[2]

@@ -35,7 +35,7 @@ def _served(*args: object, sign: int = signal.SIGINT) -> Iterator[dict[str, Any]
             yield json.loads(text)
         finally:
             running.send_signal(sign)
-            assert running.wait(20) == (0 if sign == signal.SIGINT else -sign)
+            assert running.wait(120) == (0 if sign == signal.SIGINT else -sign)
 
 
 def test_serves_the_sample_catalogue(shell: Shell) -> None:

@@ -226,7 +226,7 @@ def test_a_terminal_is_asked(shell: Shell, box: Sandbox, tmp_path: Path) -> None
         assert len(box.pets()) == 6
         os.write(ours, b"y\n")
         _until(ours)
-        assert running.wait(30) == 0
+        assert running.wait(120) == 0
     os.close(ours)
     assert box.pets() == shop()
 

@@ -145,7 +145,7 @@ def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_pa
             time.sleep(0.01)
         begun = time.monotonic()
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=20)
+        out, err = running.communicate(timeout=120)
         assert time.monotonic() - begun < 2.5
     assert running.returncode == 7, err
     assert "2 skipped" in out or "3 skipped" in out
@@ -164,7 +164,7 @@ def test_a_person_is_asked(
     """On a terminal the question comes after everything was shown, and only a yes sends."""
     before = box.requests["uploadFile"]
     args = [*PROGRAM[1:], "upload", str(photos), *to(box)]
-    child = pexpect.spawn(sys.executable, args, cwd=str(tmp_path), timeout=20, encoding="utf-8")
+    child = pexpect.spawn(sys.executable, args, cwd=str(tmp_path), timeout=120, encoding="utf-8")
     child.expect("Upload these 3 pictures to ")
     child.sendline(answer)
     child.expect(pexpect.EOF)

@@ -79,4 +79,4 @@ def _one(connection: sqlite3.Connection, sql: str, run: str) -> Any:
 
 
 def _reader(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=120)

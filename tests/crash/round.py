@@ -112,7 +112,7 @@ class Round:
         assert kept.total == self.story.total
         kept.check()
         shown = self.nursery("runs", run, "--json", "--state", self.state, folder=self.folder)
-        assert shown.wait(30) == 0, shown.said()
+        assert shown.wait(120) == 0, shown.said()
         check_shown(shown, kept.total)
 
 

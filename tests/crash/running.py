@@ -53,7 +53,7 @@ class Running:
     def kill(self) -> int:
         """The exit code, after it was killed (unless it had ended before)."""
         self.signal(signal.SIGKILL)
-        return self.wait(20)
+        return self.wait(120)
 
     def wait(self, seconds: float) -> int:
         """The exit code; AssertionError with what was said if it has not ended by then."""
@@ -66,7 +66,7 @@ class Running:
         assert self.code is not None
         return self.code
 
-    def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+    def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> bool:
         """Whether `holds` came to hold before the process ended; looked at every 2 ms."""
         limit = time.monotonic() + seconds
         while self.is_alive and time.monotonic() < limit:

@@ -291,7 +291,7 @@ def test_callbacks_come_one_at_a_time(form: _Form) -> None:
         inside[0] -= 1
 
     def press() -> None:
-        gate.wait(30)
+        gate.wait(120)
         for _ in range(5):
             form.work.guarded(act)()
 

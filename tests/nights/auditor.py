@@ -299,7 +299,7 @@ class Auditor:
         found: dict[int, list[Pet]] = {}
         if not path.exists():
             return found
-        with closing(sqlite3.connect(path, timeout=10)) as connection:
+        with closing(sqlite3.connect(path, timeout=120)) as connection:
             sql = "SELECT pet_id, before FROM change WHERE before IS NOT NULL"
             for number, text in connection.execute(sql):
                 body = json.loads(text)

@@ -62,7 +62,7 @@ def pets_at(url: str, token: str) -> dict[int, Pet]:
         f"{url}/pet/findByStatus?status={STATUSES}",
         headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
     )
-    with urlopen(asked, timeout=20) as answer:
+    with urlopen(asked, timeout=120) as answer:
         return {pet["id"]: pet_of(pet) for pet in json.load(answer)}
 
 

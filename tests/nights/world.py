@@ -145,7 +145,7 @@ class World:
             db=folder / "store.db", pets=pets, port=_free_port(), profile=profile
         ).start()
         self.token = self.box.token(expires_in=90 * DAY)
-        with closing(sqlite3.connect(folder / "store.db", timeout=10)) as connection:
+        with closing(sqlite3.connect(folder / "store.db", timeout=120)) as connection:
             connection.executescript(_TRIGGERS)
         self.sheets = {job: folder / f"{job}.{(kinds or {}).get(job, 'csv')}" for job in JOBS}
         names = {job: path.name for job, path in self.sheets.items()}
@@ -244,7 +244,7 @@ class World:
         return opens
 
     def _reader(self) -> closing[sqlite3.Connection]:
-        return closing(sqlite3.connect(self.folder / "store.db", timeout=10))
+        return closing(sqlite3.connect(self.folder / "store.db", timeout=120))
 
 
 def _free_port() -> int:
@@ -256,7 +256,7 @@ def _free_port() -> int:
             return port
 
 
-def waited(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+def waited(holds: Callable[[], bool], seconds: float = 120) -> bool:
     """Whether it came to hold within the time."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:

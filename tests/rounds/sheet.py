@@ -130,7 +130,7 @@ class Service:
     def pets(self) -> list[dict[str, Any]]:
         """Every pet of the store, as its JSON has it."""
         url = f"{self._url}/pet/findByStatus?status=available,pending,sold"
-        with urlopen(Request(url, headers={"Accept": "application/json"}), timeout=20) as answer:
+        with urlopen(Request(url, headers={"Accept": "application/json"}), timeout=120) as answer:
             found: list[dict[str, Any]] = json.load(answer)
         return found
 
@@ -138,11 +138,11 @@ class Service:
         """Add (POST) or replace (PUT) a pet."""
         data = json.dumps(body).encode()
         head = {"Content-Type": "application/json", "Accept": "application/json"}
-        urlopen(Request(f"{self._url}/pet", data, head, method=method), timeout=20).close()
+        urlopen(Request(f"{self._url}/pet", data, head, method=method), timeout=120).close()
 
     def delete(self, number: int) -> None:
         """Delete a pet."""
-        urlopen(Request(f"{self._url}/pet/{number}", method="DELETE"), timeout=20).close()
+        urlopen(Request(f"{self._url}/pet/{number}", method="DELETE"), timeout=120).close()
 
 
 def values_of_pet(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def started(db: Path) -> tuple[subprocess.Popen[str], str]:
 def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, int]:
     """What a server still says after a signal, and its exit code."""
     process.send_signal(number)
-    rest, _ = process.communicate(timeout=20)
+    rest, _ = process.communicate(timeout=120)
     return rest, process.returncode
 
 

@@ -13,7 +13,7 @@ from jupyters import Server, name_of, write_notebook
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page
 
 Theme = Literal["light", "dark"]
-PATIENCE = 30_000
+PATIENCE = 120_000
 _LOOPBACK = re.compile(r"(https?|wss?)://(127\.0\.0\.1|localhost|\[::1\])[:/]|data:|blob:|about:")
 # JupyterLab says these of itself, whatever is shown in it.
 _HARMLESS = ("terminals plugin", "ResizeObserver", "Unrecognized feature", "Plugin '")
