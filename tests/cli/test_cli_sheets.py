@@ -11,7 +11,7 @@ from commands import Shell, shop, to
 from msgspec.structs import replace
 from openpyxl import load_workbook
 
-from petsync import read_sheet
+from petsync import Category, read_sheet
 from petsync.sandbox import Sandbox
 
 OWN_HEADERS = "Nummer,Tiername,Zustand\n1,Max,available\n"
@@ -114,6 +114,45 @@ def test_both_sides_in_one_cell_are_a_conflict(shell: Shell, box: Sandbox) -> No
     assert done.code == 5
     said = " ".join(done.out.split())
     assert "exported sheet store (stays) status available sold pending" in said
+
+
+def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(
+    shell: Shell, box: Sandbox
+) -> None:
+    """With --on-conflict sheet the row's name is sent; its cleared status is a conflict that the
+    store wins, as no query could find the pet without one.
+    """
+    shell("export", "pets.xlsx", *to(box))
+    _edit("pets.xlsx", {"B2": "Max", "C2": "[clear]"})
+    rex, *others = shop()
+    box.reset([replace(rex, status="pending"), *others])
+    done = shell("apply", "pets.xlsx", *to(box), "--on-conflict", "sheet", "--yes")
+    assert done.code == 5
+    assert next(p for p in box.pets() if p.id == 1) == replace(rex, name="Max", status="pending")
+    assert "status available (empty) pending" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("number", [{}, {"E2": None}], ids=["number", "no number"])
+def test_clearing_a_category_without_a_name_is_an_edit(
+    shell: Shell, box: Sandbox, number: dict[str, None]
+) -> None:
+    """It is planned and applied, the rest of the sheet with it, and --why tells that the sheet was
+    edited. A category of the store may have an id alone.
+    """
+    rex, *others = shop()
+    nameless = replace(rex, category=Category(7, None))
+    box.reset([nameless, *others])
+    shell("export", "pets.xlsx", *to(box))
+    _edit("pets.xlsx", {"D2": "[clear]", "B3": "Mia the Elder", **number})
+    why = " ".join(shell("plan", "pets.xlsx", *to(box), "--why", "1").out.split())
+    edited = "The sheet changed it since the export, the store did not. [edited]"
+    assert f"category (empty) {edited}" in why
+    assert shell("apply", "pets.xlsx", *to(box), "--yes").code == 0
+    assert {p.id: (p.name, p.category) for p in box.pets() if p.id in (1, 2)} == {
+        1: ("Rex", None),
+        2: ("Mia the Elder", None),
+    }
+    assert shell("plan", "pets.xlsx", *to(box), "--exit-code").code == 0
 
 
 def test_a_row_taken_out_is_no_pet_that_came_later(shell: Shell, box: Sandbox) -> None:
