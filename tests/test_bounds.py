@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -137,7 +136,8 @@ class Endless:
         head = f"HTTP/1.1 {self._status} x\r\ncontent-type: application/json\r\n"
         yield head.encode() + b"transfer-encoding: chunked\r\n\r\n"
         chunk = b"%x\r\n%b\r\n" % (len(self._piece), self._piece)
-        while True:
+        # Longer than any of the bounds, and not for ever if none of them holds.
+        for _ in range(1_500):
             self.sent += len(self._piece)
             yield chunk
             threading.Event().wait(self._pause)
@@ -158,14 +158,12 @@ def test_an_endless_answer_ends(status: int, error: type[ApiError], why: str) ->
 def test_an_answer_that_drips_ends(transport: type[httpx.AsyncHTTPTransport] | None) -> None:
     """Each byte comes well within `timeout`, the last one never."""
     profile = replace(STANDARD, answer_seconds=1)
-    begun = time.monotonic()
     with (
         ScriptedServer(Endless(b" ", 0.05)) as server,
         pytest.raises(TransportError, match="not whole after 1 second") as failed,
     ):
         do(get, server.url, profile=profile, transport=transport, timeout=30.0)
     assert failed.value.may_have_happened
-    assert time.monotonic() - begun < 20
 
 
 @pytest.mark.parametrize("name", ["max_answer_mb", "answer_seconds"])

@@ -17,6 +17,7 @@ import pytest
 from picturing import exif, image, put
 
 import petsync as ps
+from petsync.apply.halt import Halt
 from petsync.apply.pictures.engine import UploadOptions
 from petsync.errors import InterruptedRunError, LockedError, PlanError, SheetError
 from petsync.sandbox import Sandbox
@@ -88,11 +89,19 @@ def stored(box: Sandbox) -> list[bytes]:
 
 
 def until_sent(box: Sandbox, count: int = 1) -> None:
-    """Return when so many uploads have arrived, or after ten seconds."""
-    for _ in range(1000):
-        if box.requests["uploadFile"] >= count:
-            return
+    """Return when so many uploads have arrived."""
+    end = time.monotonic() + 120
+    while box.requests["uploadFile"] < count:
+        assert time.monotonic() < end
         time.sleep(0.01)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Has uploads that are stopped wait an hour for what is on its way."""
+    return lambda: monkeypatch.setattr(
+        "petsync.apply.pictures.engine.Halt", lambda _, on_wire: Halt(3600.0, on_wire)
+    )
 
 
 def pet(box: Sandbox, pet_id: int) -> ps.Pet:
@@ -156,13 +165,19 @@ def test_again_sends_once_more(
     assert box.requests["uploadFile"] == 8
 
 
-@pytest.mark.parametrize("latency", [0.3, 4.0])
+@pytest.mark.parametrize("latency", [0.3, 600.0])
 def test_again_that_was_stopped_is_finished(
-    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store], latency: float
+    standard: Sandbox,
+    folder: Path,
+    connect: Callable[[Sandbox], Store],
+    latency: float,
+    patient: Callable[[], None],
 ) -> None:
     """`again` after an `again` that was stopped, in peace or cut off, does what that one did not,
     and doubles nothing; once that is done, `again` sends all once more.
     """
+    if latency < 1:
+        patient()
     store = connect(standard)
     store.upload(store.pictures(folder))
     standard.break_with(f"latency={latency},only=uploadFile")
@@ -180,7 +195,7 @@ def test_again_that_was_stopped_is_finished(
     standard.break_with(None)
     time.sleep(0.1)
     rest = store.pictures(folder, again=True)
-    first = {0.3: "already", 4.0: "retry"}[latency]
+    first = {0.3: "already", 600.0: "retry"}[latency]
     assert [p.fate for p in rest.pictures] == [first, *["again"] * 3]
     assert store.upload(rest, settle=0).counts["applied"] == (3 if first == "already" else 4)
     assert sum(len(each.photo_urls) for each in standard.pets()) == 2 + 4 + 4
@@ -476,11 +491,15 @@ def test_waits_before_it_sends_again_after_a_crash(
 
 
 def test_stopped_upload_goes_on(
-    standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
+    standard: Sandbox,
+    folder: Path,
+    connect: Callable[[Sandbox], Store],
+    patient: Callable[[], None],
 ) -> None:
     """Cancelled, the upload under way ends, the rest is left, the error carries the report, and the
     next run does the rest.
     """
+    patient()
     standard.break_with("latency=0.3,only=uploadFile")
     store = connect(standard)
 
@@ -511,7 +530,7 @@ def test_cut_off_upload_is_open(
     """An upload that takes longer than the grace is cut off, unknown, and settled by the next run:
     whoever stops it does not wait for the service, and the grace is below two seconds.
     """
-    latency = 60
+    latency = 600
     standard.break_with(f"latency={latency},only=uploadFile")
     store = connect(standard)
 
@@ -537,7 +556,7 @@ def test_one_upload_at_a_time(
     standard: Sandbox, folder: Path, connect: Callable[[Sandbox], Store]
 ) -> None:
     """A second upload to the same store is refused while one is at work."""
-    standard.break_with("latency=0.5,only=uploadFile")
+    standard.break_with("latency=600,only=uploadFile")
     one, other = connect(standard), connect(standard)
 
     async def both() -> None:
@@ -546,7 +565,9 @@ def test_one_upload_at_a_time(
         await asyncio.to_thread(until_sent, standard)
         with pytest.raises(LockedError):
             await other.aio.upload(pictures)
-        await task
+        task.cancel()
+        with pytest.raises(InterruptedRunError):
+            await task
         await one.aio.close()
         await other.aio.close()
 

@@ -255,7 +255,7 @@ def test_retries_end_after_so_many_attempts_and_before_too_long_a_wait() -> None
         assert error.status == 429
         assert error.hint == "The service asks to wait 3600 seconds."
         assert len(server.requests) == 1
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_no_service_is_a_transport_error_that_says_nothing_was_sent() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 5.0
-"""The most that one small file may take, on a machine that others use too."""
+SECONDS = 60.0
+"""The most of a processor that one small file may take, which ends what would never end."""
 SHARDS = {"container": 600, "parts": 800, "claims": 700, "text": 700}
 
 
@@ -20,7 +20,7 @@ def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
     """
     program = Path(__file__).with_name("fuzzed.py")
     command = [sys.executable, str(program), kind, str(tmp_path), str(SHARDS[kind])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, ""), said[-1]
     outcomes = dict(zip(said[::2], said[1::2], strict=True))

@@ -18,7 +18,8 @@ from petsync.sheets.ooxml.shared import shared_size, uncounted
 from petsync.sheets.ooxml.trailing import without_trailing
 from petsync.sheets.source import load
 
-SECONDS = 5.0
+SECONDS = 60.0
+"""Of a processor; most take less than one. What the cases were made to show took minutes."""
 
 
 def cell(place, text):
@@ -290,7 +291,7 @@ def became(tmp_path_factory):
         (folder / name).write_bytes(make())
     program = Path(__file__).with_name("fuzzed.py")
     command = [sys.executable, str(program), "files", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, ""), said[-1]
     return dict(zip(said[::2], said[1::2], strict=True))
@@ -298,7 +299,7 @@ def became(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_file_takes_all_memory_or_time(became, name):
-    """A sheet, or an error that says what is too much, and where: within the cap and in seconds."""
+    """A sheet, or an error that says what is too much, and where: within the cap, and in time."""
     outcome, seconds, message = became[name]
     assert outcome in ("sheet", "refused")
     assert seconds < SECONDS

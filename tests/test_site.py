@@ -21,7 +21,7 @@ import petsync
 from petsync.cli.entry import cli
 
 ROOT = Path(__file__).parents[1]
-_SECONDS = 25
+_SECONDS = 300
 _QUIET = {"NO_MKDOCS_2_WARNING": "1"}
 _LOADING = {"src", "srcset", "poster", "data", "action", "background"}
 _LOADING_LINKS = {"stylesheet", "icon", "preload", "prefetch", "modulepreload", "manifest"}

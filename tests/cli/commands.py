@@ -96,7 +96,7 @@ def process(*args: object, env: Mapping[str, str] | None = None, **options: Any)
 def finished(*args: object, env: Mapping[str, str] | None = None, **options: Any) -> Done:
     """How a command ended that ran as a process of its own."""
     with process(*args, env=env, **options) as running:
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
         return Done(running.returncode, out, err)
 
 

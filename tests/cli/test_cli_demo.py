@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from commands import Done, Shell, finished
@@ -17,10 +16,8 @@ def _files(folder: Path) -> list[str]:
 
 
 def test_demo_from_nothing(shell: Shell, tmp_path: Path) -> None:
-    """In an empty folder, without settings: numbered steps, a plan, a run, in sync; under 15 s."""
-    begun = time.monotonic()
+    """In an empty folder, without settings: numbered steps, a plan, a run, in sync."""
     done = finished("demo")
-    assert time.monotonic() - begun < 15
     assert done.code == 0
     for step in range(1, 6):
         assert f"\n{step}. " in done.err

@@ -68,7 +68,7 @@ def test_numbers(shell: Shell, box: Sandbox) -> None:
     """The pets are counted by status, and the answers timed."""
     done = shell("doctor", *to(box), "--json")
     assert done.json["pets"] == {"available": 2, "pending": 2, "sold": 2}
-    assert 0 < done.json["median_ms"] < 5000
+    assert 0 < done.json["median_ms"] < 60_000
 
 
 def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:

