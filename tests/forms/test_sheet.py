@@ -562,7 +562,8 @@ class TestLarge:
             form.findings.which.value = "all"
             table.page = 4_000
 
-        assert steps(look) < 30 * table.total
+        # Two passes over all of them; to make each into what is shown takes hundreds of lines.
+        assert steps(look) < 100 * table.total
         assert table.rows[0]["cells"]["where"].startswith("line 80")
         assert form.sure.description == "Make the 100,000 sure corrections"
 
