@@ -380,6 +380,32 @@ def test_a_cancellation_while_the_journal_is_closed_loses_no_report(
     assert past.ended
 
 
+@pytest.mark.parametrize("step", ["finish", "close"])
+def test_a_cancelled_end_of_a_run_is_written(tmp_path: Path, step: str) -> None:
+    """Each of the two steps at a run's end goes on where it is cancelled: else the report would be
+    lost behind a CancelledError, and the run would count as interrupted.
+    """
+    sitting = begun(tmp_path, plan_of(PETS, sheet_saying({"id": 1, "name": "Max"})))
+    blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+
+    async def work() -> None:
+        if step == "close":
+            await sitting.finish()
+        blocker.execute("BEGIN IMMEDIATE")
+        task = asyncio.create_task(getattr(sitting, step)())
+        for _ in range(3):
+            await asyncio.sleep(0)
+            task.cancel()
+        blocker.execute("ROLLBACK")
+        await asyncio.wait_for(task, 60)
+        await sitting.close()
+
+    asyncio.run(work())
+    blocker.close()
+    (past,) = Journal.open(tmp_path, create=False).runs()
+    assert past.ended
+
+
 def test_so_many_changes_run_at_a_time_and_no_more(tmp_path: Path) -> None:
     """Concurrency is bounded."""
     store = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 41)]
