@@ -154,6 +154,69 @@ def test_new_categories_that_differ_in_spelling_alone_are_not_both_made() -> Non
     assert "other rows name 'Ferrets'" in plan.conflicts[0].problem
 
 
+@pytest.mark.parametrize("name", ["young", "YOUNG ", "\uff39oung", "good  boy", "Good boy"])
+def test_another_spelling_of_a_tag_is_no_new_one(name: str) -> None:
+    """Neither in an update nor in an add, alone or beside others."""
+    store = [with_(tags=(Tag(7, "Young"), Tag(None, "good boy"))), with_(id=2, tags=())]
+    meant = "good boy" if name[1:2] == "o" and "b" in name else "Young"
+    new = {"name": "Mia", "status": "sold", "tags": [Tag(None, name)]}
+    rows = (
+        {"id": 1, "tags": [Tag(None, "good boy"), Tag(7, "Young"), Tag(None, name)]},
+        {"id": 2, "tags": [Tag(None, name), Tag(None, "calm")]},
+    )
+    plan = plan_of(store, sheet_saying(*rows, new))
+    assert plan.changes == ()
+    assert [conflict.rule for conflict in plan.conflicts] == ["tag-spelling"] * 3
+    assert f"the store has {meant!r}" in plan.conflicts[0].problem
+    assert f"Write {meant!r}" in plan.conflicts[0].suggestion
+
+
+def test_a_tag_that_a_person_means_is_sent() -> None:
+    """One with a number of its own, one that the store has in both spellings, and one that the pet
+    has so already, which only a look-up of the pet shows.
+    """
+    store = [with_(tags=(Tag(7, "Young"),)), with_(id=2, tags=(Tag(8, "calm"), Tag(9, "Calm")))]
+    sheet = sheet_saying(
+        {"id": 1, "tags": [Tag(70, "young"), Tag(None, "Calm"), Tag(None, "calm")]},
+        {"id": 2, "tags": [Tag(None, "Young"), Tag(None, "Calm"), Tag(None, "old")]},
+        {"id": 3, "tags": [Tag(None, "young"), Tag(None, "shy")]},
+    )
+    other = with_(id=3, tags=(Tag(None, "young"),), status="unlisted")
+    plan = plan_of(store, sheet, elsewhere={3: other})
+    assert not plan.conflicts
+    assert [[tag.name for tag in change.after.tags] for change in plan.updates] == [
+        ["young", "Calm", "calm"],
+        ["Calm", "Young", "old"],
+        ["young", "shy"],
+    ]
+
+
+def test_new_tags_that_differ_in_spelling_alone_are_not_both_made() -> None:
+    """The one that most rows have is; of as many, none."""
+    tags = [["Shy"], ["shy"], ["Shy", "old"], ["Calm", "calm"]]
+    rows = [
+        {"name": f"pet {n}", "status": "sold", "tags": [Tag(None, name) for name in names]}
+        for n, names in enumerate(tags)
+    ]
+    plan = plan_of([], sheet_saying(*rows))
+    assert [[tag.name for tag in change.after.tags] for change in plan.adds] == [
+        ["Shy"],
+        ["Shy", "old"],
+    ]
+    assert [conflict.rule for conflict in plan.conflicts] == ["tag-spelling"] * 2
+    assert "other rows name 'Shy'" in plan.conflicts[0].problem
+
+
+@pytest.mark.parametrize("name", ["1:Dogs", "24: dogs"])
+def test_a_category_with_a_number_before_it_is_no_new_one(name: str) -> None:
+    """Where the store has the category; otherwise it may be called so."""
+    store = [with_(category=Category(1, "Dogs")), with_(id=2, category=None)]
+    (conflict,) = plan_of(store, sheet_saying({"id": 2, "category": name})).conflicts
+    assert conflict.rule == "category-spelling"
+    assert "Write 'Dogs'" in conflict.suggestion
+    assert not plan_of(store, sheet_saying({"id": 2, "category": "1:Cats"})).conflicts
+
+
 def test_a_sentinel_is_a_number_of_64_bits() -> None:
     """Any other id is refused by name, and so is a truth value."""
     for wrong in (2**63, -(2**63) - 1, True):

@@ -16,7 +16,7 @@ SENT = {"differs", "edited", "merged", "clash-sheet"}
 CONFLICTS = {
     "both-changed", "gone-edited", "removed-changed", "delete-changed", "no-such-pet", "exists",
     "matches-several", "claimed-twice", "no-id", "no-name", "no-status", "no-category-name",
-    "not-looked-up", "looks-alike", "lost-id", "twin", "category-spelling",
+    "not-looked-up", "looks-alike", "lost-id", "twin", "category-spelling", "tag-spelling",
 }  # fmt: skip
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from sheetmaking import csv_of, found, sheet_of
+from shop import snapshot_of
 
-from petsync.model import Pet, Tag
+from petsync.model import Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.frame import frame_from_pets
 
@@ -91,8 +92,8 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
     """It is used as it stands, with a warning; a pet may be called so."""
     rows = [["id", "name", "category", "tags"], [1, text, text, f"shy; {text}"]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [("Pets!C2", "placeholder-text"), ("Pets!D2", "placeholder-text")]
-    assert f'"{text.strip()}" is taken as a tag' in sheet.problems[1].problem
+    assert found(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "BCD"]
+    assert f'"{text.strip()}" is taken as a tag' in sheet.problems[2].problem
     assert sheet.frame["category"].tolist() == [text]
 
 
@@ -100,3 +101,158 @@ def test_what_only_looks_like_a_placeholder_is_none(tmp_path: Path) -> None:
     """Real words are not, nor are tags that the store gave an id."""
     sheet = sheet_of(tmp_path, [["id", "category", "tags"], [1, "NA", "7:?; nonesuch; -shy"]])
     assert not sheet.problems
+
+
+TAGS_IN_BRACKETS = {
+    "[calm]": "calm",
+    "[calm; friendly]": "calm; friendly",
+    "[calm, friendly]": "calm; friendly",
+    " {calm,friendly} ": "calm; friendly",
+    "(calm; friendly)": "calm; friendly",
+    "Tag(1, 'calm')": "1:calm",
+    "[Tag(id=1, name='calm')]": "1:calm",
+    "array(['calm', 'shy'], dtype=object)": "calm; shy",
+    "{'id': 1, 'name': 'calm'}": "1:calm",
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), TAGS_IN_BRACKETS.items())
+def test_tags_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
+    """The brackets are no part of a tag, so the row is blocked and the tags are suggested."""
+    sheet = sheet_of(tmp_path, [["id", "tags"], [1, text], [2, "shy"]])
+    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+    assert sheet.blocked == (2,)
+
+
+@pytest.mark.parametrize("text", ["(calm)", "[a] b", "calm [a]", '"[calm]"', "[a]; [b]"])
+def test_brackets_of_a_tag_are_its_own(tmp_path: Path, text: str) -> None:
+    """Brackets around a part of a cell, round ones around one tag, and quoted ones are meant."""
+    sheet = sheet_of(tmp_path, [["id", "tags"], [1, text]])
+    assert not sheet.problems
+
+
+BROKEN_TAGS = [
+    "calm<br>shy",
+    "calm<BR />shy",
+    r"calm\nshy",
+    "calm\u2028shy",
+    "calm\vshy",
+    "calm&#10;shy",
+]
+
+
+@pytest.mark.parametrize("text", BROKEN_TAGS)
+def test_line_breaks_of_other_formats_separate_no_tags(tmp_path: Path, text: str) -> None:
+    """They would be sent as one tag, so the row is blocked and two tags are suggested."""
+    sheet = csv_of(tmp_path, f"id,tags\n1,{text}\n")
+    assert ("line 2, column 2", "tags-commas") in found(sheet)
+    assert sheet.suggested(guesses=True) == {"line 2, column 2": "calm; shy"}
+
+
+BROKEN_PHOTOS = {
+    f"{URL}<br>{URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}<br/> {URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}<br>\n{URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}<br />": URL,
+    f"{URL}\\n{URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}&#10;{URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}_x000D_\n{URL}?2": f"{URL}\n{URL}?2",
+    f"{URL}\u2028{URL}?2": f"{URL}\n{URL}?2",
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), BROKEN_PHOTOS.items())
+def test_line_breaks_of_other_formats_separate_no_photos(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    """They would be sent as one address, so the row is blocked and the addresses are suggested."""
+    sheet = csv_of(tmp_path, f'id,photo_urls\n1,"{text}"\n')
+    assert found(sheet) == [("line 2, column 2", "photos-separators")]
+    assert sheet.suggested(guesses=True) == {"line 2, column 2": meant}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (f"[{URL}]", URL),
+        (f"['{URL}']", URL),
+        (f"[{URL}, {URL}?2]", f"{URL}\n{URL}?2"),
+        (f"{{{URL},{URL}?2}}", f"{URL}\n{URL}?2"),
+    ],
+)
+def test_photos_in_brackets_are_a_list(tmp_path: Path, text: str, meant: str) -> None:
+    """The brackets are no part of an address."""
+    sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
+    assert found(sheet) == [("Pets!B2", "list-text")]
+    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+
+
+@pytest.mark.parametrize("text", [f"<{URL}>", f"[photo]({URL})"])
+def test_the_address_of_a_link_is_suggested(tmp_path: Path, text: str) -> None:
+    """Markdown and mail programs write brackets around an address."""
+    sheet = sheet_of(tmp_path, [["id", "photo_urls"], [1, text]])
+    assert found(sheet) == [("Pets!B2", "photo-not-an-address")]
+    assert sheet.suggested(guesses=True) == {"Pets!B2": URL}
+
+
+RECORDS = {
+    "{'id': 1, 'name': 'Dogs'}": "Dogs",
+    '{"id": 1, "name": "Dogs"}': "Dogs",
+    'Category(id=1, name="Dogs")': "Dogs",
+    "Category(id=1, name='Dogs', extra=None)": "Dogs",
+    "['Dogs']": "Dogs",
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), RECORDS.items())
+def test_a_category_as_a_program_writes_it_is_an_error(
+    tmp_path: Path, text: str, meant: str
+) -> None:
+    """It is no name, and its name is suggested."""
+    sheet = sheet_of(tmp_path, [["id", "category"], [1, text], [2, "Dogs (small)"]])
+    assert found(sheet) == [("Pets!B2", "category-text")]
+    assert sheet.suggested(guesses=True) == {"Pets!B2": meant}
+    assert sheet.blocked == (2,)
+
+
+def test_a_category_with_its_number_is_pointed_out(tmp_path: Path) -> None:
+    """`1:Dogs` is a tag's grammar; as a category it is a name, with a warning."""
+    sheet = sheet_of(tmp_path, [["id", "category"], [1, "1:Dogs"], [2, "24: The Cats"], [3, "7up"]])
+    assert found(sheet) == [(f"Pets!B{row}", "category-numbered") for row in (2, 3)]
+    assert sheet.suggested(guesses=True) == {"Pets!B2": "Dogs", "Pets!B3": "The Cats"}
+    assert sheet.frame["category"].tolist() == ["1:Dogs", "24: The Cats", "7up"]
+
+
+def test_the_word_of_the_marker_is_pointed_out(tmp_path: Path) -> None:
+    """Without its brackets it is a text like another, which would take the place of all tags."""
+    rows = [["id", "name", "category", "tags"], [1, "Clear", "clear", "Clear "]]
+    sheet = sheet_of(tmp_path, rows)
+    assert found(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "CD"]
+    assert {each.suggestion for each in sheet.problems} == {"Write [clear] to empty the field."}
+    assert not csv_of(tmp_path, "id,tags\n1,clear\n", clear="<none>").problems
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_what_an_export_has_is_meant(tmp_path: Path, suffix: str) -> None:
+    """Names, categories and tags that the store has so come back without a finding."""
+    pet = Pet(
+        id=1,
+        name="None",
+        status="sold",
+        category=Category(4, "1:Dogs"),
+        tags=(Tag(None, "[calm"), Tag(None, "shy]"), Tag(None, "a<br>b"), Tag(None, "clear")),
+        photo_urls=(f"[{URL}]", f"{URL}<br>"),
+    )
+    other = Pet(
+        id=2, name="nan", status="sold", category=Category(5, "{'id': 1}"), tags=(Tag(None, "{x}"),)
+    )
+    tags = (Tag(None, "clear"),)
+    third = Pet(id=3, name="x", status="sold", category=Category(6, "clear"), tags=tags)
+    write_sheet(snapshot_of([pet, other, third]), tmp_path / f"pets{suffix}")
+    sheet = read_sheet(tmp_path / f"pets{suffix}")
+    assert [each for each in sheet.problems if each.rule != "photo-not-an-address"] == []
+    assert [[tag.name for tag in tags] for tags in sheet.frame["tags"]] == [
+        [tag.name for tag in each.tags] for each in (pet, other, third)
+    ]
+    assert sheet.frame["photo_urls"].iloc[0] == list(pet.photo_urls)

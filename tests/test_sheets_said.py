@@ -94,13 +94,16 @@ def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "null", "TRUE", "-", "0"])
 def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
-    """No text is taken for a missing value, a number or a truth, in either kind of file."""
+    """No text is taken for a missing value, a number or a truth, in either kind of file; one that
+    programs and people write for nothing has a warning.
+    """
     for sheet in (
         csv_of(tmp_path, f"id,name\n1,{name}\n"),
         sheet_of(tmp_path, [["id", "name"], ["1", name]]),
     ):
         assert sheet.frame["name"].tolist() == [name]
-        assert not sheet.problems
+        rules = [each.rule for each in sheet.problems]
+        assert rules == ([] if name in ("NA", "TRUE", "0") else ["placeholder-text"])
 
 
 def test_an_id_is_text_or_an_integer(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ from petsync.diff.snapshot import Snapshot, Unanswered
 from petsync.diff.units import said_columns
 from petsync.diff.uploads import Uploads
 from petsync.diff.vocabulary import Vocabulary
-from petsync.model import Pet
+from petsync.model import Category, Pet, Tag
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
 from petsync.table.columns import ADDING, Column
@@ -55,6 +56,8 @@ class _Unknown(Enum):
 
 
 _UNKNOWN = _Unknown.UNKNOWN
+_NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
+"""A category as a tag may be written, with its number."""
 
 
 class Decisions:
@@ -331,8 +334,7 @@ class Decisions:
         if "status" in judged.fields and not normal(judged.after.status):
             problem = "would have no status, and no query of the service could find it"
             raise _Held("no-status", problem, self._a_status(), pet.id)
-        if "category" in judged.fields:
-            self._check_category(row, pet.id)
+        self._check_spelling(row, judged.fields, pet, judged.after)
 
     def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
         forced = judged
@@ -394,8 +396,7 @@ class Decisions:
         if contradiction(row.said, self.vocabulary):
             self.remarks.by_name.append(row.number)
         fields = stated(after)
-        if "category" in fields:
-            self._check_category(row, row.pet_id)
+        self._check_spelling(row, fields, None, after)
         self._mind_category(row, fields)
         alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
         if alike and row.action == "add":
@@ -417,40 +418,61 @@ class Decisions:
     def _a_status(self) -> str:
         return f"Give it a status: {', '.join(self._profile.statuses)}."
 
-    def _check_category(self, row: Row, pet_id: int | None) -> None:
-        """Raise _Held where the row's category would be a new one that is only another spelling of
-        one that is there, or that more rows name; a number of its own says that it is meant.
+    def _check_spelling(
+        self, row: Row, fields: Sequence[Column], now: Pet | None, new: Pet
+    ) -> None:
+        """Raise _Held where a new category or a new tag of the row would only be another spelling
+        of one that is there, or that more rows name; a number of its own says that it is meant.
         """
+        pet_id = row.pet_id if now is None else now.id
+        if "category" in fields:
+            self._check_category(row, pet_id)
+        if "tags" not in fields:
+            return
+        had = {normal(tag.name) for tag in now.tags} if now is not None else set()
+        for tag in new.tags:
+            name = normal(tag.name)
+            if known_id(tag.id) is not None or name in had or not self._is_new_tag(name):
+                continue
+            known = self.vocabulary.tag_spelled(name)
+            meant, who = _meant(name, known, self._new_tags)
+            if meant:
+                problem = f"names the tag {name!r}, and {who} {meant!r}"
+                hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
+                raise _Held("tag-spelling", problem, hint, pet_id)
+
+    def _check_category(self, row: Row, pet_id: int | None) -> None:
         name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))
         if not self._is_new(name):
             return
         if number is not None and self.vocabulary.category_numbered(number) is None:
             return
         known = self.vocabulary.category_spelled(name)
-        meant, who = known.name if known else "", "the store has"
-        if not meant:
-            meant, who = self._usual_spelling(name), "other rows name"
-        if meant and meant != normal(name):
+        meant, who = _meant(normal(name), known, self._new_categories)
+        numbered = _NUMBERED.fullmatch(normal(name))
+        if not meant and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
+            meant, who = known.name or "", "the store has"
+        if meant:
             problem = f"names the category {name!r}, and {who} {meant!r}"
             hint = f"Write {meant!r}, or give {name!r} a category_id of its own to have both."
             raise _Held("category-spelling", problem, hint, pet_id)
 
-    def _usual_spelling(self, name: str) -> str:
-        """The spelling of a new category that most rows have; of several, another than `name`."""
-        counts = self._new_spellings[spelling(name)]
-        most = max(counts.values(), default=0)
-        usual = [each for each, count in counts.items() if count == most]
-        return next((each for each in usual if each != normal(name)), normal(name))
+    @cached_property
+    def _new_categories(self) -> Mapping[str, Counter[str]]:
+        """How many rows name each new category, by the form that its spellings have in common."""
+        names = Counter(str(row.said.get("category") or "") for row in self._rows)
+        return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
 
     @cached_property
-    def _new_spellings(self) -> Mapping[str, Counter[str]]:
-        """How many rows name each new category, by the form that its spellings have in common."""
-        found: dict[str, Counter[str]] = defaultdict(Counter)
-        for row in self._rows:
-            name = normal(row.said.get("category"))
-            if self._is_new(name):
-                found[spelling(name)][name] += 1
-        return found
+    def _new_tags(self) -> Mapping[str, Counter[str]]:
+        """How many rows name each new tag that has no number, likewise."""
+        names = Counter(
+            tag.name or ""
+            for row in self._rows
+            for tag in row.said.get("tags") or ()
+            if known_id(tag.id) is None
+        )
+        return _by_spelling({name: n for name, n in names.items() if self._is_new_tag(name)})
 
     def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
         name = row.said.get("category")
@@ -459,6 +481,9 @@ class Decisions:
 
     def _is_new(self, category: str | None) -> bool:
         return bool(normal(category)) and self.vocabulary.category_named(str(category)) is None
+
+    def _is_new_tag(self, name: str | None) -> bool:
+        return bool(normal(name)) and self.vocabulary.tag_named(str(name)) is None
 
     def _agrees(self) -> Change | None:
         self.unchanged += 1
@@ -522,6 +547,28 @@ class Decisions:
         on = self._options.match_on
         free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
         return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
+    """The names and their counts, by the form that their spellings have in common."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, count in names.items():
+        found[spelling(name)][normal(name)] += count
+    return found
+
+
+def _meant(
+    name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
+) -> tuple[str, str]:
+    """Which other spelling of a new name is meant, and who has it: the store, or else most rows;
+    "" where there is none.
+    """
+    if known is not None:
+        return known.name or "", "the store has"
+    counts = new[spelling(name)]
+    most = max(counts.values(), default=0)
+    usual = [each for each, count in counts.items() if count == most]
+    return next((each for each in usual if each != name), ""), "other rows name"
 
 
 def _begun(record: RowRecord) -> _Held:

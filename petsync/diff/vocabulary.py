@@ -52,6 +52,10 @@ class Vocabulary:
         """
         return self._spellings.get(spelling(name))
 
+    def tag_spelled(self, name: str) -> Tag | None:
+        """The tag that the store knows by this name in another spelling, as of categories."""
+        return self._tag_spellings.get(spelling(name))
+
     @property
     def categories(self) -> list[str]:
         """The names of the categories that the store uses."""
@@ -71,10 +75,11 @@ class Vocabulary:
 
     @cached_property
     def _spellings(self) -> Mapping[str, Category]:
-        found: dict[str, Category] = {}
-        for name, category in self._categories[0].items():
-            found.setdefault(spelling(name), category)
-        return found
+        return _by_spelling(self._categories[0])
+
+    @cached_property
+    def _tag_spellings(self) -> Mapping[str, Tag]:
+        return _by_spelling(self._tags[0])
 
     @cached_property
     def _pairs(self) -> frozenset[tuple[str, int | None]]:
@@ -99,6 +104,16 @@ class Vocabulary:
                 if number is not None or name is not None
             }
         )
+
+
+def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
+    """The things by the form that the spellings of their names have in common, the most used one of
+    each.
+    """
+    found: dict[str, T] = {}
+    for name, thing in named.items():
+        found.setdefault(spelling(name), thing)
+    return found
 
 
 def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:

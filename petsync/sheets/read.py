@@ -153,9 +153,11 @@ class _Reading:
         """Judge every cell, then what only whole rows and the whole sheet show."""
         judges = {
             "id": numbers,
-            "name": words.names,
+            "name": lambda column: words.names(column, self._exported("name")),
             "status": lambda column: words.statuses(column, usual, known),
-            "category": words.categories,
+            "category": lambda column: words.categories(
+                column, self._exported("category"), self.clear
+            ),
             "category_id": numbers,
             "tags": lists.tags,
             "photo_urls": lists.photos,
@@ -264,6 +266,10 @@ class _Reading:
                 "The rows are new pets without an id, and the sheet has no column of statuses."
             )
             self.notes.add(-1, "", Note("status-missing", "", problem))
+
+    def _exported(self, name: str) -> Collection[str]:
+        """The texts of a column that the file's own export has."""
+        return () if self.base is None else frozenset(self.base.frame[name].dropna().unique())
 
     def _mask(self, masks: Mapping[str, Bools], name: str, *, missing: bool = False) -> Bools:
         return masks.get(name, np.full(len(self.grid.rows), missing))

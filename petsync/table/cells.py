@@ -22,6 +22,7 @@ __all__ = [
     "TAG_SEPARATOR",
     "URL_SEPARATOR",
     "CellError",
+    "bracketed",
     "format_photo_urls",
     "format_tags",
     "has_separator",
@@ -39,24 +40,34 @@ BLANKS = _INVISIBLE + "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """What is trimmed around ids, statuses, tags and addresses: whitespace of every kind, NBSP too,
 and the invisible marks that programs leave at the edges of text."""
 
-TAG_SEPARATOR = re.compile(r"[\r\n\t|\uff1b\uff0c\u3001\u060c\u061b]|(?<![0-9]),|,(?![0-9])")
+_BREAK = r"(?:<br\s*/?>|&#(?:1[03]|x0*[ad])(?:;|$)|_x000[ad]_|\\[rn])"
+"""A line break as HTML, XML and programming languages write it."""
+TAG_SEPARATOR = re.compile(
+    r"[\r\n\t\v\f\x85\u2028\u2029|\uff1b\uff0c\u3001\u060c\u061b]"
+    rf"|(?<![0-9]),|,(?![0-9])|{_BREAK}",
+    re.IGNORECASE,
+)
 """What people write between tags in place of a semicolon; a comma between digits is a decimal."""
 _BETWEEN_URLS = r",;\s\uff1b\uff0c\u3001"
 # A run of them is looked at from its beginning only, or a long one would take for ever.
 URL_SEPARATOR = re.compile(
-    rf"(?<!\s)\s*\|\s*|[,;]\s+|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://)"
+    rf"(?<!\s)\s*\|\s*|(?:<br\s*/?>)+|{_BREAK}+(?=https?://|$)|[,;]\s+|(?<![{_BETWEEN_URLS}])[{_BETWEEN_URLS}]+(?=https?://)"
     r"|(?<=\w)(?=https?://)",
     re.IGNORECASE,
 )
 """What people write between addresses, or nothing at all; an address may hold another one behind
 a character that is no letter and no digit."""
-LISTED = re.compile(r"\[(?:Tag\(|['\"{\[\]]|None\b|nan\b)|\(['\"]|\{['\"]")
+LISTED = re.compile(
+    r"\[(?:Tag\(|['\"{\[\]]|None\b|nan\b)|\(['\"]|\{['\"]|Tag\(|(?:array|set|frozenset)\([\[{]"
+)
 """How the text begins that a program writes for a list: `[Tag(7, 'shy')]`, `['shy']`, `[]`."""
 
 _TAG_END = re.compile(";")
 _URL_END = re.compile(r"\r\n|\r|\n|(?<!\S)\|(?!\S)")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"')
 _BLANK = re.compile(f"[{re.escape(BLANKS)}]*")
+_OPENED = re.compile(r"[\[{]|\([^)]*$")
+"""How an item begins with which a cell might look like a list in brackets."""
 _PREFIX = re.compile(r"(-?[0-9]+)?:")
 _WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0*)?")
 _FRACTION = re.compile(r"[+-]?[0-9]*\.[0-9]+")
@@ -151,8 +162,17 @@ def parse_photo_urls(text: str) -> tuple[str, ...]:
 def has_separator(url: str) -> bool:
     """Whether a photo's address without quotes looks like several."""
     # Most addresses have none of it, and the expression is slow.
-    is_doubtful = "|" in url or "," in url or ";" in url or url.find("://", 6) >= 0
+    is_doubtful = "|" in url or "," in url or ";" in url or "<" in url or url[-1:] == "_"
+    is_doubtful = is_doubtful or url.find("://", 6) >= 0
     return is_doubtful and URL_SEPARATOR.search(url) is not None
+
+
+def bracketed(text: str) -> str | None:
+    """What stands in the brackets that enclose a text, None where none do: `[calm; shy]`."""
+    inner = text[1:-1]
+    if text[:1] + text[-1:] not in ("[]", "{}", "()") or any(char in inner for char in "[]{}()"):
+        return None
+    return inner
 
 
 def tag_items(text: str) -> Iterator[tuple[Tag, str]]:
@@ -189,7 +209,7 @@ def _is_quoted_url(url: str) -> bool:
 
 
 def _needs_quotes(item: str, *patterns: re.Pattern[str]) -> bool:
-    if not item or '"' in item or item != trim(item) or LISTED.match(item):
+    if not item or '"' in item or item != trim(item) or LISTED.match(item) or _OPENED.match(item):
         return True
     return any(pattern.search(item) for pattern in patterns)
 

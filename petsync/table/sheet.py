@@ -115,18 +115,20 @@ class Sheet:
             mapping=self.mapping,
             base=self.base,
             base_refused=self.base_refused,
+            encoding=self.encoding,
         )
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
         """What can be corrected, a cell each, in the file's order; a cell that has a guess is no
-        sure one.
+        sure one, and an error's suggestion comes before a warning's.
         """
         chosen: dict[str, Finding] = {}
         for problem in self.problems:
             if problem.meant is not None and problem.row != self.header_row:
                 there = chosen.setdefault(problem.address, problem)
-                if there.is_sure and not problem.is_sure:
+                is_worse = there.severity == "warning" and problem.severity == "error"
+                if is_worse or (there.is_sure and not problem.is_sure):
                     chosen[problem.address] = problem
         return tuple(map(_suggestion, chosen.values()))
 

@@ -12,6 +12,7 @@ _LIKE = ("http://", "https://", "data:", "/")
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):/{1,3}(.*)", re.IGNORECASE | re.DOTALL)
 _WEB = ("http", "https")
 _SITE = re.compile(r"(?:www\.|(?:[a-z0-9-]+\.)+[a-z]{2,}/)\S+", re.IGNORECASE)
+_WRAPPED = re.compile(r"!?(?:\[[^\]]*\])?[<(](https?://[^\s<>()]+)[>)]", re.IGNORECASE)
 _LOCAL = re.compile(r"[a-z]:[\\/]|\\\\|file:", re.IGNORECASE)
 
 _OF_COMPUTER = (
@@ -33,6 +34,9 @@ def meant(url: str) -> tuple[str, str]:
     """
     if _LOCAL.match(url):
         return _OF_COMPUTER, ""
+    wrapped = _WRAPPED.fullmatch(url)
+    if wrapped:
+        return _told(wrapped[1])
     scheme = _SCHEME.fullmatch(url)
     if scheme:
         return _told(f"{_near(scheme[1]) or 'https'}://{scheme[2]}")

@@ -19,7 +19,7 @@ from petsync.sheets.grid import Bools, Cells
 from petsync.sheets.judge.octets import beginning_with, octets
 from petsync.table.cells import BLANKS, trim
 
-__all__ = ["beside_others", "escaped", "escaped_list", "find", "has"]
+__all__ = ["bare", "beside_others", "escaped", "escaped_list", "find", "has"]
 
 T = TypeVar("T")
 
@@ -43,6 +43,15 @@ def escaped_list(
         return escaped(text, marker)
     each = (form([item]) for item in items)
     return separator.join(f'"{one}"' if _has(one, marker) else one for one in each)
+
+
+def bare(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
+    """The cells, and their positions, that are the marker's word without its brackets."""
+    inner = _inner(_core(marker))
+    if not inner:
+        return
+    for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trimmed()), inner)).tolist():
+        yield at, cells.text[at].as_py()
 
 
 def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:

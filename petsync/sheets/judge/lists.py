@@ -23,7 +23,9 @@ from petsync.sheets.judge.placeholders import is_placeholder
 from petsync.table.cells import (
     BLANKS,
     LISTED,
+    URL_SEPARATOR,
     CellError,
+    bracketed,
     format_photo_urls,
     format_tags,
     parse_photo_urls,
@@ -32,20 +34,21 @@ from petsync.table.cells import (
 )
 from petsync.table.shared import shared_tag
 
-__all__ = ["judge_photos", "judge_tags", "photos", "tags"]
+__all__ = ["judge_photos", "judge_tags", "listed", "photos", "program_tags", "tags"]
 
 T = TypeVar("T")
 _Lists = np.ndarray[Any, np.dtype[np.object_]]
 _TOGETHER = 1 << 16
 _MANY = 20
-_LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({"})
+_LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({Tasf"})
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"None|-?[0-9]{1,19}"
 _PYTHON = re.compile(
-    rf"Tag\(({_NUMBER}), (None|{_TEXT})\)"
+    rf"(?:Tag|Category)\((?:id=)?({_NUMBER}), (?:name=)?(None|{_TEXT})(?:, extra=None)?\)"
     rf"|\{{'id': ({_NUMBER}), 'name': (None|{_TEXT})\}}"
     rf"|({_TEXT})"
 )
+_CALL = re.compile(r"(?:array|set|frozenset)\((.*?)(?:, dtype=\w+)?\)", re.DOTALL)
 _BETWEEN = re.compile(r"[\s,]*")
 _SHOWN = 80
 _BRACKETS = ("[]", "()", "{}")
@@ -180,7 +183,7 @@ def _sliced(items: list[Any], split: Any, rows: Bools) -> _Lists:
 def judge_tags(text: str) -> Verdict:
     """What one cell's text means as tags."""
     if LISTED.match(trim(text)):
-        return _listed(text, _program_tags(trim(text)), format_tags)
+        return Verdict(None, [listed(text, program_tags(trim(text)), format_tags)])
     found, notes = _parse(text, parse_tags, format_tags, "tags-unreadable", "tag-repeated")
     # No items empty the field, and a blank cell would say nothing.
     meant = format_tags(found) if found else None
@@ -203,14 +206,24 @@ def _placeholders(tags_: Iterable[Tag]) -> list[str]:
 def judge_photos(text: str) -> Verdict:
     """What one cell's text means as addresses of photos."""
     if LISTED.match(trim(text)):
-        tags_ = _program_tags(trim(text))
+        tags_ = program_tags(trim(text))
         is_text = tags_ is not None and all(tag.id is None for tag in tags_)
         urls = [tag.name or "" for tag in tags_ or ()] if is_text else None
-        return _listed(text, urls, format_photo_urls)
+        return Verdict(None, [listed(text, urls, format_photo_urls)])
+    inner = bracketed(trim(text))
+    if inner is not None and "://" in inner:
+        parts = [URL_SEPARATOR.split(url) for url in parse_photo_urls(inner.replace('"', ""))]
+        urls = [url for some in parts for part in some if (url := trim(part).strip("'"))]
+        return Verdict(None, [listed(text, urls, format_photo_urls)])
     found, notes = _parse(
         text, parse_photo_urls, format_photo_urls, "photos-unreadable", "photo-repeated"
     )
-    for url in addresses.strange(found or ())[:1]:
+    nothing = next((url for url in found or () if is_placeholder(url)), "")
+    if nothing:
+        others = format_photo_urls(url for url in found or () if not is_placeholder(url))
+        problem = f'"{nothing}" is taken as an address.'
+        notes.append(Note("placeholder-text", text, problem, "", others))
+    for url in addresses.strange(found or ())[: 0 if nothing else 1]:
         hint, other = addresses.meant(url)
         put = [other if each == url else each for each in found or ()] if other else []
         meant = format_photo_urls(put) if put else None
@@ -245,22 +258,30 @@ def _are_listed(text: Any) -> Bools:
     return listed
 
 
-def _listed(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Verdict:
-    """The verdict on a cell that holds the list of a program: an error, with what is meant."""
+def listed(text: str, items: list[T] | None, form: Callable[[Iterable[T]], str]) -> Note:
+    """The error of a cell that holds the list of a program, with what is meant."""
     if items is None:
-        return Verdict(None, [Note("list-text", text)])
+        return Note("list-text", text)
     if not items:
         hint = "Leave the cell blank to say nothing, or write [clear] to empty the field."
-        return Verdict(None, [Note("list-text", text, "", hint)])
+        return Note("list-text", text, "", hint)
     meant = form(items)
-    shown = meant if len(meant) <= _SHOWN else f"{meant[: _SHOWN - 3]}..."
-    return Verdict(None, [Note("list-text", text, "", f"Write {shown}", meant)])
+    shown = meant.replace("\n", " | ")
+    shown = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 3]}..."
+    return Note("list-text", text, "", f"Write {shown}", meant)
 
 
-def _program_tags(text: str) -> list[Tag] | None:
-    """The tags, or texts as tags without an id, of a list as Python, pandas or JSON writes it;
-    None where it is none.
+def program_tags(text: str) -> list[Tag] | None:
+    """The tags, or texts as tags without an id, of a list or of one item as Python, pandas or JSON
+    writes it; None where it is none.
     """
+    call = _CALL.fullmatch(text)
+    text = call[1] if call else text
+    found = _json_tags(text)
+    return found if found is not None else _json_tags(f"[{text}]")
+
+
+def _json_tags(text: str) -> list[Tag] | None:
     try:
         found = msgspec.json.decode(text, type=list[str | _Label])
     except (msgspec.DecodeError, RecursionError):

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.model import Tag
 from petsync.sheets.grid import Cells
-from petsync.sheets.judge.clear import beside_others
+from petsync.sheets.judge.clear import bare, beside_others, has
+from petsync.sheets.judge.lists import listed
 from petsync.sheets.judge.notes import Note, Notes
-from petsync.sheets.judge.octets import Rows, octets
+from petsync.sheets.judge.octets import Rows, beginning_with, octets
 from petsync.table.base import Base
 from petsync.table.cells import (
+    BLANKS,
     LISTED,
     TAG_SEPARATOR,
     URL_SEPARATOR,
     CellError,
+    bracketed,
     format_photo_urls,
     format_tags,
     has_separator,
@@ -31,9 +35,12 @@ from petsync.table.cells import (
 
 __all__ = ["note_separators"]
 
-_ASCII = b",\n\r\t|"
-_WIDE = "[\uff1b\uff0c\u3001\u060c\u061b]"
-_WIDE_LEADS = b"\xef\xe3\xd8"
+_ASCII = b",\n\r\t\v\f|"
+_MARKUP_SIGNS = b"<#\\_"
+_WIDE = "[\uff1b\uff0c\u3001\u060c\u061b\x85\u2028\u2029]"
+_WIDE_LEADS = b"\xef\xe3\xd8\xc2\xe2"
+_MARKUP = r"(?i)<br|&#|_x000|\\[rn]"
+_OPENING = bytes({char.encode()[0] for char in BLANKS + "[({"})
 _LETTERS = np.zeros(256, dtype=bool)
 """The bytes before an address that leave no doubt that it does not begin there by itself."""
 _LETTERS[[*b" \t\x0b\x0c,;|_", *range(48, 58), *range(65, 91), *range(97, 123)]] = True
@@ -53,6 +60,13 @@ def note_separators(
     for name, cells in (("tags", tags), ("photo_urls", photos)):
         for at, text in beside_others(cells, marker) if cells is not None else ():
             notes.add(at, name, Note("clear-beside-others", text))
+        for at, text in bare(cells, marker) if cells is not None else ():
+            if trim(text) not in _known_tags(base)():
+                hint = f"Write {marker} to empty the field."
+                notes.add(at, name, Note("placeholder-text", text, "", hint))
+    for at, text, names in _in_brackets(tags.text, base) if tags is not None else ():
+        if not has(text, marker):
+            notes.add(at, "tags", listed(text, names, format_tags))
     for at, text, count, meant in _tags(tags.text, base) if tags is not None else ():
         these = f"these are {count} tags" if count > 1 else "that is meant"
         hint = f'Write "{_short(meant)}" if {these}; put it in double quotes if it is one tag.'
@@ -66,7 +80,7 @@ def _tags(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
     known = _known_tags(base)
     for at in _doubtful_tags(text).tolist():
         cell = text[at].as_py()
-        if LISTED.match(trim(cell)):
+        if LISTED.match(trim(cell)) or _bracketed_tags(cell) is not None:
             continue
         try:
             parts = [part for tag in tag_items(cell) for part in _parts(*tag, known)]
@@ -75,6 +89,30 @@ def _tags(text: Any, base: Base | None) -> Iterator[tuple[int, str, int, str]]:
         if any(is_split for _, is_split in parts):
             names = [name for name, _ in parts]
             yield at, cell, len(names), "; ".join(names)
+
+
+def _in_brackets(text: Any, base: Base | None) -> Iterator[tuple[int, str, list[Tag]]]:
+    """The rows of cells that brackets enclose, their texts, and the tags that may be meant."""
+    known = _known_tags(base)
+    for at in beginning_with(text, _OPENING).tolist():
+        cell = text[at].as_py()
+        inner = _bracketed_tags(cell)
+        if inner is None or LISTED.match(trim(cell)):
+            continue
+        try:
+            if not all(tag.name in known() for tag in parse_tags(cell)):
+                yield at, cell, list(parse_tags(TAG_SEPARATOR.sub(";", inner)))
+        except CellError:
+            continue
+
+
+def _bracketed_tags(cell: str) -> str | None:
+    """What stands in the brackets around a cell. One tag in round brackets may be meant so."""
+    text = trim(cell)
+    inner = bracketed(text)
+    if inner is None or (text[0] == "(" and ";" not in inner and not TAG_SEPARATOR.search(inner)):
+        return None
+    return inner
 
 
 def _parts(tag: Any, item: str, known: Known) -> list[tuple[str, bool]]:
@@ -102,10 +140,12 @@ def _known_tags(base: Base | None) -> Known:
 def _doubtful_tags(text: Any) -> Rows:
     seen = octets(text)
     rows = seen.rows(seen.places(lambda data: np.isin(data, tuple(_ASCII))))
-    wide = seen.rows(seen.places(lambda data: np.isin(data, tuple(_WIDE_LEADS))))
-    if len(wide):
-        wide = wide[np.asarray(pc.match_substring_regex(text.take(pa.array(wide)), _WIDE))]
-    return np.union1d(rows, wide)
+    for signs, pattern in ((_WIDE_LEADS, _WIDE), (_MARKUP_SIGNS, _MARKUP)):
+        some = seen.rows(seen.places(partial(np.isin, test_elements=tuple(signs))))
+        if len(some):
+            some = some[np.asarray(pc.match_substring_regex(text.take(pa.array(some)), pattern))]
+        rows = np.union1d(rows, some)
+    return rows
 
 
 def _photos(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
@@ -113,7 +153,7 @@ def _photos(text: Any, base: Base | None) -> Iterator[tuple[int, str, str]]:
     known: Collection[str] | None = None
     for at in _doubtful_photos(text).tolist():
         cell = text[at].as_py()
-        if LISTED.match(trim(cell)):
+        if LISTED.match(trim(cell)) or bracketed(trim(cell)) is not None:
             continue
         try:
             items = list(photo_items(cell))
@@ -143,9 +183,10 @@ def _doubtful_photos(text: Any) -> Rows:
     bars = seen.places(lambda data: data == ord("|"))
     if len(bars):
         bars = bars[~(_is_space(seen.data[bars - 1]) & _is_space(seen.following(bars)))]
-    marks = seen.places(lambda data: (data == ord(",")) | (data == ord(";")))
+    marks = seen.places(lambda data: np.isin(data, tuple(b",;_")))
     behind = seen.following(marks)
     marks = marks[(behind <= ord(" ")) | (behind > ord("~"))]
+    marks = np.union1d(marks, seen.places(lambda data: data == ord("<")))
     return seen.rows(np.union1d(np.union1d(bars, marks), _begun(seen)))
 
 

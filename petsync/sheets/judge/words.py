@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.sheets.judge import clear
 from petsync.sheets.judge.column import (
     NBSP,
     Column,
@@ -20,15 +21,20 @@ from petsync.sheets.judge.column import (
     nulled,
     positions,
 )
+from petsync.sheets.judge.lists import program_tags
 from petsync.sheets.judge.notes import Note
+from petsync.sheets.judge.octets import beginning_with
 from petsync.sheets.judge.placeholders import are_placeholders
 from petsync.sheets.judge.spelling import nearest
-from petsync.table.cells import normal_status, trim
+from petsync.table.cells import normal_status, parse_tags, trim
 from petsync.table.columns import ACTIONS
 
 __all__ = ["actions", "categories", "names", "statuses", "words"]
 
 _LONG = 255
+_RECORD = r"^\s*(?:Category\(|[\[({]\s*['\"]|\[\s*(?:Category\(|\{))"
+_NUMBERED = r"^\s*-?[0-9]+:\s*\S"
+_RECORD_BEGINS = b"C[({-0123456789 \t\r\n"
 _IF_IT_IS_ONE = "If the store has this one too, name it in petsync.toml ([service], statuses)."
 _MEANT = {
     "remove": "delete",
@@ -56,15 +62,19 @@ def words(column: Column) -> Any:
     return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
 
 
-def categories(column: Column) -> Any:
-    """The categories' names as typed."""
-    for at in positions(are_placeholders(column.cells.trimmed()) & column.says):
-        column.note(at, "placeholder-text", meant="")
+def categories(column: Column, exported: Collection[str], marker: str) -> Any:
+    """The categories' names as typed; those that were `exported` are meant so."""
+    _note_placeholders(column, exported)
+    _note_records(column, exported)
+    for at, text in clear.bare(column.cells, marker):
+        if text not in exported:
+            column.note(at, "placeholder-text", suggestion=f"Write {marker} to empty the field.")
     return words(column)
 
 
-def names(column: Column) -> Any:
-    """The names as typed; the clear marker is refused."""
+def names(column: Column, exported: Collection[str]) -> Any:
+    """The names as typed; those that were `exported` are meant so. The clear marker is refused."""
+    _note_placeholders(column, exported, "Leave the cell blank to say nothing, or write the name.")
     for at in positions(column.clear):
         column.note(at, "clear-refused", "A name cannot be emptied.")
     for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
@@ -109,6 +119,27 @@ def actions(column: Column) -> Any:
         return Verdict("merge", [Note("unknown-action", text, "", hint, meant or None)])
 
     return judge_texts(column, judge, otherwise="merge")
+
+
+def _note_placeholders(column: Column, exported: Collection[str], hint: str = "") -> None:
+    for at in positions(are_placeholders(column.cells.trimmed()) & column.says):
+        if column.cells.text[at].as_py() not in exported:
+            column.note(at, "placeholder-text", suggestion=hint, meant="")
+
+
+def _note_records(column: Column, exported: Collection[str]) -> None:
+    """Note categories as a program writes them, and numbers before names."""
+    rows = beginning_with(column.cells.text, _RECORD_BEGINS)
+    rows = rows[column.says[rows]]
+    texts = column.cells.text.take(pa.array(rows))
+    for rule, pattern in (("category-text", _RECORD), ("category-numbered", _NUMBERED)):
+        for at in rows[positions(pc.match_substring_regex(texts, pattern))].tolist():
+            text = trim(column.cells.text[at].as_py())
+            if text in exported:
+                continue
+            found = program_tags(text) if rule == "category-text" else parse_tags(text)
+            meant = (found[0].name or None) if found and len(found) == 1 else None
+            column.note(at, rule, suggestion=f"Write {meant}." if meant else "", meant=meant)
 
 
 def _respelled(text: str, status: str) -> list[Note]:

@@ -58,8 +58,28 @@ FIELDS = (
         "n/a",
         "a blank cell",
         "Leave the cell blank to say nothing, or write [clear] to empty the field.",
-        "This is looked for in the columns `category` and `tags`: `-`, `n/a`, `none`, `null`, "
-        "`NaN`, `<NA>`, `?`, `tbd`, `(blank)` and the like. A pet may be called so.",
+        "This is looked for in the columns of text and lists: `-`, `n/a`, `none`, `null`, `NaN`, "
+        "`<NA>`, `?`, `tbd`, `(blank)` and the like, and the word of the marker without its "
+        "brackets, `clear`. A pet may be called so; a name or a category that the sheet's export "
+        "has is no finding.",
+    ),
+    error(
+        "category-text",
+        "The text is what a program writes for a category.",
+        "Category(id=1, name='Dogs')",
+        "Dogs",
+        "Write the category's name; its number belongs in the column category_id.",
+        "This is also `{'id': 1, 'name': 'Dogs'}`, the same in JSON, and a list such as "
+        "`['Dogs']`. A category that the sheet's export has is no finding.",
+    ),
+    warning(
+        "category-numbered",
+        "The category seems to have its number before its name; all of it is taken as the name.",
+        "1:Dogs",
+        "Dogs",
+        "Write the category's name; its number belongs in the column category_id.",
+        "Tags may be written so, categories may not. A category that the sheet's export has is no "
+        "finding.",
     ),
     error(
         "unknown-action",
@@ -100,8 +120,9 @@ LISTS = (
         "Write the items with the separators that petsync reads, and save a DataFrame with "
         "ps.write_sheet.",
         "pandas writes such texts for the lists of a DataFrame in Excel, CSV and JSON files: "
-        "`[Tag(106, 'young')]`, `['https://...']`, `[\"calm\"]`, `[]`. A tag or an address that "
-        "really begins so is written in double quotes; an export does this by itself.",
+        "`[Tag(106, 'young')]`, `['https://...']`, `[\"calm\"]`, `[]`. Brackets around all of a "
+        "cell are reported too: `[calm; shy]`, `{calm}`. A tag or an address that really begins "
+        "so is written in double quotes; an export does this by itself.",
     ),
     error(
         "tags-commas",
@@ -109,9 +130,10 @@ LISTS = (
         "calm, shy",
         "calm; shy",
         'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
-        "A comma, a line break, a tab, a `|` and the separators of other scripts, such as `；` "
-        "and `、`, are reported; a comma between two digits is not. A tag in double quotes is one "
-        "tag, and so is a tag that the sheet's export has. An export writes the quotes by itself.",
+        "A comma, a line break (`<br>` and `\\n` too), a tab, a `|` and the separators of other "
+        "scripts, such as `；` and `、`, are reported; a comma between two digits is not. A tag in "
+        "double quotes is one tag, and so is a tag that the sheet's export has. An export writes "
+        "the quotes by itself.",
     ),
     error(
         "clear-beside-others",
@@ -144,8 +166,8 @@ LISTS = (
         "Write a line break, or | with spaces around it, between two addresses; if it is one "
         "address, put it in double quotes.",
         "This is an address that begins directly behind another one, a comma, a semicolon or a "
-        "space, a `|` without spaces, and a comma or a semicolon before a space. What the sheet's "
-        "export has as one address is one.",
+        "space, a `|` without spaces, `<br>`, and a comma or a semicolon before a space. What the "
+        "sheet's export has as one address is one.",
     ),
     warning(
         "photo-not-an-address",
