@@ -1,5 +1,8 @@
 """How files get where they belong: whole, through which links, and readable for whom.
 
+A new file is for its owner alone to write, whatever the umask, and a copy of a file is read by
+nobody who may not read that one.
+
 A path that a person names may be a symbolic link, which is followed and stays. A name that petsync
 chooses (results, bases, backups, the state folder and all in it) is never followed out of its
 folder: whoever gave you that folder may have put a link there.
@@ -16,17 +19,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os.path import lexists
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 __all__ = [
     "STATE",
     "check_state_folder",
     "create",
     "landing",
+    "make_folder",
     "make_private_folder",
     "make_state_folder",
     "must_be_ordinary",
     "no_link",
+    "open_new",
     "open_private",
     "read_ordinary",
     "replace",
@@ -37,6 +42,7 @@ __all__ = [
 STATE = ".petsync"
 """The name that petsync chooses for a state folder."""
 _PRIVATE = 0o600
+_NEW = 0o644
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MOST = 16_000_000
 _IS_LINK = "it is a symbolic link, which is not followed for a name that petsync chooses"
@@ -60,30 +66,45 @@ def landing(path: Path, *, follow: bool = True) -> Path:
     return path.resolve() if follow else path
 
 
-def replace(path: Path, data: bytes, *, follow: bool = True, private: bool = False) -> None:
+def replace(
+    path: Path,
+    data: bytes,
+    *,
+    follow: bool = True,
+    private: bool = False,
+    like: Path | None = None,
+) -> None:
     """Put `data` at `path` in one step; see `replacing`."""
-    with replacing(path, follow=follow, private=private) as file:
+    with replacing(path, follow=follow, private=private, like=like) as file:
         file.write(data)
 
 
 @contextmanager
-def replacing(path: Path, *, follow: bool = True, private: bool = False) -> Iterator[IO[bytes]]:
+def replacing(
+    path: Path, *, follow: bool = True, private: bool = False, like: Path | None = None
+) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of `path` in one step, once all of it is on the disk.
 
-    It gets the mode and the owner that the file at `path` has, or those of a new file; a `private`
-    one is for its owner alone, whatever the umask. Raises OSError; what was there then stays.
+    It gets the mode and the owner that the file at `path` has, or those of a new file, which only
+    its owner may write. A `private` one is for its owner alone; one with what the file `like` says
+    is for those alone who may read that, whatever the umask. Raises OSError; what was there then
+    stays.
     """
     target = landing(path, follow=follow)
+    limit = _limit(like)
     try:
         before = target.stat()
     except FileNotFoundError:
         before = None
     # As long as it is written, nobody may read it who may not read the file that it replaces.
-    with _beside(target, 0o666 if before is None and not private else _PRIVATE) as (new, file):
+    mode = limit.mode & _NEW if before is None and not private else _PRIVATE
+    with _beside(target, mode) as (new, file):
         yield file
         _finish(file)
         if before is not None:
             _take_after(new, before, private=private)
+        if not private:
+            _restrict(new, limit)
         new.replace(target)
     _settle(target.parent)
 
@@ -99,6 +120,33 @@ def create(path: Path, data: bytes, *, like: Path) -> bool:
         done = _placed(new, path)
     _settle(path.parent)
     return done
+
+
+class _Limit(NamedTuple):
+    """The most that a file may allow, and the group that it holds for, None for any."""
+
+    mode: int = 0o777
+    group: int | None = None
+
+
+def _limit(like: Path | None) -> _Limit:
+    try:
+        about = None if like is None else like.stat()
+    except (OSError, ValueError):
+        about = None
+    if about is None or not stat.S_ISREG(about.st_mode):
+        return _Limit()
+    # The owner of a copy may write it, also where the original is for reading alone.
+    return _Limit(about.st_mode & 0o777 | 0o600, about.st_gid)
+
+
+def _restrict(new: Path, limit: _Limit) -> None:
+    about = new.stat()
+    allowed = limit.mode
+    if limit.group not in (None, about.st_gid):
+        allowed &= ~0o070
+    if about.st_mode & 0o777 & ~allowed:
+        new.chmod(about.st_mode & 0o777 & allowed)
 
 
 @contextmanager
@@ -160,6 +208,13 @@ def write_private(path: Path, data: bytes, *, follow: bool = True) -> None:
     replace(path, data, follow=follow, private=True)
 
 
+def open_new(path: str | Path, flags: int) -> int:
+    """A descriptor of the file, for `open`; where it makes the file, only its owner may write it.
+    Raises OSError.
+    """
+    return os.open(path, flags, _NEW)
+
+
 def open_private(path: str | Path, flags: int) -> int:
     """A descriptor of the file, which is made for its owner alone and is never a link's target.
 
@@ -208,15 +263,26 @@ def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+def make_folder(path: Path) -> None:
+    """See to it that the folder is there. In what is made of it, also above it, only its owner may
+    make files, whatever the umask. Raises OSError.
+    """
+    _make_folder(path, 0o755)
+
+
 def make_private_folder(path: Path) -> None:
     """See to it that the folder is there. What is made of it, also above it, is for its owner
     alone, whatever the umask. Raises OSError.
     """
+    _make_folder(path, 0o700)
+
+
+def _make_folder(path: Path, mode: int) -> None:
     try:
-        path.mkdir(mode=0o700)
+        path.mkdir(mode=mode)
     except FileNotFoundError:
-        make_private_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+        _make_folder(path.parent, mode)
+        path.mkdir(mode=mode, exist_ok=True)
     except OSError:
         if not path.is_dir():
             raise

@@ -5,6 +5,7 @@ Nothing here reads the environment or a file by itself: both are handed in.
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import math
 import re
@@ -24,6 +25,7 @@ __all__ = [
     "OF_THE_URL",
     "Secret",
     "Settings",
+    "checked_encoding",
     "column_named",
     "filled",
     "is_same",
@@ -64,6 +66,8 @@ AUTH = (
 )
 """What petsync.toml can say under `[auth]` of how one signs in; docs/sign-in.md explains it."""
 _SECRET = ("token", "api_key", "client_secret")
+_NO_FILES = ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "unicode-escape")
+"""What Python calls an encoding too, and no file is written in."""
 
 
 MAPPED = ("id", "name", "status", "category", "category_id", "tags", "photo_urls", "action")
@@ -145,11 +149,12 @@ class Settings:
         confirmed says.
         """
         if self.unconfirmed:
+            also = "; --url and PETSYNC_URL alone do not make its [auth] right" if self.auth else ""
             raise SettingsError(
                 f"the {_TOML} of this folder says that secrets go to {self.url}, and nobody has "
                 "confirmed it",
                 hint="If that is right, confirm it once: `petsync trust`. Else go to another "
-                "folder; --url and PETSYNC_URL alone do not make its [auth] right.",
+                f"folder{also}.",
             )
 
 
@@ -280,6 +285,20 @@ def read_confirmed(folder: Path) -> tuple[Mapping[str, Any], bool]:
         _check(path, key, value)
     ours = {key: value for key, value in content.items() if key in _OURS}
     return ours, is_confirmed(path, content)
+
+
+def checked_encoding(name: str) -> str:
+    """The standard name of an encoding of text. Raises SettingsError where there is none."""
+    try:
+        found = codecs.lookup(name).name
+        "a".encode(found)
+    except (LookupError, ValueError):
+        found = ""
+    if not found or found in _NO_FILES:
+        raise SettingsError(
+            f"there is no encoding {name!r}", hint="Name one such as utf-16 or cp1252."
+        ) from None
+    return found
 
 
 def read_file(path: Path) -> str:

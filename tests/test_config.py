@@ -77,6 +77,7 @@ ARRIVES = {
     ("jobs", "mode"): job("mode", "two-way"),
     ("jobs", "sheet"): _of_job("sheet", "catalogue.xlsx"),
     ("jobs", "tab"): job("tab", "Pets"),
+    ("jobs", "encoding"): job("encoding", "cp1252"),
     ("jobs", "folder"): _of_job("folder", "inbox"),
     ("jobs", "files"): job("files", "*.csv", 'folder = "inbox"'),
     ("jobs", "query"): job("query", SQL, 'database = "sqlite:///a.db"'),

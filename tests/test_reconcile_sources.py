@@ -149,3 +149,18 @@ def test_a_pet_in_two_sheets_of_a_folder_is_refused(store: ps.Store, tmp_path: P
     assert "pet 7 in a.csv (line 2, column 1) and b.csv (line 3, column 1)" in str(caught.value)
     assert "pet 8 in a.csv (line 3, column 1) and b.csv (line 4, column 1)" in str(caught.value)
     check_apart({"a.csv": read["a.csv"]})
+
+
+def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_path: Path) -> None:
+    """It is that of text files without a byte order mark; the others say theirs."""
+    text = "id,name\n1,Zoë\n"
+    (tmp_path / "old.csv").write_bytes(text.encode("cp1252"))
+    (tmp_path / "unicode.csv").write_bytes(text.encode("utf-8-sig"))
+    (tmp_path / "wide.csv").write_bytes(text.encode("utf-16"))
+    ps.write_sheet(ps.read_sheet(tmp_path / "unicode.csv"), tmp_path / "book.xlsx")
+    read = [one.read(store) for one in sources_of(_job(folder=tmp_path, encoding="cp1252"))]
+    assert [sheet.frame["name"].tolist() for sheet in read] == [["Zoë"]] * 4
+    assert [sheet.encoding for sheet in read] == ["", "cp1252", "", "utf-16"]
+    (old, *_) = sources_of(_job(sheet=tmp_path / "old.csv"))
+    with pytest.raises(ps.SheetError, match="is not UTF-8"):
+        old.read(store)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from specimens import libreoffice, unzipped, zipped
 
-from petsync.errors import SheetError
+from petsync.errors import SettingsError, SheetError
 from petsync.sheets import read_sheet, source, write_back, write_results
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
@@ -226,7 +226,7 @@ def test_a_csv_file_is_read_in_the_encoding_that_is_named(tmp_path, encoding):
 
 
 def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
-    """Nothing is lost, and the copy is read by the same call."""
+    """Nothing is lost, and the copy says by its mark what it is."""
     path = tmp_path / "pets.csv"
     path.write_bytes(ENCODED.replace("Łódź", "Rex").encode("cp1252"))
     sheet = read_sheet(path, encoding="cp1252")
@@ -234,14 +234,15 @@ def test_results_that_an_encoding_cannot_hold_are_written_in_utf8(tmp_path):
     backup = write_back(sheet, results)
     assert backup.read_bytes() == ENCODED.replace("Łódź", "Rex").encode("cp1252")
     assert path.read_bytes().startswith(b"\xef\xbb\xbf")
-    assert read_sheet(path, encoding="cp1252").others["message"].tolist() == ["Łódź"] * 2
+    assert read_sheet(path).others["message"].tolist() == ["Łódź"] * 2
+    with pytest.raises(SheetError, match="byte order mark of UTF-8, so it is not cp1252") as caught:
+        read_sheet(path, encoding="cp1252")
+    assert caught.value.hint == "Leave out the encoding."
 
 
 @pytest.mark.parametrize(
     ("name", "encoding", "why"),
     [
-        ("pets.csv", "cp1252x", "there is no encoding 'cp1252x'"),
-        ("pets.csv", "base64", "there is no encoding 'base64'"),
         ("pets.csv", "ascii", "the file is not ascii, byte 22 of the file"),
         ("pets.csv", "utf-8", "the file is not utf-8, byte 22 of the file"),
         ("pets.xlsx", "cp1252", "a workbook, which says its encoding itself"),
@@ -254,6 +255,48 @@ def test_an_encoding_that_cannot_be_is_refused(tmp_path, name, encoding, why):
     with pytest.raises(SheetError, match=why) as caught:
         read_sheet(path, encoding=encoding)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "undefined", "idna", "", "a\0b"])
+@pytest.mark.parametrize("content", [ENCODED.encode(), ENCODED.encode("utf-8-sig"), b""])
+def test_an_unknown_encoding_is_a_mistake_in_the_call(tmp_path, name, content):
+    """Whatever the file is: a workbook, one with a byte order mark, or none at all."""
+    path = tmp_path / "pets.csv"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(SettingsError, match="there is no encoding") as caught:
+        read_sheet(path, encoding=name)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("utf-8-sig", "cp1252"),
+        ("utf-8-sig", "utf-16"),
+        ("utf-16", "utf-8"),
+        ("utf-16", "cp1252"),
+        ("utf-16", "utf-16-be"),
+        ("utf-32", "utf-16"),
+    ],
+)
+def test_a_byte_order_mark_is_not_contradicted(tmp_path, written, said):
+    """The file says itself what it is, and the error names that."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(ENCODED.encode(written))
+    mark = written.removesuffix("-sig").upper()
+    with pytest.raises(SheetError, match=f"byte order mark of {mark}, so it is not {said}"):
+        read_sheet(path, encoding=said)
+    fitting = {"utf-8-sig": "utf8", "utf-16": "UTF-16LE", "utf-32": "utf_32"}[written]
+    assert len(read_sheet(path, encoding=fitting)) == 2
+
+
+def test_the_encoding_stays_with_a_sheet_that_is_judged_again(tmp_path):
+    """A status that the store has is known only later."""
+    path = tmp_path / "pets.csv"
+    path.write_bytes(ENCODED.replace("sold", "lent").replace("Łódź", "Rex").encode("cp1252"))
+    sheet = read_sheet(path, encoding="cp1252")
+    assert sheet.knowing({"lent"}).encoding == "cp1252"
 
 
 @pytest.mark.parametrize(

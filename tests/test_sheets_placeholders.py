@@ -92,8 +92,8 @@ def test_a_placeholder_is_pointed_out(tmp_path: Path, text: str) -> None:
     """It is used as it stands, with a warning; a pet may be called so."""
     rows = [["id", "name", "category", "tags"], [1, text, text, f"shy; {text}"]]
     sheet = sheet_of(tmp_path, rows)
-    assert found(sheet) == [(f"Pets!{column}2", "placeholder-text") for column in "BCD"]
-    assert f'"{text.strip()}" is taken as a tag' in sheet.problems[2].problem
+    assert found(sheet) == [("Pets!C2", "placeholder-text"), ("Pets!D2", "placeholder-text")]
+    assert f'"{text.strip()}" is taken as a tag' in sheet.problems[1].problem
     assert sheet.frame["category"].tolist() == [text]
 
 

@@ -92,10 +92,10 @@ def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
     assert sheet.frame["category"].tolist() == ["", "[clear]"]
 
 
-@pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "null", "TRUE", "-", "0"])
+@pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "NULL", "null", "TRUE", "-", "0"])
 def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
-    """No text is taken for a missing value, a number or a truth, in either kind of file; one that
-    programs and people write for nothing has a warning.
+    """No text is taken for a missing value, a number or a truth, in either kind of file; what
+    programs write for a missing value has a warning.
     """
     for sheet in (
         csv_of(tmp_path, f"id,name\n1,{name}\n"),
@@ -103,7 +103,7 @@ def test_a_pet_may_be_called_na(tmp_path: Path, name: str) -> None:
     ):
         assert sheet.frame["name"].tolist() == [name]
         rules = [each.rule for each in sheet.problems]
-        assert rules == ([] if name in ("NA", "TRUE", "0") else ["placeholder-text"])
+        assert rules == (["placeholder-text"] if name in ("nan", "None", "NULL") else [])
 
 
 def test_an_id_is_text_or_an_integer(tmp_path: Path) -> None:

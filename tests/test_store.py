@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -324,3 +324,24 @@ def test_a_script_that_forgets_to_close_ends_without_noise(how: str, tmp_path: P
     assert done.returncode == 0
     assert int(done.stdout) >= 1
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.find_by_status("available"),
+        lambda store: store.snapshot(),
+        lambda store: store.api.get_pet_by_id(1),
+    ],
+)
+def test_a_closed_store_says_so(use: Callable[[ps.Store], object]) -> None:
+    """It is not asked again, and leaves no connection open; closing it twice is no mistake."""
+    with Sandbox(auth=False) as box:
+        store = ps.connect(box.url, environ={})
+        store.snapshot()
+        store.close()
+        asked = box.requests.total()
+        with pytest.raises(ps.PetsyncError, match=r"was closed(.|\n)*ps\.connect"):
+            use(store)
+        assert box.requests.total() == asked
+        store.close()

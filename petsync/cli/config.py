@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync._file import replace
+from petsync._file import make_folder, replace
 from petsync.cli.command import Group
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
@@ -152,9 +152,9 @@ petsync config schedule --for systemd --into ~/.config/systemd/user
 def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
     """Print what starts the jobs of FILE (petsync.toml) at their time.
 
-    That are the jobs that have a `schedule` and are not switched off; the others are named. Nothing
-    is installed. Secrets are not part of it, and need not be set: it names petsync.env, beside
-    petsync.toml, as the place for them.
+    These are the jobs that have a `schedule` and are not switched off; the others are named.
+    Nothing is installed. Secrets are not part of it, and need not be set: it names petsync.env,
+    beside petsync.toml, as the place for them.
 
     Exits with 0, and with 64 if no job has a schedule or FILE has a mistake.
     """
@@ -187,7 +187,7 @@ def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
 
 def _write(context: Context, files: dict[str, str], folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, text in files.items():
             replace(folder / name, text.encode(), follow=False)
     except OSError as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import petsync as ps
+from petsync._file import make_folder
 from petsync.cli.apply import carry_out
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
@@ -146,7 +147,7 @@ def _made(keep: Path | None) -> Path:
     """The new folder; the demo never writes into one that has something in it."""
     folder = keep or free(_FOLDER)
     try:
-        folder.mkdir(parents=True, exist_ok=keep is not None)
+        make_folder(folder)
         is_used = any(folder.iterdir())
     except OSError as error:
         raise PetsyncError(

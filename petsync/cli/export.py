@@ -91,7 +91,7 @@ def _check_file(out: Path) -> None:
     """Raise SheetError where the file must not be replaced, before the store is read."""
     with loading():
         from petsync.sheets.backup import must_be_replaceable
-    must_be_replaceable(out)
+    must_be_replaceable(out, force="--force")
 
 
 def _check_ending(out: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from petsync._file import make_folder, open_new
 from petsync.cli.command import command as as_command
 from petsync.cli.context import Context
 from petsync.cli.signals import loading
@@ -35,8 +36,8 @@ def command(context: Context, folder: Path) -> int:
 
     path = folder / "petsync.toml"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
+        make_folder(folder)
+        with open(path, "x", encoding="utf-8", opener=open_new) as file:
             file.write(example())
     except FileExistsError:
         raise SettingsError(

@@ -35,7 +35,8 @@ def save_report(report: Report, path: Path) -> None:
     from petsync.sheets import atomic
 
     title = f"Report on {Path(report.plan.source).name}"
-    atomic.replace(path, page(report_html(report, limit=None), title).encode())
+    html = page(report_html(report, limit=None), title)
+    atomic.replace(path, html.encode(), like=report.plan.source)
 
 
 def save_uploaded(report: Uploaded, path: Path) -> None:

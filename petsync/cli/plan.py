@@ -126,7 +126,7 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
     if kind == "html":
         from petsync.sheets import atomic
 
-        atomic.replace(path, _html(plan))
+        atomic.replace(path, _html(plan), like=plan.source)
     elif kind == "xlsx":
         from petsync.render.workbook import plan_workbook
 
@@ -135,11 +135,12 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
         from petsync.render.text import plan_text
         from petsync.sheets import atomic
 
-        atomic.replace(path, plan_text(plan, limit=limit or None).encode() + b"\n")
+        text = plan_text(plan, limit=limit or None).encode() + b"\n"
+        atomic.replace(path, text, like=plan.source)
     elif kind == "md":
         from petsync.sheets import atomic
 
-        atomic.replace(path, _markdown(plan, limit))
+        atomic.replace(path, _markdown(plan, limit), like=plan.source)
     else:
         from petsync.apply.planfile import save_plan
 

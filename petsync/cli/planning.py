@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from petsync.errors import ConflictError, GuardError
-from petsync.settings import MAPPED, column_named
+from petsync.settings import MAPPED, checked_encoding, column_named
 from petsync.table.columns import COLUMNS, Column
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from petsync.table.sheet import Sheet
 
 __all__ = [
+    "ENCODING",
     "PENDING",
     "SOME_FAILED",
     "Asked",
@@ -134,6 +135,16 @@ class _Mapped(click.ParamType[tuple[str, str]]):
         return header.strip(), named
 
 
+def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else checked_encoding(value)
+
+
+ENCODING = click.option(
+    "--encoding",
+    metavar="NAME",
+    callback=_encoding,
+    help="The encoding of a CSV file, such as cp1252.  [utf-8]",
+)
 _SHEET_OPTIONS = (
     click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
     click.option(
@@ -144,9 +155,7 @@ _SHEET_OPTIONS = (
         metavar="HEADER=COLUMN",
         help="What a header of the sheet's own means, such as Tiername=name; repeatable.",
     ),
-    click.option(
-        "--encoding", metavar="NAME", help="The encoding of a CSV file, such as cp1252.  [utf-8]"
-    ),
+    ENCODING,
 )
 _OPTIONS = (
     *_SHEET_OPTIONS,

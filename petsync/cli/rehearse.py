@@ -196,7 +196,8 @@ def _save_page(rehearsal: Rehearsal, path: Path) -> None:
     from petsync.sheets import atomic
 
     title = f"Rehearsal of {Path(rehearsal.plan.source).name}"
-    atomic.replace(path, page(rehearsal_html(rehearsal, limit=None), title).encode())
+    html = page(rehearsal_html(rehearsal, limit=None), title)
+    atomic.replace(path, html.encode(), like=rehearsal.plan.source)
 
 
 def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:

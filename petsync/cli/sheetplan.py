@@ -69,7 +69,12 @@ def _sheet_of(inbound: Inbound, store: Store) -> Sheet:
             f"this is from {inbound.store}, and this store is {store.url}",
             hint=f"Name that store: --url {inbound.store}",
         )
-    sheet = store.read(inbound.source, tab=inbound.tab or None, mapping=inbound.columns)
+    sheet = store.read(
+        inbound.source,
+        tab=inbound.tab or None,
+        mapping=inbound.columns,
+        encoding=inbound.encoding or None,
+    )
     if sheet.digest != inbound.digest:
         raise StalePlanError(
             f"{inbound.source} has changed since this was made",

@@ -15,7 +15,7 @@ from petsync.cli.context import Context
 from petsync.cli.files import keep_apart, must_be_writable
 from petsync.cli.outcome import save_uploaded
 from petsync.cli.pacing import Rate
-from petsync.cli.planning import PENDING
+from petsync.cli.planning import ENCODING, PENDING
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class _Size(click.ParamType[int]):
 @click.option("--recursive", is_flag=True, help="Look into the folders in the folder too.")
 @click.option("--column", metavar="HEADER", help="The column of SHEET that names each pet's files.")
 @click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first.")
+@ENCODING
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -131,6 +132,7 @@ def command(
     recursive: bool,
     column: str | None,
     tab: str | None,
+    encoding: str | None,
     folder: Path | None,
     page: Path | None,
     concurrency: int,
@@ -151,7 +153,8 @@ def command(
     Exits with 0, 3 if files were not uploaded that should be, 6 if another run is at work on this
     store, 7 if it was stopped.
     """
-    _check(source, column, page, patterns, recursive, tab, folder, options["metadata_column"])
+    of_sheet = (tab, encoding, folder, options["metadata_column"])
+    _check(source, column, page, patterns, recursive, *of_sheet)
     given = {name: value for name, value in options.items() if value not in (None, False)}
     if patterns:
         given["pattern"] = patterns
@@ -200,7 +203,9 @@ def _check(
             f"{source} is a file: say which column names the pictures: --column."
         )
     if column is None and any(each is not None for each in of_sheet):
-        raise click.UsageError("--sheet, --folder and --metadata-column go with --column.")
+        raise click.UsageError(
+            "--sheet, --encoding, --folder and --metadata-column go with --column."
+        )
     if column is not None and (patterns or recursive):
         raise click.UsageError("--pattern and --recursive are for a FOLDER.")
     if page is not None:

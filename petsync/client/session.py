@@ -26,7 +26,7 @@ from petsync.client.renewal import Keyring, Renewer
 from petsync.client.retry import RetryPolicy
 from petsync.client.sending import Again, Hold, Line, Sending
 from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
-from petsync.errors import AuthError, SettingsError
+from petsync.errors import AuthError, PetsyncError, SettingsError
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.wire.calls import shape_of
 from petsync.wire.message import Call, Request, Response
@@ -43,7 +43,8 @@ class Session:
 
     `timeout` is in seconds: for connecting, and for each wait for more of an answer. `transport`
     makes an httpx transport that is used instead of aiohttp. Raises SettingsError for a base URL,
-    credentials or a timeout that cannot be used; `send` raises ApiError and nothing else.
+    credentials or a timeout that cannot be used; `send` raises ApiError and nothing else, but for
+    PetsyncError once the session is closed.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Session:
         self._health = Health()
         self._retry, self._allow_http = retry, allow_http
         self._timeout, self._transport = timeout, transport
+        self._is_closed = False
         self._lines: WeakKeyDictionary[asyncio.AbstractEventLoop, Line] = WeakKeyDictionary()
 
     @property
@@ -195,7 +197,8 @@ class Session:
         )
 
     async def close(self) -> None:
-        """Close the connections; the session can be used again."""
+        """Close the connections; nothing can be sent after that."""
+        self._is_closed = True
         await self._keyring.settled(self._timeout)
         here = asyncio.get_running_loop()
         lines = list(self._lines.items())
@@ -213,6 +216,11 @@ class Session:
         """Connections belong to the loop that they were opened on, and a store may be used on
         several: its own, and the notebook's through `aio`.
         """
+        if self._is_closed:
+            raise PetsyncError(
+                f"the store {self.base_url} was closed, and is not asked any more",
+                hint="Open it again: ps.connect(...), or ps.demo() for the embedded store.",
+            )
         loop = asyncio.get_running_loop()
         line = self._lines.get(loop)
         if line is None:

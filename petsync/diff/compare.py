@@ -175,7 +175,10 @@ def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""
         hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
-        yield f"The sheet has no column {', '.join(lost)} any more, and changes none.{unused}{hint}"
+        which = "column" if len(lost) == 1 else "columns"
+        kept = [column for column in lost if column != "id"]
+        stay = f"; the plan leaves {', '.join(kept)} as the store has it" if kept else ""
+        yield f"The sheet lacks the {which} {', '.join(lost)} of its export{stay}.{unused}{hint}"
 
 
 def _warned(sheet: Sheet) -> Iterator[str]:

@@ -83,6 +83,7 @@ def inbound(
             store=snapshot.source,
             source=sheet.source,
             tab=sheet.tab,
+            encoding=sheet.encoding,
             digest=sheet.digest,
             columns=dict(sheet.mapping),
             places=places_of(sheet.columns),

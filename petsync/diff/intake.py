@@ -63,9 +63,9 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """What a sheet is to take from the store: `edits` of rows, `identified` rows, pets that are
     `added` as rows, rows that are `removed`; and `notes`, the differences that stay.
 
-    `created` is ISO 8601 in UTC; `store` the service's address; `source`, `tab`, `columns` (the
-    mapping of headers), `places` (the columns' letters or numbers) and `digest` are those of the
-    sheet; `rows` is how many rows it has. `verdict` is what the `guard` says.
+    `created` is ISO 8601 in UTC; `store` the service's address; `source`, `tab`, `encoding`,
+    `columns` (the mapping of headers), `places` (the columns' letters or numbers) and `digest` are
+    those of the sheet; `rows` is how many rows it has. `verdict` is what the `guard` says.
     """
 
     format: int = FORMAT
@@ -73,6 +73,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     source: str
     tab: str = ""
+    encoding: str = ""
     digest: str = ""
     columns: Mapping[str, str] = {}
     places: Mapping[str, str] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from petsync._file import check_state_folder, make_private_folder, no_link, replace
+from petsync._file import check_state_folder, make_folder, make_private_folder, no_link, replace
 from petsync.errors import PetsyncError
 
 __all__ = ["Kept", "file_name", "write"]
@@ -92,7 +92,7 @@ def write(path: Path, data: bytes, *, private: bool = True) -> None:
         if private:
             make_private_folder(path.parent)
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             no_link(path.parent)
         replace(path, data, follow=False, private=private)
     except OSError as error:

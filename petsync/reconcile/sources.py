@@ -61,6 +61,7 @@ class Source:
                 self.path,
                 tab=self.job.tab,
                 known_statuses=known_statuses,
+                encoding=self.job.encoding and sheets.encoding_of(self.path, self.job.encoding),
             )
         except SheetError as error:
             if self.path.exists():

@@ -53,13 +53,14 @@ class _End(NamedTuple):
     """The cells that the worksheet has, as one range."""
 
 
-def write(path: Path, tabs: Iterable[Tab]) -> None:
-    """Write the tabs into an .xlsx file, in place of one that is there.
+def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
+    """Write the tabs into an .xlsx file, in place of one that is there; nobody may read it who may
+    not read the sheet `like`, which they tell of.
 
     Raises SheetError if it cannot be written; what was there is then as it was.
     """
     with (
-        _in_place_of(path) as file,
+        _in_place_of(path, like) as file,
         tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows,
     ):
         book = Workbook()
@@ -124,10 +125,10 @@ _IDS_ARE_TEXT = (
 
 
 @contextmanager
-def _in_place_of(path: Path) -> Iterator[IO[bytes]]:
+def _in_place_of(path: Path, like: str | None) -> Iterator[IO[bytes]]:
     """A new file, moved to `path` once it is written and on the disk."""
     try:
-        with replacing(path) as file:
+        with replacing(path, like=None if like is None else Path(like)) as file:
             yield file
     except OSError as error:
         raise SheetError(

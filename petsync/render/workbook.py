@@ -59,6 +59,7 @@ def plan_workbook(plan: Plan, path: Path) -> None:
             Tab("Blocked", {**blocked, "Problem": 90}, _blocked_rows(plan)),
             Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
         ],
+        like=plan.source,
     )
 
 
@@ -83,6 +84,7 @@ def report_workbook(report: Report, path: Path) -> None:
                 _COLOURS,
             ),
         ],
+        like=report.plan.source,
     )
 
 

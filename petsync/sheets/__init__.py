@@ -9,12 +9,14 @@ from petsync.sheets.mended import write_corrected
 from petsync.sheets.peek import Peek, peek
 from petsync.sheets.read import read_sheet
 from petsync.sheets.results import write_results
+from petsync.sheets.source import EncodingError, encoding_of
 from petsync.sheets.synced import must_take_edits, obstacles, write_synced
 from petsync.sheets.waiting import load_edits, save_edits
 from petsync.sheets.write import write_sheet
 
 __all__ = [
     "Annotated",
+    "EncodingError",
     "HeaderNotFoundError",
     "Obstacle",
     "Peek",
@@ -22,6 +24,7 @@ __all__ = [
     "annotate_sheet",
     "cells_of",
     "edits_of",
+    "encoding_of",
     "load_edits",
     "must_take_edits",
     "must_take_results",

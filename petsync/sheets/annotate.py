@@ -58,5 +58,5 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
     else:
         tab = sheet.tab
     done = annotated(source, tab, sheet.problems, path.suffix)
-    atomic.replace(path, done.data)
+    atomic.replace(path, done.data, like=sheet.source)
     return Annotated(path=path, cells=done.cells, lost=done.lost)

@@ -13,15 +13,18 @@ from petsync.errors import SheetError
 __all__ = ["create", "replace"]
 
 
-def replace(path: Path, data: bytes, *, follow: bool = True) -> None:
-    """Put `data` at `path` in one step, with the mode that the file had or a new one gets.
+def replace(
+    path: Path, data: bytes, *, follow: bool = True, like: str | Path | None = None
+) -> None:
+    """Put `data` at `path` in one step, with the mode that the file had or a new one gets; where
+    it holds what the sheet `like` says, for nobody who may not read that.
 
     Without `follow`, for a name that petsync chose, a symbolic link is an error. Once it returns,
     the file is on the disk, also if the power fails. Raises SheetError where it cannot be written;
     what was there is then untouched.
     """
     with _told(path):
-        _file.replace(path, data, follow=follow)
+        _file.replace(path, data, follow=follow, like=None if like is None else Path(like))
 
 
 def create(path: Path, data: bytes, *, like: Path) -> bool:

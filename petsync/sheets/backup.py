@@ -101,9 +101,10 @@ def write_back(
     return backup
 
 
-def must_be_replaceable(path: Path) -> None:
+def must_be_replaceable(path: Path, *, force: str = "force=True") -> None:
     """Raise SheetError where an export to `path` would replace what only that file may hold: it
-    was edited since its export, is no export, or is open in a program.
+    was edited since its export, is no export, or is open in a program. `force` is what the caller
+    can say to replace it all the same.
     """
     if _has_content(path):
         must_be_closed(path)
@@ -111,8 +112,8 @@ def must_be_replaceable(path: Path) -> None:
         if why:
             raise SheetError(
                 f"{path} was left alone: {why}",
-                hint="Give the export another name. To replace the file all the same, use --force "
-                "(force=True); a backup of it is kept then.",
+                hint="Give the export another name. To replace the file all the same, use "
+                f"{force}; a backup of it is kept then.",
             )
 
 

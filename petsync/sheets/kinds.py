@@ -55,10 +55,11 @@ _HEAD = 1 << 16
 
 
 class Kind(NamedTuple):
-    """What a file is, and how a sheet is made of it."""
+    """What a file is, how a sheet is made of it, and for a text the encoding that may be named."""
 
     what: str
     hint: str
+    encoding: str = ""
 
 
 _OLD = Kind("an old Excel file (.xls)", AS_WORKBOOK)
@@ -148,16 +149,16 @@ def is_workbook(data: bytes) -> bool:
 def unreadable_text(data: bytes) -> Kind | None:
     """Why a text file is not read: its encoding, or that it ends in NUL bytes; None otherwise."""
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return Kind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"))
+        return Kind("UTF-32, not UTF-8", AS_ENCODED.format("utf-32"), "utf-32")
     text = data.rstrip(b"\0")
     head = text[:_HEAD]
     # Of plain letters in UTF-16 every other byte is NUL.
     even, odd = head[::2].count(0), head[1::2].count(0)
     if data.startswith(_MARKS[1:]):
-        return Kind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"))
+        return Kind("UTF-16, not UTF-8", AS_ENCODED.format("utf-16"), "utf-16")
     if max(even, odd) > len(head) // 4:
         order = "utf-16-le" if odd > even else "utf-16-be"
-        return Kind("UTF-16, not UTF-8", AS_ENCODED.format(order))
+        return Kind("UTF-16, not UTF-8", AS_ENCODED.format(order), order)
     missing = len(data) - len(text)
     if missing:
         return Kind(f"not whole: where its end should be there are {missing:,} NUL bytes", _FETCH)

@@ -21,7 +21,7 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
     source = Path(plan.source)
     try:
         # A plan may come from anybody: a device or a pipe that it names is not read.
-        if load(source).digest != (digest or plan.source_digest):
+        if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
             return None
         sheet = read_sheet(
             source,

@@ -62,7 +62,7 @@ def read_sheet(
     gives our column for each header of the file's own, which must be there; `defaults` does so for
     headers that may be there. A status is one of `statuses`, or one of `known_statuses` or of the
     file's own base, as it is spelt there. A cell with the text `clear` empties its field.
-    `encoding` is that of a CSV file, by default UTF-8; one with UTF-8's byte order mark is UTF-8.
+    `encoding` is that of a CSV file, by default UTF-8; a byte order mark must fit it.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
     judged so. The file stays as it is; the sheet keeps them, and plan and report tell of them.

@@ -93,9 +93,9 @@ def put(
 ) -> None:
     """Put the file there, with its sidecar where it is CSV. Raises SheetError."""
     if source.kind == "text":
-        write_with(path, source.encoded(data), lines, follow=follow)
+        write_with(path, source.encoded(data), lines, follow=follow, like=source.path)
     else:
-        atomic.replace(path, data, follow=follow)
+        atomic.replace(path, data, follow=follow, like=source.path)
 
 
 def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:

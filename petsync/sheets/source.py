@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from petsync.errors import SheetError
+from petsync.settings import checked_encoding
 from petsync.sheets.kinds import RESAVE, foreign, is_workbook, unreadable_text
 
-__all__ = ["Source", "load"]
+__all__ = ["EncodingError", "Source", "encoding_of", "load"]
 
 MAX_SIZE = 1 << 30
 """The most bytes of a file: it is held whole."""
@@ -22,6 +23,24 @@ MAX_LINE = 1 << 24
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 _TEXTS = (".csv", ".tsv", ".txt")
+_UTF8 = "UTF-8"
+_MARKS = {
+    codecs.BOM_UTF8: (_UTF8, ("utf-8", "utf-8-sig")),
+    codecs.BOM_UTF32_LE: ("UTF-32", ("utf-32", "utf-32-le")),
+    codecs.BOM_UTF32_BE: ("UTF-32", ("utf-32", "utf-32-be")),
+    codecs.BOM_UTF16_LE: ("UTF-16", ("utf-16", "utf-16-le")),
+    codecs.BOM_UTF16_BE: ("UTF-16", ("utf-16", "utf-16-be")),
+}
+
+
+class EncodingError(SheetError):
+    """A text file is in another encoding than it was to be read in; `offered` is one that it may
+    be in, "" where none is likely.
+    """
+
+    def __init__(self, message: str, *, hint: str, offered: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.offered = offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +93,17 @@ def _check_name(path: Path) -> None:
 
 def load(path: Path, encoding: str | None = None) -> Source:
     """The file at `path`, a text file in that encoding, by default UTF-8. Raises SheetError where
-    it is no spreadsheet that can be read.
+    it is no spreadsheet that can be read, and SettingsError where there is no such encoding.
     """
+    if encoding is not None:
+        encoding = checked_encoding(encoding)
     _check_name(path)
     data = _bytes(path)
     kind = foreign(path.name, data)
     if kind is not None:
         raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
     if is_workbook(data):
-        if encoding:
+        if encoding is not None:
             raise SheetError(
                 f"{path}: this is a workbook, which says its encoding itself",
                 hint="Leave out the encoding: it is for CSV files.",
@@ -96,28 +117,62 @@ def load(path: Path, encoding: str | None = None) -> Source:
             f"{path}: {suffix or 'a file without a suffix'} is not a kind of sheet that is read",
             hint=f"These are: {', '.join(_WORKBOOKS + _TEXTS)}. {RESAVE}",
         )
-    source = Source(path, "text", data)
-    if encoding and not data.startswith(codecs.BOM_UTF8):
-        source = _decoded(path, data, encoding)
+    source = _text(path, data, encoding)
     kind = unreadable_text(source.data)
     if kind is not None:
-        raise SheetError(f"{path}: the file is {kind.what}", hint=kind.hint)
+        what = f"{path}: the file is {kind.what}"
+        if kind.encoding:
+            raise EncodingError(what, hint=kind.hint, offered=kind.encoding)
+        raise SheetError(what, hint=kind.hint)
     _check_lines(path, source.data)
     return source
 
 
-def _decoded(path: Path, data: bytes, encoding: str) -> Source:
+def _text(path: Path, data: bytes, encoding: str | None) -> Source:
+    """The text file of these bytes. Raises EncodingError where it is not in that encoding, or
+    begins with the byte order mark of another one.
+    """
+    if encoding is None:
+        return Source(path, "text", data)
+    name, fitting = _marked(data)
+    if name and encoding not in fitting:
+        raise EncodingError(
+            f"{path}: the file begins with the byte order mark of {name}, so it is not {encoding}",
+            hint="Leave out the encoding." if name == _UTF8 else f"Name {fitting[0]} instead.",
+            offered="" if name == _UTF8 else fitting[0],
+        )
+    if name == _UTF8:
+        return Source(path, "text", data)
     try:
-        name = codecs.lookup(encoding).name
-        text = data.decode(name)
-    except (LookupError, ValueError) as error:
-        if isinstance(error, UnicodeError):
-            at = f", byte {error.start + 1} of the file" if hasattr(error, "start") else ""
-            why, hint = f"the file is not {encoding}{at}: {error}", "Name another encoding."
-        else:
-            why, hint = f"there is no encoding {encoding!r}", "Name one such as utf-16 or cp1252."
-        raise SheetError(f"{path}: {why}", hint=hint) from None
-    return Source(path, "text", text.encode("utf-8", "surrogatepass"), name, data)
+        text = data.decode(encoding)
+    except ValueError as error:
+        at = f", byte {error.start + 1} of the file" if hasattr(error, "start") else ""
+        raise EncodingError(
+            f"{path}: the file is not {encoding}{at}: {error}", hint="Name another encoding."
+        ) from None
+    return Source(path, "text", text.encode("utf-8", "surrogatepass"), encoding, data)
+
+
+def _marked(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Of which encoding the byte order mark is with which the file begins, and the names of those
+    that it fits; "" where there is none.
+    """
+    # The mark of UTF-32 begins with that of UTF-16.
+    for mark, (name, fitting) in _MARKS.items():
+        if data.startswith(mark):
+            return name, fitting
+    return "", ()
+
+
+def encoding_of(path: Path, usual: str) -> str | None:
+    """The encoding to read a file with that is in the `usual` one unless it says otherwise, as a
+    workbook does and a byte order mark. Raises SheetError where the file cannot be read.
+    """
+    data = _bytes(path)
+    if is_workbook(data):
+        return None
+    name, fitting = _marked(data)
+    return (None if name == _UTF8 else fitting[0]) if name else usual
 
 
 def _bytes(path: Path) -> bytes:

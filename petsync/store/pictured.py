@@ -29,6 +29,7 @@ class Pictured:
         *,
         column: str | None = None,
         tab: str | None = None,
+        encoding: str | None = None,
         folder: str | Path | None = None,
         metadata_column: str | None = None,
         metadata: str | None = None,
@@ -63,7 +64,7 @@ class Pictured:
         )
         if column is not None:
             return await self._gallery.of_sheet(
-                await self._gallery.sheet(source, tab),
+                await self._gallery.sheet(source, tab, encoding),
                 options,
                 column=column,
                 folder=folder,
@@ -73,7 +74,13 @@ class Pictured:
             )
         return await self._gallery.of_folder(
             Path(
-                arguments.folder_of(source, tab=tab, folder=folder, metadata_column=metadata_column)
+                arguments.folder_of(
+                    source,
+                    tab=tab,
+                    encoding=encoding,
+                    folder=folder,
+                    metadata_column=metadata_column,
+                )
             ),
             options,
             pattern=pattern,

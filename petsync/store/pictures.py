@@ -53,17 +53,21 @@ class Gallery:
     read: Callable[..., Sheet]
     snapshot: Callable[[], Awaitable[Snapshot]]
 
-    async def sheet(self, source: Sheet | str | Path, tab: str | None) -> Sheet:
+    async def sheet(
+        self, source: Sheet | str | Path, tab: str | None, encoding: str | None
+    ) -> Sheet:
         """The sheet, read once more with the store's own statuses where it has a strange one: a
         pet's picture does not hang on that.
         """
         if isinstance(source, Sheet):
             return source
-        sheet = await asyncio.to_thread(self.read, source, tab=tab)
+        sheet = await asyncio.to_thread(self.read, source, tab=tab, encoding=encoding)
         if not any(finding.column == "status" for finding in sheet.problems):
             return sheet
         known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
-        return await asyncio.to_thread(self.read, source, tab=tab, known_statuses=known)
+        return await asyncio.to_thread(
+            self.read, source, tab=tab, encoding=encoding, known_statuses=known
+        )
 
     async def of_folder(
         self,

@@ -84,3 +84,21 @@ def test_a_pipe_is_not_waited_for(shell: Shell) -> None:
     done = shell("check", "pipe.csv")
     assert done.code == 1
     assert "pipe.csv: this is a device or a pipe" in done.err
+
+
+def test_an_unknown_encoding_is_a_usage_error(shell: Shell) -> None:
+    """Whatever the command and the file: also one that says its encoding itself."""
+    Path("pets.csv").write_text(CLEAN, "utf-8-sig")
+    for command in (["check"], ["plan"], ["apply"], ["upload", "--column", "picture"]):
+        done = shell(*command, "pets.csv", "--encoding", "klingon")
+        assert done.code == 64
+        assert "there is no encoding 'klingon'" in done.err
+
+
+def test_an_encoding_that_the_file_contradicts_is_an_error(shell: Shell) -> None:
+    """The byte order mark says what the file is, and the error says that."""
+    Path("pets.csv").write_text(CLEAN, "utf-8-sig")
+    assert shell("check", "pets.csv", "--encoding", "UTF8").code == 0
+    done = shell("check", "pets.csv", "--encoding", "cp1252")
+    assert done.code == 1
+    assert "byte order mark of UTF-8, so it is not cp1252" in " ".join(done.err.split())

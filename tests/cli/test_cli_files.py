@@ -266,6 +266,70 @@ def test_what_is_private_at_umask_000(
     assert left == []
 
 
+def _modes(*names: str) -> dict[str, str]:
+    return {name: f"{Path(name).stat().st_mode & 0o777:o}" for name in names}
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may read files that commands write where the umask says so, and never write them; and
+    what is made of a sheet is read by nobody who may not read the sheet.
+    """
+    monkeypatch.setenv("PETSYNC_STATE", ".petsync")
+    before = set(Path().iterdir())
+    sheet = _sheet()
+    sheet.chmod(0o600)
+    told = ("plan.html", "plan.xlsx", "plan.md", "plan.txt")
+    with Sandbox(pets=shop(), auth=False) as box:
+        Path("petsync.toml").write_text(
+            f'url = "{box.url}"\n{_CONFIG}[metrics]\ntextfile = "metrics/m.prom"\n'
+            '[log]\nfile = "logs/petsync.log"\n[report]\nfolder = "reports"\n',
+            "utf-8",
+        )
+        Path("petsync.toml").chmod(0o600)
+        assert shell("trust", "--yes").code == 0
+        for words in (
+            ("export", "pets.xlsx"),
+            ("export", "pets.csv"),
+            ("export", "pets.json"),
+            ("export", "pets.parquet"),
+            ("check", "catalogue.csv", "--annotate", "marked.xlsx"),
+            ("plan", "catalogue.csv", *(word for name in told for word in ("-o", name))),
+            ("rehearse", "catalogue.csv", "--report", "rehearsal.html"),
+            ("apply", "catalogue.csv", "--yes", "--report", "report.html"),
+            ("runs", "--html", "runs.html"),
+            ("init", "deep/new"),
+            ("config", "schedule", "--for", "systemd", "--into", "deep/units"),
+            ("reconcile", "petsync.toml"),
+        ):
+            done = shell(*words)
+            assert done.code == 0, (words, done.out + done.err)
+    made = [path for each in set(Path().iterdir()) - before for path in (each, *each.rglob("*"))]
+    assert [f"{p.stat().st_mode:o} {p}" for p in made if p.stat().st_mode & 0o022] == []
+    private = _modes(
+        "marked.xlsx", *told, "rehearsal.html", "report.html", "runs.html", "catalogue.results.csv"
+    )
+    assert set(private.values()) == {"600"}, private
+    usual = _modes("pets.xlsx", "pets.csv", "pets.csv.petsync-base", "pets.json", "runs.html")
+    assert set(usual.values()) == {"644"}, usual
+    assert Path("metrics/m.prom").is_file()
+    assert Path("logs/petsync.log").is_file()
+
+
+@pytest.mark.usefixtures("no_umask", "shell")
+def test_a_copy_that_is_there_is_not_left_open() -> None:
+    """A copy of a private sheet takes the place of a file that others could read."""
+    sheet = _sheet()
+    sheet.chmod(0o640)
+    for name in ("copy.csv", "marked.xlsx"):
+        Path(name).write_bytes(b"")
+        Path(name).chmod(0o666)
+    read = read_sheet(sheet)
+    ps.write_results(read, _results(), "copy.csv")
+    ps.annotate_sheet(read, "marked.xlsx")
+    assert set(_modes("copy.csv", "marked.xlsx").values()) == {"640"}
+
+
 @pytest.mark.parametrize(
     "words",
     [

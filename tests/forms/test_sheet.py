@@ -97,6 +97,27 @@ class TestOpening:
         assert cells == ["Pets!D1", "Pets!C2", "Pets!E2", "Pets!C3", "Pets!C4"]
         assert "2 errors" in form.notice.text
 
+    def test_in_another_encoding(self, form: SheetForm, here: Path) -> None:
+        """A file that is not UTF-8 offers its encoding, and is read and compared in it."""
+        (here / "old.csv").write_bytes("id,name\n1002,Zoë\n".encode("cp1252"))
+        opened(form, "old.csv")
+        assert form.sheet is None
+        assert "as Windows-1252 it reads" in form.notice.text
+        choice = form.columns.encoding
+        assert form.columns.box.layout.display is None
+        words = form.columns.box.children[0].children[0].value
+        assert "may be Windows, Western Europe (cp1252)" in words
+        choice.value = "cp1252"
+        assert form.work.wait(60)
+        assert form.sheet is not None
+        assert form.sheet.frame["name"].tolist() == ["Zoë"]
+        press(form, "compare")
+        assert form.plan is not None
+        assert form.plan.encoding == "cp1252"
+        opened(form, "pets.xlsx")
+        assert form.encoding is None
+        assert choice.value == ""
+
     def test_by_enter_in_the_field(self, form: SheetForm) -> None:
         """Enter in the path's field opens it."""
         enter(form.path_field, "pets.xlsx")

@@ -63,6 +63,7 @@ def _job(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
 
 def _source(job: Job) -> tuple[str, str]:
     tab = f", tab {job.tab}" if job.tab else ""
+    tab += f", {job.encoding}" if job.encoding else ""
     if job.folder is not None:
         return "folder", f"{job.folder}, each {job.files}{tab}"
     return ("sheet", f"{job.sheet}{tab}") if job.sheet is not None else ("query", _short(job.query))
@@ -138,6 +139,7 @@ def _job_data(job: Job) -> dict[str, Any]:
         "enabled": job.enabled,
         "sheet": _path(job.sheet),
         "tab": job.tab,
+        "encoding": job.encoding,
         "folder": _path(job.folder),
         "files": job.files if job.folder else None,
         "query": job.query or None,

@@ -17,6 +17,7 @@ SOURCES = ("sheet", "folder", "query", "query_file")
 _QUERIES = ("query", "query_file")
 NEEDS = {
     "tab": ("sheet", "folder"),
+    "encoding": ("sheet", "folder"),
     "files": ("folder",),
     "database": _QUERIES,
     "query": ("database",),

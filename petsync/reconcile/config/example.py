@@ -41,7 +41,7 @@ _JOBS = (
         meaning="A job: a spreadsheet and the store, merged. Try it with "
         "`petsync reconcile --job catalogue --dry-run`, which changes nothing.",
         options=(
-            *("mode", "sheet", "schedule", "tab", "enabled", "statuses", "tags"),
+            *("mode", "sheet", "schedule", "tab", "encoding", "enabled", "statuses", "tags"),
             *("delete_missing", "match_on", "on_conflict", "strict", "token"),
             *("concurrency", "rate", "verify", "max_failures"),
         ),

@@ -13,7 +13,7 @@ from typing import Any
 from petsync.diff.guard import Limit
 from petsync.errors import SettingsError
 from petsync.model import MAX_ID, MIN_ID
-from petsync.settings import nearest
+from petsync.settings import checked_encoding, nearest
 
 __all__ = ["VARIABLE", "Kind", "MisfitError", "choice", "choices", "whole"]
 
@@ -86,6 +86,13 @@ def _database(value: object) -> str:
             advice="Write an @ in the password as %40, in the variable that holds it.",
         )
     return text
+
+
+def _encoding(value: object) -> str:
+    try:
+        return checked_encoding(_text(value))
+    except SettingsError as error:
+        raise MisfitError("the name of an encoding", advice=error.hint) from None
 
 
 def _path(value: object) -> Path:
@@ -272,6 +279,7 @@ TEXT = Kind("text", _STRING, _text)
 PLAIN = Kind("text", _STRING, _text, is_filled=False)
 JOB_NAME = Kind("a name", {"pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"}, _job_name)
 URL = Kind("an address", _STRING, _url, "address")
+ENCODING = Kind("the name of an encoding", _STRING, _encoding)
 PATH = Kind("a path", _STRING, _path)
 FLAG = Kind("true or false", {"type": "boolean"}, _flag)
 TEXTS = _listed(TEXT, "a list of text")

@@ -46,6 +46,7 @@ class Job:
     enabled: bool = True
     sheet: Path | None = None
     tab: str | None = None
+    encoding: str | None = None
     folder: Path | None = None
     files: str = "*"
     query: str = ""

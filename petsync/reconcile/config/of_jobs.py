@@ -43,6 +43,15 @@ JOB: tuple[Option, ...] = (
     ),
     Option(
         table="jobs",
+        name="encoding",
+        kind=kinds.ENCODING,
+        meaning="The encoding of CSV files without a byte order mark; with `sheet` and `folder`.",
+        default="utf-8",
+        example='"cp1252"',
+        also=("charset", "codepage"),
+    ),
+    Option(
+        table="jobs",
         name="folder",
         kind=kinds.PATH,
         meaning="A folder whose sheets are reconciled one by one.",

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
 from typing import Any
 
+from petsync._file import make_folder, open_new
 from petsync.diff.round import Round
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.config.model import Configuration, Log
@@ -152,6 +154,14 @@ def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
     return not is_own and stream is not None and stream is getattr(handler, "stream", None)
 
 
+class _File(WatchedFileHandler):
+    """The log's file, which only its owner may write where it is made."""
+
+    def _open(self) -> TextIOWrapper:
+        path = self.baseFilename
+        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=open_new)
+
+
 def _handlers(config: Log) -> Iterator[logging.Handler]:
     """One to the file, which a log's rotation may take away at any time, or to standard error."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
@@ -159,8 +169,8 @@ def _handlers(config: Log) -> Iterator[logging.Handler]:
         handler.setLevel(logging.WARNING)
         handler.addFilter(logging.Filter("petsync.reconcile.notify"))
         try:
-            config.file.parent.mkdir(parents=True, exist_ok=True)
-            file = WatchedFileHandler(config.file, encoding="utf-8", errors="backslashreplace")
+            make_folder(config.file.parent)
+            file = _File(config.file, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             log.warning("%s cannot be written (%s); this goes to stderr", config.file, error)
             handler = logging.StreamHandler(sys.stderr)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from petsync._file import replace
+from petsync._file import make_folder, replace
 from petsync.diff.round import Round, Status
 from petsync.diff.round_report import RoundReport
 from petsync.errors import PetsyncError, SettingsError
@@ -210,7 +210,7 @@ def _write(path: Path, families: _Families) -> None:
     client = _client()
     registry = client.CollectorRegistry()
     registry.register(families)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     replace(path, client.generate_latest(registry))
 
 

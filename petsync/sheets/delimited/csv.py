@@ -21,7 +21,7 @@ from petsync.sheets.grid import Fault, Grid, Kind
 from petsync.sheets.headers import Mapper
 from petsync.sheets.judge import broken
 from petsync.sheets.kinds import AS_ENCODED, AS_UTF8
-from petsync.sheets.source import MAX_LINE, Source
+from petsync.sheets.source import MAX_LINE, EncodingError, Source
 
 __all__ = [
     "Dialect",
@@ -324,7 +324,7 @@ def _endless(source: Source, line: int) -> SheetError:
     )
 
 
-def _undecodable(source: Source) -> SheetError:
+def _undecodable(source: Source) -> EncodingError:
     offset = 0
     for number, line in enumerate(source.data.splitlines(keepends=True), 1):
         try:
@@ -332,11 +332,12 @@ def _undecodable(source: Source) -> SheetError:
         except UnicodeDecodeError as error:
             where = offset + error.start
             shown = line[max(0, error.start - 20) : error.start + 20].decode("cp1252", "replace")
-            return SheetError(
+            return EncodingError(
                 f"{source.path}: line {number}, byte {where + 1} of the file "
                 f"(0x{source.data[where]:02X}) is not UTF-8; as Windows-1252 it reads "
                 f"{shown.strip()!r}",
                 hint=AS_ENCODED.format("cp1252"),
+                offered="cp1252",
             )
         offset += len(line)
-    return SheetError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)
+    return EncodingError(f"{source.path}: the file is not UTF-8", hint=AS_UTF8)

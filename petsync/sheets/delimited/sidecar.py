@@ -51,24 +51,30 @@ def lines_beside(path: Path) -> list[str] | None:
 
 
 def write_with(
-    path: Path, data: bytes, lines: Sequence[str] | None, *, follow: bool = True
+    path: Path,
+    data: bytes,
+    lines: Sequence[str] | None,
+    *,
+    follow: bool = True,
+    like: Path | None = None,
 ) -> None:
-    """Write the file, and its sidecar with the lines; without lines no sidecar stays.
+    """Write the file, and its sidecar with the lines; without lines no sidecar stays. Where it is
+    a copy of the sheet `like`, nobody may read it who may not read that.
 
     Whenever it is interrupted, the file is never beside a sidecar of another export: until all
     is written the sidecar says that it is unfinished. Raises SheetError as `atomic.replace`.
     """
     sidecar = beside(path)
     if lines is None and not _is_there(sidecar):
-        atomic.replace(path, data, follow=follow)
+        atomic.replace(path, data, follow=follow, like=like)
         return
     before = _earlier(sidecar)
-    atomic.replace(sidecar, f"{_UNFINISHED}\n".encode(), follow=False)
+    atomic.replace(sidecar, f"{_UNFINISHED}\n".encode(), follow=False, like=like)
     try:
         if path.is_file():
             # Whoever may not read the file may not read its sidecar either.
             sidecar.chmod(path.stat().st_mode & 0o777)
-        atomic.replace(path, data, follow=follow)
+        atomic.replace(path, data, follow=follow, like=like)
     except SheetError:
         # The file is as it was, so what was said of it still holds.
         _restore(sidecar, before)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from petsync.sheets.grid import Bools
 from petsync.table.cells import trim
 
-__all__ = ["are_placeholders", "is_placeholder"]
+__all__ = ["are_missing_values", "are_placeholders", "is_placeholder"]
 
 _SIGNS = ("-", "--", "---", "–", "—", ".", "..", "...", "…", "_", "?", "??", "???")
 _PROGRAMS = ("none", "null", "nil", "nan", "nat", "<na>", "undefined", "\\n", "#na")
@@ -19,6 +19,10 @@ _WORDS = ("n/a", "n.a.", "k.a.", "tbd", "tba", "todo", "empty", "blank", "leer",
 _PLACEHOLDERS = frozenset(
     (*_SIGNS, *_PROGRAMS, *_WORDS, *(f"({word})" for word in (*_PROGRAMS, *_WORDS)))
 )
+_WRITTEN = pa.array(
+    ["nan", "NaN", "None", "NULL", "<NA>", "NaT", "(null)", "undefined", "\\N"], pa.large_string()
+)
+"""What programs write for a missing value, to the letter: a pet may well be called Null or N/A."""
 _SET = pa.array(sorted(_PLACEHOLDERS), pa.large_string())
 
 
@@ -30,4 +34,10 @@ def is_placeholder(text: str) -> bool:
 def are_placeholders(trimmed: Any) -> Bools:
     """Which texts of an Arrow array do."""
     found: Bools = np.asarray(pc.is_in(pc.utf8_lower(trimmed), value_set=_SET))
+    return found
+
+
+def are_missing_values(trimmed: Any) -> Bools:
+    """Which texts of an Arrow array are what a program writes for a missing value."""
+    found: Bools = np.asarray(pc.is_in(trimmed, value_set=_WRITTEN))
     return found

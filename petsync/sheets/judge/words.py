@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from petsync.sheets.grid import Bools
 from petsync.sheets.judge import clear
 from petsync.sheets.judge.column import (
     NBSP,
@@ -24,7 +25,7 @@ from petsync.sheets.judge.column import (
 from petsync.sheets.judge.lists import program_tags
 from petsync.sheets.judge.notes import Note
 from petsync.sheets.judge.octets import beginning_with
-from petsync.sheets.judge.placeholders import are_placeholders
+from petsync.sheets.judge.placeholders import are_missing_values, are_placeholders
 from petsync.sheets.judge.spelling import nearest
 from petsync.table.cells import normal_status, parse_tags, trim
 from petsync.table.columns import ACTIONS
@@ -64,7 +65,7 @@ def words(column: Column) -> Any:
 
 def categories(column: Column, exported: Collection[str], marker: str) -> Any:
     """The categories' names as typed; those that were `exported` are meant so."""
-    _note_placeholders(column, exported)
+    _note_placeholders(column, are_placeholders(column.cells.trimmed()), exported)
     _note_records(column, exported)
     for at, text in clear.bare(column.cells, marker):
         if text not in exported:
@@ -74,7 +75,8 @@ def categories(column: Column, exported: Collection[str], marker: str) -> Any:
 
 def names(column: Column, exported: Collection[str]) -> Any:
     """The names as typed; those that were `exported` are meant so. The clear marker is refused."""
-    _note_placeholders(column, exported, "Leave the cell blank to say nothing, or write the name.")
+    hint = "Leave the cell blank to say nothing, or write the name."
+    _note_placeholders(column, are_missing_values(column.cells.trimmed()), exported, hint)
     for at in positions(column.clear):
         column.note(at, "clear-refused", "A name cannot be emptied.")
     for at in positions(pc.greater(pc.utf8_length(column.cells.text), _LONG)):
@@ -121,8 +123,10 @@ def actions(column: Column) -> Any:
     return judge_texts(column, judge, otherwise="merge")
 
 
-def _note_placeholders(column: Column, exported: Collection[str], hint: str = "") -> None:
-    for at in positions(are_placeholders(column.cells.trimmed()) & column.says):
+def _note_placeholders(
+    column: Column, found: Bools, exported: Collection[str], hint: str = ""
+) -> None:
+    for at in positions(found & column.says):
         if column.cells.text[at].as_py() not in exported:
             column.note(at, "placeholder-text", suggestion=hint, meant="")
 

@@ -58,10 +58,11 @@ FIELDS = (
         "n/a",
         "a blank cell",
         "Leave the cell blank to say nothing, or write [clear] to empty the field.",
-        "This is looked for in the columns of text and lists: `-`, `n/a`, `none`, `null`, `NaN`, "
-        "`<NA>`, `?`, `tbd`, `(blank)` and the like, and the word of the marker without its "
-        "brackets, `clear`. A pet may be called so; a name or a category that the sheet's export "
-        "has is no finding.",
+        "This is looked for in category, tags and photo addresses: `-`, `n/a`, `none`, `null`, "
+        "`NaN`, `<NA>`, `?`, `tbd`, `(blank)` and the like, and the word of the marker without its "
+        "brackets, `clear`. Of names it is only what programs write for a missing value, to the "
+        "letter: `nan`, `NaN`, `None`, `NULL`, `<NA>`. A pet may be called so; a name or a "
+        "category that the sheet's export has is no finding.",
     ),
     error(
         "category-text",

@@ -23,6 +23,7 @@ from tornado.ioloop import IOLoop
 from voila.app import Voila
 from voila.tornado.handler import TornadoVoilaHandler
 
+from petsync._file import make_private_folder
 from petsync.errors import SettingsError
 from petsync.widgets.page.gate import Gate
 from petsync.widgets.page.given import Given, taken
@@ -99,7 +100,7 @@ def open_browser(link: str) -> Path | None:
     except webbrowser.Error:
         return None
     folder = Path(jupyter_runtime_dir())
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     refresh = f'<meta http-equiv="refresh" content="0; url={escape(link)}">'
     with tempfile.NamedTemporaryFile(
         "w", dir=folder, prefix="petsync-", suffix=".html", delete=False, encoding="utf-8"

@@ -15,6 +15,22 @@ __all__ = ["Columns"]
 _OURS = (*COLUMNS, "action")
 _ASKED = 12
 """So many headers are asked about; the others are a person's own columns."""
+_ENCODINGS = (
+    ("UTF-8", ""),
+    ("Windows, Western Europe (cp1252)", "cp1252"),
+    ("Windows, Central Europe (cp1250)", "cp1250"),
+    ("Windows, Cyrillic (cp1251)", "cp1251"),
+    ("Windows, Greek (cp1253)", "cp1253"),
+    ("Windows, Turkish (cp1254)", "cp1254"),
+    ("Macintosh (mac-roman)", "mac-roman"),
+    ("Japanese (cp932)", "cp932"),
+    ("Korean (cp949)", "cp949"),
+    ("Chinese (gb18030)", "gb18030"),
+    ("UTF-16 (utf-16)", "utf-16"),
+    ("UTF-16, little-endian (utf-16-le)", "utf-16-le"),
+    ("UTF-16, big-endian (utf-16-be)", "utf-16-be"),
+    ("UTF-32 (utf-32)", "utf-32"),
+)
 _WORDS = (
     "petsync does not know these columns. They are kept, and not used, unless you say what they "
     "mean. Nothing is guessed."
@@ -23,9 +39,15 @@ _NOTHING_KNOWN = "petsync knows none of this sheet's headers: say what its colum
 
 
 class Columns:
-    """A choice of worksheets, one for each unknown header, and `box`, which has them all."""
+    """A choice of encodings where the file is not UTF-8, one of worksheets, one for each unknown
+    header, and `box`, which has them all.
+    """
 
     def __init__(self) -> None:
+        self.encoding = ipywidgets.Dropdown(description="Encoding", options=_ENCODINGS)
+        self._offered = ipywidgets.HTML()
+        self._decoding = ipywidgets.VBox([self._offered, self.encoding])
+        self._decoding.layout.display = "none"
         self.tab = ipywidgets.Dropdown(description="Worksheet")
         self.headers: dict[str, ipywidgets.Dropdown] = {}
         self.again = ipywidgets.Button(
@@ -33,13 +55,31 @@ class Columns:
         )
         self._words = ipywidgets.HTML()
         self._chosen = ipywidgets.VBox()
-        self.box = ipywidgets.VBox([self.tab, self._words, self._chosen, self.again])
+        self.box = ipywidgets.VBox(
+            [self._decoding, self.tab, self._words, self._chosen, self.again]
+        )
         self.show(Shown("", (), (), {}), {})
 
     @property
     def mapping(self) -> dict[str, str]:
         """What the person said: our column by header."""
         return {header: each.value for header, each in self.headers.items() if each.value}
+
+    def offer(self, likely: str) -> None:
+        """Ask for the encoding of a file that is in another one; `likely` is the one to try."""
+        label = next((label for label, value in _ENCODINGS if value == likely), "")
+        words = "The file is in another encoding. Choose the one that it was saved in"
+        said = f"{words}; it may be {label}." if label and likely else f"{words}."
+        self._offered.value = element("p", text(said))
+        self._decoding.layout.display = self.box.layout.display = None
+
+    def decode(self, encoding: str | None) -> None:
+        """Show the encoding that the file is read in, where it was chosen."""
+        self._offered.value = ""
+        self.encoding.value = encoding or ""
+        self._decoding.layout.display = None if encoding else "none"
+        if encoding:
+            self.box.layout.display = None
 
     def show(self, shown: Shown, mapping: Mapping[str, str]) -> None:
         """Show the worksheets and the headers; what was said of some stays to be seen."""

@@ -14,7 +14,7 @@ from petsync._loop import Task
 from petsync.client.lookup import Lookups
 from petsync.diff.plan import Plan
 from petsync.errors import LockedError, PetsyncError, SheetError
-from petsync.sheets import peek
+from petsync.sheets import EncodingError, peek
 from petsync.store import Store
 from petsync.table.sheet import Sheet
 from petsync.widgets.entering import on_enter
@@ -50,6 +50,7 @@ class SheetForm(Form):
         self.look: Look | None = None
         self.mapping: dict[str, str] = {}
         self.tab: str | None = None
+        self.encoding: str | None = None
         self.problem: PetsyncError | None = None
         self.plan: Plan | None = None
         self.review: ReviewForm | None = None
@@ -94,6 +95,7 @@ class SheetForm(Form):
         """
         self._leave_review()
         self.path, self._called = self.folder / Path(path).expanduser(), ""
+        self.encoding = None
         self._forget()
         if self._panel is not None:
             self._panel.saving.corrected_as.value = ""
@@ -143,6 +145,9 @@ class SheetForm(Form):
         on_enter(choosing.path, self.work, self._open_named)
         on_enter(panel.findings.own, self.work, panel.findings.take)
         choosing.listed.observe(guarded(lambda change: self._picked(change["new"])), "value")
+        panel.columns.encoding.observe(
+            guarded(lambda change: self._decoded(change["new"])), "value"
+        )
         panel.columns.tab.observe(guarded(lambda change: self._turned(change["new"])), "value")
         for button, act in (
             (choosing.open, self._open_named),
@@ -183,6 +188,14 @@ class SheetForm(Form):
             self._leave_review()
             self._forget()
             self._read(self.path, tab, {}, {})
+
+    def _decoded(self, encoding: str) -> None:
+        """Read the file in another encoding: nothing is known of what it says in this one."""
+        if self.path is not None and (encoding or None) != self.encoding:
+            self._leave_review()
+            self.encoding = encoding or None
+            self._forget()
+            self._read(self.path, None, {}, {})
 
     def _read_so(self) -> None:
         if self._panel is not None and self.path is not None:
@@ -234,7 +247,16 @@ class SheetForm(Form):
         self.mapping = dict(mapping)
         digest = self.sheet.digest if self.sheet is not None and corrections else ""
         self._begin(
-            asyncio.to_thread(looked, self.store, path, tab, mapping, corrections, digest=digest),
+            asyncio.to_thread(
+                looked,
+                self.store,
+                path,
+                tab,
+                mapping,
+                corrections,
+                encoding=self.encoding,
+                digest=digest,
+            ),
             self._show,
             self._unread,
         )
@@ -244,15 +266,19 @@ class SheetForm(Form):
         panel = self._panel
         if panel is not None and self.path is not None:
             panel.show(look, self._named(look.sheet), self.mapping, self.path)
+            panel.columns.decode(self.encoding)
             self.tell(still.told(look.sheet))
 
     def _unread(self, error: PetsyncError) -> None:
         self.fail(error)
         if self.look is None and self.path is not None:
             self.problem = error
+            if isinstance(error, EncodingError) and self._panel is not None:
+                self._panel.columns.offer(error.offered)
+                return
             # A file whose headers are all unknown can be read once somebody says what they mean.
             self._begin(
-                asyncio.to_thread(peek, self.path, tab=self.tab),
+                asyncio.to_thread(peek, self.path, tab=self.tab, encoding=self.encoding),
                 lambda seen: self._peeked(Shown.of_peek(seen)),
                 lambda _: None,
             )
@@ -261,6 +287,7 @@ class SheetForm(Form):
         self.tab = shown.tab or None
         if self._panel is not None:
             self._panel.columns.show(shown, self.mapping)
+            self._panel.columns.decode(self.encoding)
 
     def _forget(self) -> None:
         """Nothing is known any more of the sheet that was open."""
@@ -268,6 +295,7 @@ class SheetForm(Form):
         self._drop_review()
         if self._panel is not None:
             self._panel.forget()
+            self._panel.columns.decode(self.encoding)
 
     # Saving and comparing
 
@@ -311,6 +339,7 @@ class SheetForm(Form):
             sheet.tab or None,
             self.mapping,
             given,
+            encoding=self.encoding,
             known=known,
             digest=sheet.digest,
         )

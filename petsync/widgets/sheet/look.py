@@ -48,6 +48,7 @@ def looked(
     mapping: Mapping[str, str],
     corrections: Mapping[str, str],
     *,
+    encoding: str | None = None,
     known: Collection[str] = (),
     digest: str = "",
 ) -> Look:
@@ -56,12 +57,19 @@ def looked(
     """
     try:
         sheet = store.aio.read(
-            path, tab=tab, mapping=mapping, corrections=corrections, known_statuses=known
+            path,
+            tab=tab,
+            mapping=mapping,
+            corrections=corrections,
+            known_statuses=known,
+            encoding=encoding,
         )
     except HeaderNotFoundError as error:
         # The columns were chosen for another worksheet.
         rest = {name: ours for name, ours in mapping.items() if name not in error.missing}
-        return looked(store, path, tab, rest, corrections, known=known, digest=digest)
+        return looked(
+            store, path, tab, rest, corrections, encoding=encoding, known=known, digest=digest
+        )
     if digest and sheet.digest != digest:
         raise SheetError(
             f"{path}: the file has changed since it was read",
