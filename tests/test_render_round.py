@@ -21,6 +21,7 @@ from petsync.diff.round_report import RoundReport
 from petsync.diff.rounds import Rounds
 from petsync.model import Pet
 from petsync.render import round_words as said
+from petsync.render.lines import unbroken
 from petsync.render.round_html import round_html, round_page, rounds_html
 from petsync.render.round_json import FORMAT, round_json, rounds_json
 from petsync.render.text import round_text, rounds_text
@@ -274,3 +275,12 @@ def test_counts_are_short() -> None:
     """Signs for adds, changes and deletes; 0 for none of them."""
     assert said.counted(Counts(add=3, delete=1_200)) == "+3 -1,200"
     assert said.counted(Counts()) == "0"
+
+
+@pytest.mark.parametrize("length", [40, 78, 79, 80, 120])
+def test_the_path_of_a_report_stays_in_one_piece(length: int) -> None:
+    """It is indented where there is room, and longer than the line only where it is by itself."""
+    path = f"/{'x' * (length - 1)}"
+    (line,) = [each.plain for each in unbroken(path, 80, indent=2)]
+    assert line.strip() == path
+    assert len(line) <= max(80, length)

@@ -209,3 +209,33 @@ def test_a_real_round_is_logged_with_its_id(tmp_path: Path) -> None:
         *("resume", "read", "snapshot")
     ]
     assert records[-1]["applied"] == report.round.applied == 1
+
+
+class _Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "is_folded"), [(_Terminal, True), (io.StringIO, False)])
+def test_lines_fit_a_terminal(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stream: type[io.StringIO],
+    is_folded: bool,
+) -> None:
+    """There no line is longer than 80 columns, but for a path that stands alone; elsewhere a record
+    is one line.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stderr", shown := stream())
+    path = "/shared/" + "x" * 90 + "/catalogue.csv"
+    ended = told("error", exit_code=1, problem=f"{path}: there is no such file, or it is away")
+    with watching(configured(tmp_path, log=Log())) as (watcher,):
+        watcher.ended(ended)
+    (*lines,) = shown.getvalue().splitlines()
+    assert path in shown.getvalue()
+    assert "there is no such file" in " ".join(lines)
+    assert all(len(line) <= 80 or " " not in line for line in lines) == is_folded
+    assert (len(lines) == 1) != is_folded

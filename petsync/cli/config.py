@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FILE = "petsync.toml"
+_LABEL = 12
 _EPILOG = """
 \b
 Examples:
@@ -98,11 +99,26 @@ def _print(context: Context, configuration: Configuration) -> None:
     from datetime import UTC, datetime
 
     from petsync.reconcile.config.account import lines
-    from petsync.table.visible import visible
 
     out = context.out
-    for line in lines(configuration, datetime.now(UTC)):
-        out.print(visible(line), soft_wrap=True)
+    for label, text in lines(configuration, datetime.now(UTC)):
+        out.print(_labelled(label, text, out.width), soft_wrap=True)
+
+
+def _labelled(label: str, text: str, width: int) -> str:
+    """The text behind its label, in lines of that width; below it where a word is too long."""
+    from rich.cells import cell_len
+
+    from petsync.cli.console import folded
+    from petsync.table.visible import visible
+
+    if not label:
+        return folded(visible(text), width)
+    start = f"  {label:{_LABEL}}"
+    first, *more = folded(visible(text), width - len(start)).split("\n")
+    if cell_len(first) > width - len(start):
+        return "\n".join([start.rstrip(), *folded(visible(text), width).split("\n")])
+    return "\n".join([start + first, *(" " * len(start) + line for line in more)])
 
 
 @as_command(

@@ -63,17 +63,23 @@ def paragraph(text: str, width: int, *, indent: int = 0, style: str = "") -> Ite
 
 
 def unbroken(text: str, width: int, *, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """The same, but a path stays in one piece, however long, so that it can be copied."""
+    """The same, but a path stays in one piece, however long, so that it can be copied; one that is
+    too long for the indented line stands at the left.
+    """
     line = ""
     for word in shorten(text, _LONGEST).split(" "):
         is_path = cell_len(word) <= _PATH and ("/" in word or "\\" in word)
         for part in [word] if is_path else wrap(word, width - indent):
             longer = f"{line} {part}" if line else part
             if line and cell_len(longer) > width - indent:
-                yield Text(" " * indent + line, style)
+                yield Text(_indented(line, width, indent), style)
                 longer = part
             line = longer
-    yield Text(" " * indent + line, style)
+    yield Text(_indented(line, width, indent), style)
+
+
+def _indented(line: str, width: int, indent: int) -> str:
+    return " " * (indent if cell_len(line) <= width - indent else 0) + line
 
 
 def item(mark: Mark, text: str, width: int) -> Iterator[Text]:

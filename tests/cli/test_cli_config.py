@@ -212,6 +212,24 @@ def test_init_here_and_for_machines(shell: Shell) -> None:
     assert "cannot be written" in shell("init", "petsync.toml/a").err
 
 
+def test_long_paths_are_shown_in_80_columns(shell: Shell, tmp_path: Path) -> None:
+    """No line is longer, but for a path that is: it stands alone."""
+    for length in (50, 70, 79, 120):
+        folder = Path(f"/{'x' * (length - 1)}")
+        log, text = tmp_path / "log", tmp_path / "petsync.toml"
+        text.write_text(
+            f'url = "https://shop.example/v2"\nstate = "{folder}"\n[jobs.catalogue]\n'
+            f'mode = "push"\nsheet = "{folder}.csv"\n[report]\nfolder = "{folder}"\n'
+            f'[metrics]\ntextfile = "{folder}.prom"\n[log]\nfile = "{log}"\n',
+            "utf-8",
+        )
+        done = shell("config", "check", text)
+        assert done.code == 0, done.err
+        for line in done.out.splitlines():
+            assert len(line) <= 80 or " " not in line, line
+        assert str(folder) in done.out
+
+
 @pytest.mark.parametrize("name", ["check", "schema", "schedule"])
 def test_help_of_each(shell: Shell, name: str) -> None:
     """It fits eighty columns, and has examples."""

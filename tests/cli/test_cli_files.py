@@ -306,9 +306,7 @@ def test_what_a_person_asks_for_at_umask_000(shell: Shell, monkeypatch: pytest.M
             assert done.code == 0, (words, done.out + done.err)
     made = [path for each in set(Path().iterdir()) - before for path in (each, *each.rglob("*"))]
     assert [f"{p.stat().st_mode:o} {p}" for p in made if p.stat().st_mode & 0o022] == []
-    private = _modes(
-        "marked.xlsx", *told, "rehearsal.html", "report.html", "runs.html", "catalogue.results.csv"
-    )
+    private = _modes("marked.xlsx", *told, "rehearsal.html", "report.html", "catalogue.results.csv")
     assert set(private.values()) == {"600"}, private
     usual = _modes("pets.xlsx", "pets.csv", "pets.csv.petsync-base", "pets.json", "runs.html")
     assert set(usual.values()) == {"644"}, usual

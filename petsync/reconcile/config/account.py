@@ -24,25 +24,20 @@ _CONFLICTS = {
     "sheet": "the sheet's value stands",
 }
 _SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a client's secret"}
-_LABEL = 12
 
 
-def lines(configuration: Configuration, now: datetime) -> Iterator[str]:
-    """A few lines on each job, and on what concerns all of them."""
+def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
+    """A few labelled texts on each job, and on what concerns all of them; others have no label."""
     count = len(configuration.jobs)
     jobs = "1 job" if count == 1 else f"{count} jobs"
-    yield f"{configuration.path}: {jobs}, no mistakes"
+    yield "", f"{configuration.path}: {jobs}, no mistakes"
     for job in configuration.jobs:
-        yield ""
+        yield "", ""
         off = "" if job.enabled else ", off"
-        yield f"{job.name} (line {job.line}{off}): {job.mode}, {_MODES[job.mode]}"
-        yield from (_labelled(label, text) for label, text in _job(job, now) if text)
-    yield ""
-    yield from (_labelled(label, text) for label, text in _rest(configuration) if text)
-
-
-def _labelled(label: str, text: str) -> str:
-    return f"  {label:{_LABEL}}{text}"
+        yield "", f"{job.name} (line {job.line}{off}): {job.mode}, {_MODES[job.mode]}"
+        yield from ((label, text) for label, text in _job(job, now) if text)
+    yield "", ""
+    yield from ((label, text) for label, text in _rest(configuration) if text)
 
 
 def _job(job: Job, now: datetime) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -114,18 +115,26 @@ def logged(config: Configuration) -> Iterator[Logged]:
     could not be told goes to standard error in any case.
     """
     watcher, clean = Logged(), Redactor((*config.secrets, *config.notify.urls))
-    lines = JsonLines if config.log.format == "json" else TextLines
     token = _here.set(watcher)
     try:
         with ExitStack() as stack:
             for handler in _handlers(config.log):
-                handler.setFormatter(lines(clean))
+                handler.setFormatter(_formatter(config.log, handler, clean))
                 handler.addFilter(watcher)
                 stack.enter_context(_attached(handler))
             yield watcher
     finally:
         with suppress(ValueError):  # left in another context than it was entered in
             _here.reset(token)
+
+
+def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> logging.Formatter:
+    """The records' form; lines of text are folded for a terminal, and for nothing else."""
+    if config.format == "json":
+        return JsonLines(clean)
+    stream = getattr(handler, "stream", None)
+    is_terminal = stream is not None and stream.isatty()
+    return TextLines(clean, width=shutil.get_terminal_size().columns if is_terminal else None)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from petsync.render.lines import unbroken
 from petsync.table.visible import visible
 
 __all__ = ["FIELDS", "JsonLines", "TextLines"]
@@ -63,11 +64,13 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A record as a line of text, in which nothing steers a terminal, without secrets."""
+    """A record as a line of text, in which nothing steers a terminal, without secrets. With a
+    `width` in columns, a terminal's, it is folded.
+    """
 
-    def __init__(self, clean: Clean) -> None:
+    def __init__(self, clean: Clean, *, width: int | None = None) -> None:
         super().__init__()
-        self._clean = clean
+        self._clean, self._width = clean, width
 
     def format(self, record: logging.LogRecord) -> str:
         """`2026-11-21T02:00:04.120Z INFO catalogue [ROUND] logger: message`."""
@@ -77,7 +80,10 @@ class TextLines(logging.Formatter):
         said = f"{record.name}: {record.getMessage()}"
         line = f"{_time(record)} {record.levelname}{where} {said}"
         every = (line, *_trace(record).splitlines())
-        return "\n".join(visible(self._clean(each)) for each in every)
+        shown = (visible(self._clean(each)) for each in every)
+        if self._width is None:
+            return "\n".join(shown)
+        return "\n".join(part.plain for line in shown for part in unbroken(line, self._width))
 
 
 def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
