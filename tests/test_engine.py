@@ -834,13 +834,15 @@ def test_a_repeated_request_has_what_was_read_before_it(tmp_path: Path) -> None:
 
 
 def test_an_unavailable_service_pauses_the_run(tmp_path: Path) -> None:
-    """What met it was not sent, and is not called failed."""
+    """What met it was not sent: it is not called failed, and its outcome is not unknown."""
     target = MemoryTarget(PETS)
     target.failures["rename"] = [UnavailableError("failing since 09:00")]
     plan = plan_of(PETS, sheet_saying({"id": 1, "name": "Max"}, {"id": 2, "name": "M"}))
     report = carry_out(plan, target, tmp_path, concurrency=1)
     assert [r.cause for r in report.results] == ["not-begun", "not-begun"]
     assert report.stopped == "failing since 09:00"
+    (past,) = Journal.open(tmp_path, create=False).runs()
+    assert (past.open, *past.counts.values()) == (0,) * 6
     assert outcomes(resumed(plan, target, tmp_path)) == ["applied", "applied"]
 
 

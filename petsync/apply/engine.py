@@ -34,7 +34,7 @@ from petsync.diff.change import Add, Change
 from petsync.diff.plan import Plan
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report, Result, result_of, without_request
-from petsync.errors import ApiError, AuthError, LockedError, PetsyncError
+from petsync.errors import ApiError, AuthError, LockedError, PetsyncError, UnavailableError
 from petsync.model import MAX_ID, Pet
 
 __all__ = ["ApplyOptions", "Progress", "run"]
@@ -43,6 +43,7 @@ _ROUNDS = 3
 """So often an add without an id, proved absent, is sent in one run."""
 _NO_SUCH_IDS = (400, 404, 422)
 """Answers of a service whose ids do not go up to the highest there is."""
+_NOT_SENT = "not begun, as the service is not available"
 _CAME = "the store has more pets that say just this than the plan knew; plan again to see"
 _THERE = "the store has a pet already that says just this: {}"
 
@@ -212,6 +213,10 @@ class _Engine:
         if isinstance(error, ApiError) and error.may_have_happened:
             return
         self._sender.on_wire.discard(number)
+        if isinstance(error, UnavailableError):
+            # The journal has its intent: without this nobody would know whether it was sent.
+            with suppress(PetsyncError):
+                self._record(result_of(number, change, "skipped", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))

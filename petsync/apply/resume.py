@@ -79,6 +79,8 @@ def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
         if _is_final(entry):
             results[entry.number] = result_in(entry, change)
             continue
+        if entry.cause == "not-begun":
+            continue
         if entry.outcome != "skipped":
             left[entry.number] = result_in(entry, change)
         if entry.intended:

@@ -20,6 +20,7 @@ from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
 from petsync.cli.sheetplan import is_sheet_plan, write_sheet_plan
+from petsync.diff.standing import left_in
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _finished_first(
     past = store.aio.unfinished(source)
     if past is None:
         return 0
-    left = past.total - past.counts.get("applied", 0) - past.counts.get("skipped", 0)
+    left = left_in(past)
     when = datetime.fromisoformat(past.started).astimezone()
     context.say(
         f"Run {past.run_id} of this sheet, of {when:%Y-%m-%d %H:%M}, was stopped with {left:,} of "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from petsync.diff.history import Entry, Past
 from petsync.diff.round import Round
 
-__all__ = ["has_left", "runs_of", "taken_back", "undone_by"]
+__all__ = ["has_left", "left_in", "runs_of", "taken_back", "undone_by"]
 
 
 def undone_by(runs: Iterable[Past]) -> dict[str, Past]:
@@ -55,8 +55,12 @@ def runs_of(runs: Sequence[Past], rounds: Iterable[Round]) -> list[Past]:
 
 def has_left(run: Past) -> bool:
     """Whether anything of a run is left that was not done, or that nobody knows the end of."""
-    done = run.counts.get("applied", 0) + run.counts.get("skipped", 0)
-    return run.state != "done" or done < run.total
+    return run.state != "done" or left_in(run) > 0
+
+
+def left_in(run: Past) -> int:
+    """How many changes of a run were not done, or have an unknown outcome."""
+    return run.total - run.counts.get("applied", 0) - run.counts.get("skipped", 0)
 
 
 def _pets(entries: Iterable[Entry]) -> frozenset[int]:

@@ -17,7 +17,7 @@ import petsync as ps
 from petsync.client.retry import RetryPolicy
 from petsync.diff.guard import Guard, Limit
 from petsync.diff.report import Report
-from petsync.errors import PlanError
+from petsync.errors import InterruptedRunError, PlanError
 from petsync.model import Pet
 from petsync.sandbox import Sandbox
 from petsync.table.base import Base
@@ -439,6 +439,75 @@ def test_stop_and_go_on(box: Sandbox, store: ps.Store, opened: Opened) -> None:
     assert len({each.run_id for each in reports}) == 1
     assert len(reports) == 3
     assert box.requests["updatePetWithForm"] == 60
+
+
+def stopped_elsewhere(box: Sandbox, folder: Path, sheet: Path) -> str:
+    """A run of the sheet that the service had wait for longer than a run does: its id."""
+    with ps.connect(box.url, environ={}, state=folder / "state") as other:
+        plan = other.plan(sheet, guard=Guard(max_update=Limit(1.0)))
+        box.break_with("429=1,only=addPet+updatePetWithForm,retry_after=600")
+        with pytest.raises(InterruptedRunError) as caught:
+            other.apply(plan, concurrency=1)
+        box.break_with(None)
+    assert isinstance(caught.value.report, Report)
+    return caught.value.report.run_id
+
+
+def test_a_stopped_run_of_the_sheet_is_finished_first(
+    box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path
+) -> None:
+    """A plan whose sheet an earlier run left half done has a button that finishes that run, with
+    its name and what is left; then a new plan shows the rest.
+    """
+    sheet = tmp_path / "pets.csv"
+    sheet.write_text("name,status\nNew 1,sold\nNew 2,sold\n", "utf-8")
+    assert not shown(opened(store.plan(sheet)).finish)
+    run_id = stopped_elsewhere(box, tmp_path, sheet)
+    form = opened(store.plan(sheet))
+    assert shown(form.finish)
+    assert form.finish.description == f"Finish run {run_id} (2 changes left)"
+    assert "“Finish run”" in form.overview.value
+    assert "petsync resume" not in form.overview.value
+    reports: list[Report] = []
+    form.on_report(reports.append)
+    form.finish.click()
+    report = finish(form)
+    assert [each.run_id for each in reports] == [report.run_id] == [run_id]
+    assert report.counts["applied"] == 2
+    assert not shown(form.finish)
+    assert "Plan again from the sheet" in form.notice.hint
+    assert sorted(pet.name or "" for pet in box.pets()[len(SHOP) :]) == ["New 1", "New 2"]
+    again = opened(store.plan(sheet))
+    assert not shown(again.finish)
+    assert again.plan.in_sync
+
+
+@pytest.mark.parametrize("how", ["closed", "stopped"])
+def test_a_run_that_is_being_finished_can_be_left(
+    box: Sandbox, store: ps.Store, opened: Opened, tmp_path: Path, how: str
+) -> None:
+    """Stop and the end of the form stop it at a change's boundary; it can be finished later."""
+    sheet = tmp_path / "pets.csv"
+    sheet.write_text("id,name\n" + "".join(f"{n},New {n}\n" for n in range(1, 61)), "utf-8")
+    limits = Guard(max_update=Limit(1.0))
+    stopped_elsewhere(box, tmp_path, sheet)
+    refused = box.requests["updatePetWithForm"]
+    slow(box, 0.1)
+    form = opened(store.plan(sheet, guard=limits))
+    form.finish.click()
+    assert form.is_running
+    until(lambda: form.meter.done >= 2)
+    if how == "closed":
+        form.close()
+    else:
+        form.stop.click()
+    assert form.work.wait()
+    slow(box, 0)
+    later = opened(store.plan(sheet, guard=limits))
+    assert shown(later.finish)
+    later.finish.click()
+    assert finish(later).counts["applied"] == 60
+    assert box.requests["updatePetWithForm"] == 60 + refused
 
 
 def test_taking_a_run_back(store: ps.Store, opened: Opened) -> None:

@@ -19,7 +19,10 @@ _PETS = (
     "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
     "WHERE run = ? AND outcome = 'applied'"
 )
-_COUNTS = "SELECT outcome, count(*) FROM change WHERE run = ? GROUP BY outcome"
+_COUNTS = """
+SELECT outcome, count(*) FROM change WHERE run = ? AND coalesce(cause, '') <> 'not-begun'
+GROUP BY outcome
+"""
 
 
 def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:

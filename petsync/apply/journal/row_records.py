@@ -182,6 +182,8 @@ def _of_run(
     rows = {each.row: each for each in kept.rows}
     begun = set()
     for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
+        if cause == "not-begun":
+            continue
         begun.add(number)
         state = _state(outcome, cause, assigned)
         if row is None or after is None or not state:

@@ -55,6 +55,7 @@ class ReviewForm(Form):
         self._panel: Panel | None = None
         self._sight: Sight | None = None
         self._going: Going | None = None
+        self._unfinished: Past | None = None
         self._turn, self._at = 0, "plan"
         self._heard: list[Callable[[Report], object]] = []
 
@@ -125,6 +126,7 @@ class ReviewForm(Form):
         self.outcome, self.results = panel.outcome, panel.results
         self.write_ids, self.files = panel.write_ids, panel.files
         self.overview, self.count, self.verdict = panel.overview, panel.count, panel.verdict
+        self.finish = panel.finish
         self.question, self.question_box = panel.question, panel.ask
         self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
         self._sight = Sight(panel, self.work.guarded, self._changed)
@@ -139,6 +141,7 @@ class ReviewForm(Form):
             panel.send: self._send,
             panel.stop: self._stop,
             panel.resume: self._resume,
+            panel.finish: self._finish,
             panel.undo: self._undo,
         }
         for button, act in presses.items():
@@ -149,6 +152,7 @@ class ReviewForm(Form):
 
     def _open(self, panel: Panel) -> None:
         """Show the plan, and find out whether it can be applied at all."""
+        self._unfinished = None
         panel.overview.value = said.overview(self.plan)
         if self._sight is not None:
             self._sight.open(self._draft)
@@ -160,6 +164,18 @@ class ReviewForm(Form):
             lambda _: None,
             lambda error: self._unfit(plan, error),
         )
+        if plan.source_digest:
+            look = asyncio.to_thread(self.store.aio.unfinished, plan.source)
+            self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
+
+    def _offer(self, panel: Panel, plan: Plan, past: Past | None) -> None:
+        """Offer to finish the run of the same sheet that was stopped."""
+        if past is None or plan is not self.plan or self._at != "plan":
+            return
+        self._unfinished = past
+        panel.finish.description = said.finish(past)
+        panel.overview.value = said.overview(plan, past)
+        show(panel.finish, True)
 
     def _unfit(self, plan: Plan, error: PetsyncError) -> None:
         if plan is not self.plan or self._panel is None:
@@ -265,6 +281,13 @@ class ReviewForm(Form):
             resume = self.store.aio.resume
             self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
 
+    def _finish(self, panel: Panel) -> None:
+        """Finish the earlier run; what is then left of the sheet, a new plan shows."""
+        past = self._unfinished
+        if past is not None and self._at == "plan":
+            resume, run_id = self.store.aio.resume, past.run_id
+            self._begin(panel, lambda tell: resume(run_id, on_progress=tell))
+
     def _begin(self, panel: Panel, run: Callable[..., Coroutine[Any, Any, Report]]) -> None:
         self.notice.clear()
         with panel.meter.hold_sync():
@@ -314,10 +337,12 @@ class ReviewForm(Form):
 
     def _say_end(self, report: Report) -> None:
         sentence = said.in_buttons(words.report_summary(report))
+        past = self._unfinished
+        hint = said.PLAN_AGAIN if past is not None and past.run_id == report.run_id else ""
         if report.exit_code:
-            self.notice.warn(sentence)
+            self.notice.warn(sentence, hint)
         else:
-            self.notice.say(sentence, done=True)
+            self.notice.say(sentence, hint, done=True)
 
     def _not_run(self, panel: Panel, error: PetsyncError) -> None:
         """Nothing was sent: the plan can be looked at again, and the report stays as it was."""
@@ -380,6 +405,7 @@ class ReviewForm(Form):
         show(panel.look, is_seen)
         stuck = self.plan.blocked or any(not each.clashes for each in self.plan.conflicts)
         show(panel.held, is_seen and bool(stuck))
+        show(panel.finish, can_change and self._unfinished is not None)
         for part in (panel.limits, panel.count, panel.apply, panel.ticks, panel.sides):
             show(part, can_change)
         show(panel.overview, phase != "done")

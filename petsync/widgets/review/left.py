@@ -53,6 +53,8 @@ class LeftFiles:
         plan = report.plan
         if plan.undoes or not plan.changes:
             return
+        if self._received is not None and self._received.digest != plan.source_digest:
+            return  # an earlier run that was finished, of the sheet as it was then
         sheet = self._received or self.outputs.sheet(plan, self._statuses)
         if sheet is None:
             return

@@ -26,7 +26,7 @@ class Panel:
     """All that can be seen and pressed. Which parts are shown, the form decides."""
 
     def __init__(self) -> None:
-        self.overview = ipywidgets.HTML()
+        self.overview, self.finish = ipywidgets.HTML(), _button("")
         self._clashes()
         self._changes()
         self._guard()
@@ -35,6 +35,7 @@ class Panel:
         self.box = ipywidgets.VBox(
             [
                 self.overview,
+                self.finish,
                 self.both,
                 self.look,
                 self.held,

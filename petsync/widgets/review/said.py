@@ -10,6 +10,7 @@ from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.history import Past
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
+from petsync.diff.standing import left_in
 from petsync.render import markup, words
 from petsync.render.digest import Group
 from petsync.render.markup import capital, element, prose, text
@@ -17,12 +18,14 @@ from petsync.render.plan_top import facts
 from petsync.widgets.review.draft import Draft, Tally
 
 __all__ = [
+    "PLAN_AGAIN",
     "WAIT",
     "asked",
     "box_label",
     "causes",
     "counted",
     "elsewhere",
+    "finish",
     "guard",
     "in_buttons",
     "left_to_do",
@@ -34,6 +37,8 @@ __all__ = [
 
 WAIT = "Nothing was sent from this form. What becomes of the run is shown here when it has ended."
 """The way out where somebody else is at work on the plan."""
+PLAN_AGAIN = "Plan again from the sheet to see what is left of it."
+"""What is next once an earlier run of the sheet was finished."""
 _NAMED = 20
 """So many of the pets that are deleted are named before they are."""
 _BY_HAND = "By hand: Stop was pressed, or the form was closed."
@@ -58,13 +63,21 @@ def elsewhere(run: Past) -> str:
     return f"This plan is being sent by another form or program just now, as run {run.run_id}"
 
 
+def finish(past: Past) -> str:
+    """What the button says that finishes a run of the same sheet which was stopped."""
+    return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
+
+
 def title_of(plan: Plan) -> str:
     """What the form is called."""
     return "Review what takes a run back" if plan.undoes else "Review the plan"
 
 
-def overview(plan: Plan) -> str:
-    """What the plan is of, what it comes to, and what a person should know before anything."""
+def overview(plan: Plan, unfinished: Past | None = None) -> str:
+    """What the plan is of, what it comes to, and what a person should know before anything.
+    `unfinished` is the run of the same sheet that the form offers to finish.
+    """
+    run = "" if unfinished is None else unfinished.run_id
     summary = plan.summary()
     counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
     parts = [markup.summary(words.plan_summary(plan, counts)), markup.facts(facts(plan))]
@@ -72,7 +85,8 @@ def overview(plan: Plan) -> str:
         lines = (prose(words.sentences(*said)) for said in words.unanswered(plan))
         parts.append(markup.alert(words.UNANSWERED, lines))
     if plan.notes:
-        items = "".join(element("li", prose(in_buttons(note))) for note in plan.notes)
+        notes = (_in_plan(note, run) for note in plan.notes)
+        items = "".join(element("li", prose(note)) for note in notes)
         title = f"To look at: {words.count(len(plan.notes), 'note')}"
         few = len(plan.notes) <= _NAMED
         parts.append(markup.folding(title, element("ul", items), open_=few))
@@ -218,8 +232,22 @@ def left_to_do(report: Report) -> str:
     return f"Go on with the rest ({words.number(left)})" if left else "Go on"
 
 
+def _in_plan(note: str, run: str) -> str:
+    """A plan's note with the form's buttons in place of commands. Only the run that the form offers
+    to finish has one.
+    """
+    for found in set(re.findall(r"`petsync resume [^`]+`", note)):
+        if run and found == f"`petsync resume {run}`":
+            note = note.replace(found, "“Finish run”")
+    return _in_words(note, _BUTTONS[2:])
+
+
 def in_buttons(said: str) -> str:
     """The sentence with this form's buttons in place of commands."""
-    for command, button in _BUTTONS:
+    return _in_words(said, _BUTTONS)
+
+
+def _in_words(said: str, buttons: Iterable[tuple[str, str]]) -> str:
+    for command, button in buttons:
         said = re.sub(command, button, said)
     return said
