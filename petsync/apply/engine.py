@@ -213,13 +213,18 @@ class _Engine:
         if isinstance(error, ApiError) and error.may_have_happened:
             return
         self._sender.on_wire.discard(number)
-        if isinstance(error, UnavailableError):
+        if isinstance(error, UnavailableError) and self._is_fresh(number):
             # The journal has its intent: without this nobody would know whether it was sent.
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "skipped", "not-begun", _NOT_SENT))
         if isinstance(error, AuthError):
             with suppress(PetsyncError):
                 self._record(result_of(number, change, "failed", cause_of(error), error.message))
+
+    def _is_fresh(self, number: int) -> bool:
+        """Whether no earlier attempt of the change can have reached the service."""
+        sender = self._sender
+        return number not in sender.begun and number not in sender.repeated | self._resent.keys()
 
     def _record(self, result: Result) -> None:
         before = self._results.get(result.number)

@@ -44,7 +44,8 @@ class Sender:
     run. `on_wire` are the changes whose request may be on its way just now; `refused` those that
     the service itself answered with a failure, so that nothing comes of them later; `begun` those
     that an earlier sitting began: what they find done already, they have done. `unverified` are
-    those of them that the service took and that were not read back as they were sent.
+    those of them that the service took and that were not read back as they were sent; `repeated`
+    are changes that were sent more than once.
     """
 
     target: Target
@@ -55,6 +56,7 @@ class Sender:
     unverified: Container[int] = ()
     on_wire: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
 
     async def send(self, number: int, change: Change) -> Result:
         """What became of the change; never sends anything that the pet's present state forbids.
@@ -136,6 +138,7 @@ class Sender:
                         number, change, "failed", cause_of(newer.error), newer.error.message
                     )
                 left += 1
+                self.repeated.add(number)
                 now, wanted = newer.pet, _renewed(change, newer.pet)
                 await self.recorder.intend(number, change, before=now, after=wanted)
                 again = self._again(number, change, wanted, now)
@@ -148,6 +151,7 @@ class Sender:
                 if not (is_lost and left):
                     return result
                 self.recorder.repeats(number, error.message)
+            self.repeated.add(number)
             await asyncio.sleep(_WAIT * (_TRIES - left))
 
     async def _request(self, change: Change, wanted: Pet | None, again: Again) -> Pet | None:

@@ -26,6 +26,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         from petsync.cli import signals
 
+        if args is None:
+            import atexit
+
+            # Registered first, it runs last.
+            atexit.register(signals.leave)
         with signals.loading():
             sys.unraisablehook = unraisable
             from petsync.cli import entry

@@ -39,9 +39,11 @@ from petsync.cli import (
 )
 from petsync.cli.command import Group
 from petsync.cli.context import Context
+from petsync.errors import InterruptedRunError
 
 __all__ = ["cli", "main"]
 
+_ENDED = (failure.INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
 Try it, without a service of your own:
@@ -123,7 +125,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
                     code = failure.exit_code(error)
                     code = _told(error, context, given)
             if args is None:
-                signals.settle(code)
+                signals.settle(code, hurried=code in _ENDED)
     except KeyboardInterrupt:
         # While an error is told, or Python looks for what to do next: not a moment longer.
         os._exit(failure.INTERRUPTED if code is None else code)

@@ -18,12 +18,12 @@ __all__ = ["interruptible_run"]
 @contextmanager
 def interruptible_run(context: Context) -> Iterator[None]:
     """What Ctrl-C ends ends as InterruptedRunError, which names the run if one had begun."""
-    since = datetime.now(UTC).isoformat(timespec="microseconds")
+    since = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
         with held():
-            run = _begun(context, since)
+            run = _own_run(context, since)
         if run is None:
             raise click.Abort from None
         raise InterruptedRunError(
@@ -33,14 +33,12 @@ def interruptible_run(context: Context) -> Iterator[None]:
         ) from None
 
 
-def _begun(context: Context, since: str) -> str | None:
-    """The newest run that anybody was at work on since then."""
+def _own_run(context: Context, since: str) -> str | None:
+    """The newest run that this process was at work on since then."""
     from petsync.apply.journal import Journal
 
     try:
         with closing(Journal.open(context.settings.state, create=False)) as journal:
-            runs = journal.runs()
+            return journal.run_of_process(since)
     except PetsyncError:
         return None
-    active = (run for run in runs if run.state == "running" or max(run.started, run.ended) >= since)
-    return next((run.run_id for run in active), None)

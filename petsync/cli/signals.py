@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
-__all__ = ["held", "interruptible", "loading", "settle", "stopping"]
+__all__ = ["held", "interruptible", "leave", "loading", "settle", "stopping"]
 
 _INTERRUPTED = 130
 _LATER = 0.01
@@ -72,10 +72,28 @@ def held() -> Iterator[None]:
         yield
 
 
-def settle(code: int) -> None:
-    """From now on a request to end ends the process at once with this code: the command is over,
-    and an exception while Python shuts down would show as a traceback.
+_hurried: int | None = None
+"""The exit code of a command that somebody has ended, and waits for."""
+
+
+def leave() -> None:
+    """End the process at once if somebody has ended its command: to take apart all that is loaded
+    takes Python seconds on a busy machine. To be called last, when all else is closed.
     """
+    if _hurried is not None:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(_hurried)
+
+
+def settle(code: int, *, hurried: bool = False) -> None:
+    """From now on a request to end ends the process at once with this code: the command is over,
+    and an exception while Python shuts down would show as a traceback. `hurried`: somebody has
+    ended it, and waits.
+    """
+    global _hurried
+    _hurried = code if hurried else None
 
     def end(_: int, __: FrameType | None) -> None:
         os._exit(code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -75,3 +76,35 @@ def test_a_signal_at_any_point_of_the_start(number: signal.Signals, tmp_path: Pa
         if code != "130" or "Traceback" in text
     }
     assert not wrong, Counter(code for code, _ in wrong.values())
+
+
+LOADED = """
+import os, sys
+from petsync.cli import main
+
+class Heavy:
+    def __del__(self):
+        os.write(1, b"taken apart")
+
+kept = Heavy()
+main()
+"""
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+def test_who_has_ended_a_command_does_not_wait_for_python(tmp_path: Path, is_ended: bool) -> None:
+    """What is loaded is not taken apart piece by piece: that takes seconds on a busy machine."""
+    (tmp_path / "sheet.csv").write_text("name,status\nRex,available\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        words = ["plan", "sheet.csv", "--url", url] if is_ended else ["check", "sheet.csv"]
+        program = [sys.executable, "-c", LOADED, *words]
+        with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE) as running:
+            if is_ended:
+                silent.settimeout(60)
+                connection, _ = silent.accept()
+                running.send_signal(signal.SIGINT)
+                connection.close()
+            said, _ = running.communicate(timeout=60)
+    assert running.returncode == (130 if is_ended else 0)
+    assert said.endswith(b"taken apart") is not is_ended

@@ -119,6 +119,34 @@ def test_a_second_ctrl_c_names_the_run(shop: Sandbox, shell: Shell) -> None:
     assert "Unclosed" not in err
 
 
+def test_ctrl_c_while_the_store_is_counted_again(shell: Shell, shop: Sandbox) -> None:
+    """The guard counts the pets before anything is begun. Where the service has it wait for that,
+    the command ends with 130, the plan stays unused, and no other process's run is named.
+    """
+    rows = "".join(f"{n},new {n}\n" for n in range(1, 16))
+    Path("other.csv").write_text(f"id,name\n{rows}", "utf-8")
+    with Sandbox(auth=False, pets=shop.pets()[:60]) as other:
+        to = ("--url", other.url)
+        assert shell("plan", "other.csv", "-o", "plan.json", *to).code == 0
+        other.break_with("429=1,only=findPetsByStatus,retry_after=100")
+        asked = other.requests["findPetsByStatus"]
+        with _begun(shop) as foreign, process("apply", "plan.json", "--yes", *to) as running:
+            while other.requests["findPetsByStatus"] == asked:
+                assert running.poll() is None
+                time.sleep(0.02)
+            running.send_signal(signal.SIGINT)
+            begun = time.monotonic()
+            _, err = running.communicate(timeout=30)
+            assert time.monotonic() - begun < 4
+            assert foreign.poll() is None
+            foreign.kill()
+        assert running.returncode == 130
+        assert "petsync resume" not in err
+        assert not other.requests["updatePetWithForm"]
+        other.break_with(None)
+        assert shell("apply", "plan.json", "--yes", *to).code == 0
+
+
 def _begun_slowly(box: Sandbox) -> Any:
     Path("pets.csv").write_text("id,name\n1,new\n2,new\n", "utf-8")
     running = process("apply", "pets.csv", "--url", box.url, "--yes", "--max-update", "100%")

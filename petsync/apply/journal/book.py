@@ -33,6 +33,7 @@ from petsync.apply.journal.run import (
     read_plan,
     read_run,
     read_runs,
+    run_of_process,
     sit_down,
     used_by,
 )
@@ -88,6 +89,13 @@ class Journal:
         """All runs, or those on a store, the newest first."""
         with self._reading() as connection:
             return pasts(connection, store)
+
+    def run_of_process(self, since: str) -> str | None:
+        """The run that this process was last at work on, if that was since then (ISO 8601, UTC, in
+        milliseconds); None where it was on none.
+        """
+        with self._reading() as connection:
+            return run_of_process(connection, since)
 
     def find(self, name: str, store: str | None = None) -> Past:
         """The run of that id, or whose id alone begins so. Raises PlanError for any other name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import sqlite3
 import time
 import zlib
@@ -27,6 +29,7 @@ __all__ = [
     "read_plan",
     "read_run",
     "read_runs",
+    "run_of_process",
     "sit_down",
     "used_by",
 ]
@@ -150,6 +153,13 @@ def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
     return lock
 
 
+def run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
+    """The run of this process's newest sitting that began at that moment or later."""
+    about = (os.getpid(), platform.node(), since)
+    row = connection.execute(_OWN, about).fetchone()
+    return None if row is None else str(row[0])
+
+
 def _body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
     row = connection.execute(_BODY, (run_id,)).fetchone()
     if seal(row[:3]) != row[3]:
@@ -180,5 +190,9 @@ _RUN = f"SELECT {_ABOUT} FROM run WHERE id = ?"  # noqa: S608 - of constants
 _BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
 _KILLED = """
 UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
+"""
+_OWN = """
+SELECT run FROM sitting WHERE pid = ? AND host = ? AND started >= ?
+ORDER BY started DESC LIMIT 1
 """
 _SAT_DOWN = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
