@@ -50,6 +50,9 @@ def conflict_lines(winner: words.Winner, listing: Listing[Conflict], width: int)
             for n, line in enumerate(table.lines(values, styles)):
                 label = clash.column if n == 0 else ""
                 yield Text.assemble(f"{' ' * _INDENT}{label:<{_LABEL}}", line)
+            if clash.refused:
+                why = f"The sheet's value is not sent: {visible(clash.refused)}."
+                yield from lines.paragraph(why, width, indent=_INDENT + _LABEL)
     yield from lines.more(listing.more)
 
 

@@ -120,7 +120,7 @@ def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(
     shell: Shell, box: Sandbox
 ) -> None:
     """With --on-conflict sheet the row's name is sent; its cleared status is a conflict that the
-    store wins, as no query could find the pet without one.
+    store wins, and the reason is said: no query could find the pet without one.
     """
     shell("export", "pets.xlsx", *to(box))
     _edit("pets.xlsx", {"B2": "Max", "C2": "[clear]"})
@@ -129,7 +129,9 @@ def test_a_status_that_both_sides_changed_holds_nothing_else_of_its_row(
     done = shell("apply", "pets.xlsx", *to(box), "--on-conflict", "sheet", "--yes")
     assert done.code == 5
     assert next(p for p in box.pets() if p.id == 1) == replace(rex, name="Max", status="pending")
-    assert "status available (empty) pending" in " ".join(done.err.split())
+    why = "The sheet's value is not sent: the pet would have no status, and no query of the service"
+    assert f"status available (empty) pending {why} could find it." in " ".join(done.err.split())
+    assert max(map(len, done.err.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("number", [{}, {"E2": None}], ids=["number", "no number"])
