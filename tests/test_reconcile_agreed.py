@@ -180,6 +180,24 @@ def test_a_category_that_was_cleared_takes_a_new_one(
     assert night.stored()[1].category == night.said()[1].category == CATS
 
 
+def test_a_category_that_arrived_is_no_edit_of_a_pet_that_is_gone(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row still has the number of the old one, as its round was killed; then the pet is deleted
+    in the store: nobody edited the row, which goes without a conflict.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.type(1, category="Cats")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    assert night.stored()[1].category == CATS
+    assert night.cell(1, "category_id") == "1"
+    night.box.remove(1)
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert 1 not in night.said()
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_new_row_keeps_its_category(
     night: Typed, monkeypatch: pytest.MonkeyPatch, is_killed: bool
