@@ -220,7 +220,7 @@ def test_a_row_that_lost_its_id_is_pointed_out() -> None:
 def test_a_lost_column_is_pointed_out() -> None:
     """A header that was renamed leaves its column out without a word otherwise."""
     plan = plan_of(PETS, sheet_saying({"id": 1, "status": "sold"}, base=BASE))
-    assert any(note.startswith("The sheet has no column name, category") for note in plan.notes)
+    assert any(note.startswith("The sheet lacks the columns name, category") for note in plan.notes)
 
 
 def test_what_a_program_does_to_a_name_is_pointed_out() -> None:

@@ -93,6 +93,7 @@ class Decisions:
         self.conflicts: list[Conflict] = []
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
+        self._meant_tags: dict[str, tuple[str, str]] = {}
         self._matches = {} if matches is None else matches
         self._has_base = base is not None
         self._known = self._claim()
@@ -432,14 +433,20 @@ class Decisions:
         had = {normal(tag.name) for tag in now.tags} if now is not None else set()
         for tag in new.tags:
             name = normal(tag.name)
-            if known_id(tag.id) is not None or name in had or not self._is_new_tag(name):
+            if known_id(tag.id) is not None or name in had:
                 continue
-            known = self.vocabulary.tag_spelled(name)
-            meant, who = _meant(name, known, self._new_tags)
+            if name not in self._meant_tags:
+                self._meant_tags[name] = self._meant_tag(name)
+            meant, who = self._meant_tags[name]
             if meant:
                 problem = f"names the tag {name!r}, and {who} {meant!r}"
                 hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
                 raise _Held("tag-spelling", problem, hint, pet_id)
+
+    def _meant_tag(self, name: str) -> tuple[str, str]:
+        if not self._is_new_tag(name):
+            return "", ""
+        return _meant(name, self.vocabulary.tag_spelled(name), self._new_tags)
 
     def _check_category(self, row: Row, pet_id: int | None) -> None:
         name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))

@@ -41,6 +41,7 @@ _Lists = np.ndarray[Any, np.dtype[np.object_]]
 _TOGETHER = 1 << 16
 _MANY = 20
 _LIST_BEGINS = bytes({char.encode()[0] for char in BLANKS + "[({Tasf"})
+_LISTED = f"^[{re.escape(BLANKS)}]*(?:{LISTED.pattern})"
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"None|-?[0-9]{1,19}"
 _PYTHON = re.compile(
@@ -254,7 +255,9 @@ def _are_listed(text: Any) -> Bools:
     """Which cells begin like the list of a program."""
     listed = np.zeros(len(text), dtype=bool)
     rows = beginning_with(text, _LIST_BEGINS)
-    listed[[at for at in rows.tolist() if LISTED.match(trim(text[at].as_py()))]] = True
+    if len(rows):
+        found = pc.match_substring_regex(text.take(pa.array(rows)), _LISTED)
+        listed[rows[np.asarray(found)]] = True
     return listed
 
 
