@@ -284,10 +284,21 @@ def test_workbook_of_pictures(tmp_path: Path, store: ps.Store) -> None:
     assert [r.outcome for r in report.results] == ["applied", "applied", "failed"]
 
 
+def test_a_sheet_of_pictures_in_another_encoding(tmp_path: Path, store: ps.Store) -> None:
+    """It is read as it is said to be written."""
+    put(tmp_path, p1__png=image())
+    (tmp_path / "sheet.csv").write_bytes("id;Bild;Text\n7;1.png;schön\n".encode("cp1252"))
+    given = {"column": "Bild", "metadata_column": "Text"}
+    with pytest.raises(SheetError, match="is not UTF-8"):
+        store.pictures(tmp_path / "sheet.csv", **given)
+    pictures = store.pictures(tmp_path / "sheet.csv", encoding="cp1252", **given)
+    assert [each.metadata for each in pictures.pictures] == ["schön"]
+
+
 def test_options_that_belong_elsewhere(tmp_path: Path, store: ps.Store) -> None:
     """A sheet without a column, and a folder with a sheet's options, are refused."""
     with pytest.raises(SettingsError, match="column"):
         store.pictures(tmp_path / "sheet.xlsx")
-    for option in ("tab", "folder", "metadata_column"):
+    for option in ("tab", "encoding", "folder", "metadata_column"):
         with pytest.raises(SettingsError, match=option):
             store.pictures(tmp_path, **{option: "x"})

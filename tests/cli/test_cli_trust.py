@@ -286,8 +286,9 @@ def test_from_python(
     """connect() keeps to the same, with `auth` of one's own as well."""
     del shell
     _file(f'url = "{stranger.url}"\n')
-    with pytest.raises(SettingsError, match="nobody has confirmed"):
+    with pytest.raises(SettingsError, match="nobody has confirmed") as caught:
         ps.connect(auth=ps.auth.bearer(_TOKEN), environ={})
+    assert "[auth]" not in caught.value.hint
     with pytest.raises(SettingsError, match="nobody has confirmed"):
         ps.connect(environ={"PETSYNC_TOKEN": _TOKEN})
     with ps.connect(environ={}) as store, pytest.raises(SettingsError, match="nobody has"):
