@@ -199,3 +199,21 @@ def test_the_undo_of_a_round_says_what_the_next_one_does(
     assert night.run(mode=mode).round.status == "done"
     expected = "A" if mode == "push" else "Pet 1"
     assert night.stored()[1].name == night.said()[1].name == expected
+
+
+def test_the_row_of_a_pet_that_an_undo_deletes_stays(
+    night: Night, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the undo says: the next round of a job that merges notes it, and adds nothing again."""
+    night.write((*PETS, ps.Pet(id=99, name="New", status="sold", photo_urls=())))
+    assert night.run(mode="two-way").round.status == "done"
+    assert 99 in night.stored()
+    arguments = ["--url", night.box.url, "--state", str(night.state), "--max-delete", "1"]
+    with pytest.raises(SystemExit):
+        main(["undo", "--yes", *arguments])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "The row of a pet that the undo deletes stays, with a note" in said
+    told = night.run(mode="two-way")
+    assert 99 not in night.stored()
+    assert 99 in night.said()
+    assert told.round.notes

@@ -31,7 +31,8 @@ _LEADS = (
 )
 _FOLLOWS = (
     "Job {job} made this run. Its next round takes what is undone into the sheet too, but for what "
-    "a person edits there until then. To keep it from that: enabled = false in the job's table."
+    "a person edits there until then. The row of a pet that the undo deletes stays, with a note, "
+    "unless delete_missing is on. To keep the sheet as it is: enabled = false in the job's table."
 )
 _NEXT = {"push": _LEADS, "two-way": _FOLLOWS, "pull": _FOLLOWS, "check": _FOLLOWS}
 """What a round of the job that made a run makes of its undo."""
