@@ -70,6 +70,19 @@ def agreed(new: Pet, pet: Pet) -> int:
     return sum(same[unit] for unit in other_units(new))
 
 
+def looks(pet: Pet) -> dict[str, Any]:
+    """What a pet is beside its name, without the ids of category and tags."""
+    return {
+        "status": compared("status", pet),
+        "category": plain(pet.category.name) if pet.category else "",
+        "tags": {plain(tag.name) for tag in pet.tags},
+        "photo_urls": compared("photo_urls", pet),
+    }
+
+
+WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
+
+
 class UnknownCategoryError(Exception):
     """A category of which only an id is given, and the store does not know it."""
 
@@ -237,6 +250,7 @@ class Reference:
             self.line(row, line)
         if not named and not self.blocked_ids:
             self.without_ids(lines)
+            self.renamed(lines)
         if self.delete_missing or self.base is not None:
             self.lost_ids(lines)
         if self.delete_missing:
@@ -306,6 +320,43 @@ class Reference:
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, most.id, "looks-alike")
+
+    def renamed(self, lines: Mapping[int, Line]) -> None:
+        """In a sheet without ids, no row is added that may be a pet under another name: one that
+        belongs in its place or, where no row is known, the only one that is all the same.
+        """
+        known = self.expected.recognised
+        is_whole = all(set(line) >= WHOLE for line in lines.values())
+        free = dict(self.free)
+        for row, new in list(self.expected.adds.items()):
+            if lines[row]["action"] != "merge":
+                continue
+            stated = other_units(new)
+            like = {n: p for n, p in free.items() if looks(new) == looks(p)}
+            if known:
+                like = {n: p for n, p in free.items() if looks(new)["status"] == looks(p)["status"]}
+                above = [
+                    known[at] for at in known if at < row and at == max(a for a in known if a < row)
+                ]
+                below = [
+                    known[at] for at in known if at > row and at == min(a for a in known if a > row)
+                ]
+                near = [n for n in like if all(n > a for a in above) and all(n < b for b in below)]
+                if not below:
+                    near = sorted(near)[:1]
+                if not above:
+                    near = sorted(near)[-1:]
+                like = {
+                    n: like[n]
+                    for n in near
+                    if all(looks(new)[unit] == looks(like[n])[unit] for unit in stated)
+                }
+            elif not is_whole or not set(stated) - {"status"} or len(like) > 1:
+                continue
+            if like and stated:
+                del self.expected.adds[row]
+                self.expected.uncertain = True
+                self.expected.conflict(row, next(iter(like)), "looks-alike")
 
     def lost_ids(self, lines: Mapping[int, Line]) -> None:
         """A new row that is like a pet in no row is held, and so is that pet."""

@@ -603,3 +603,41 @@ def test_a_journal_that_cannot_be_read_is_left_out(book: Desk, tmp_path: Path) -
         journal.write_bytes(damaged)
         assert not other.plan(book.path).changes
     assert journal.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("row", [0, 2, -1])
+@pytest.mark.parametrize("columns", [["name", "status", "category"], None])
+def test_a_renamed_row_of_a_table_without_ids(
+    desk: Desk, row: int, columns: list[str] | None
+) -> None:
+    """It stands where its pet belongs, and says what that pet says: no second pet is added."""
+    frame = desk.store.find_by_status("available").drop(columns="id")
+    old = frame["name"].iloc[row]
+    frame.iloc[row, frame.columns.get_loc("name")] = "Maximilian"
+    conflict = only_conflict(desk.store.plan(frame[columns or frame.columns]))
+    assert (conflict.rule, conflict.pet_id) == ("looks-alike", int(old.split()[1]))
+    frame["action"] = ["add-another" if name == "Maximilian" else "" for name in frame["name"]]
+    (add,) = desk.store.plan(frame).changes
+    assert add.kind == "add"
+
+
+def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
+    """Its other values are those of one pet alone."""
+    cats = Pet(id=7, name="Minka", status="sold", category=Category(2, "Cats"))
+    desk.box.reset([*SHOP, cats])
+    frame = desk.store.find_by_status("sold").drop(columns="id").assign(name="Minka II")
+    assert only_conflict(desk.store.plan(frame)).pet_id == 7
+
+
+def test_a_list_that_grows_is_no_table_of_renamed_rows(desk: Desk) -> None:
+    """New rows below, above or between those that were added are new pets."""
+    dog = {"name": "Rex", "status": "available", "category": "Dogs"}
+    rows = [{**dog, "name": name} for name in ("Rex", "Bodo")]
+    desk.csv(*rows)
+    desk.apply()
+    for at, name in enumerate(("Aruna", "Cleo", "Dasha")):
+        rows = [*rows[:at], {**dog, "name": name, "tags": f"tag {at}"}, *rows[at:]]
+        desk.csv(*rows)
+        assert [add.after.name for add in desk.plan().adds] == [name]
+        desk.apply()
+    assert len(desk.box.pets()) == len(SHOP) + 5

@@ -249,6 +249,9 @@ def test_a_store_that_nobody_changed_needs_no_base(triple: Triple) -> None:
         if line["action"] == "merge" and line.get("category_id") is None
     }
     still = but(triple, lines=lines, listed=triple.base, elsewhere={})
+    # Only a base shows that a row may have lost its id.
+    lost = {each.row for each in still.plan().conflicts if each.rule == "lost-id"}
+    still = but(still, lines={row: line for row, line in lines.items() if row not in lost})
     three, two = still.plan(), still.plan(base=None)
     assert effect(three)[0] == effect(two)[0]
     assert not any(conflict.clashes for conflict in three.conflicts)

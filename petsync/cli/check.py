@@ -53,8 +53,8 @@ def command(
     is changed. What only the store can tell, such as an id that it does not have, is for
     `petsync plan`.
 
-    Exits with 0 if every row can be used, with 3 if errors block rows, and with 1 if the file
-    cannot be read.
+    Exits with 0 if every row can be used, with 3 if errors block rows or the whole sheet, and with
+    1 if the file cannot be read.
     """
     if marked is not None:
         keep_apart(marked, sheet)
@@ -82,7 +82,7 @@ def command(
     if marked is not None:
         # An earlier copy may have been mended by hand.
         _annotate(context, read, free(marked))
-    return SOME_FAILED if read.blocked or (strict and read.problems) else 0
+    return SOME_FAILED if read.errors or (strict and read.problems) else 0
 
 
 def _annotate(context: Context, sheet: ps.Sheet, path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,12 +13,12 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Change, Conflict
-from petsync.diff.fields import normal, photo_keys, same, stated
+from petsync.diff.fields import key, normal, photo_keys, same, stated
 from petsync.diff.match import names_among
 from petsync.diff.remarks import some
 from petsync.model import Pet
 from petsync.table.base import Base
-from petsync.table.columns import ADDING, Column
+from petsync.table.columns import ADDING, COLUMNS, Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -29,9 +30,12 @@ __all__ = [
     "namesakes",
     "namesakes_note",
     "open_rows",
+    "renamed",
     "twins",
 ]
 
+_LOOKS: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
+"""The columns beside the name in which pets are compared."""
 _NEAR = 10
 """A row is held against so many pets of its name at the most."""
 _MOST = 100
@@ -141,6 +145,71 @@ def looking_alike(
             conflicts[add.row] = _look_alike(add, pet, agreeing)
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
+
+
+def renamed(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, recognised: Mapping[int, int]
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that may be one of the `pets`, which no row names, under another
+    name; and these as conflicts. For a sheet without ids, as `looking_alike`.
+
+    Such a row says what a pet is but for the name, and stands between rows that are `recognised` as
+    the pets before and after it. Where no row is recognised, it is all that one pet alone is, in a
+    sheet that has all columns of petsync's own tables but the id.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    is_whole = {*COLUMNS} - {"id"} <= {*sheet.frame}
+    if not adds or pets.empty or not (recognised or is_whole):
+        return changes, []
+    known = sorted(recognised.items())
+    rows = [row for row, _ in known]
+    listed = pets_from_frame(pets)
+    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    conflicts: dict[int | None, Conflict] = {}
+    for add in adds:
+        at = bisect_left(rows, add.row or 0)
+        above = known[at - 1][1] if at else None
+        below = known[at][1] if at < len(known) else None
+        columns = tuple(c for c in _LOOKS if c in stated(add.after)) if known else _LOOKS
+        if not any(c in stated(add.after) for c in _LOOKS[0 if known else 1 :]):
+            continue
+        if columns not in by_look:
+            by_look[columns] = _by_look(listed, columns)
+        like = by_look[columns].get(_look(add.after, columns), [])
+        if known:
+            own = by_look.setdefault(("status",), _by_look(listed, ("status",)))
+            near = own.get(_look(add.after, ("status",)), [])
+            like = [pet for pet in _between(above, below, near) if pet in like]
+        if like and (known or len(like) == 1):
+            conflicts[add.row] = _look_alike(
+                add, like[0], [c for c in columns if c in stated(add.after)]
+            )
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, [*conflicts.values()]
+
+
+def _between(above: int | None, below: int | None, pets: Sequence[Pet]) -> Sequence[Pet]:
+    """The pets with ids between the two; where one is missing, the nearest to the other alone."""
+    ids = {pet.id or 0: pet for pet in pets}
+    if above is not None and below is not None:
+        return [pet for number, pet in ids.items() if above < number < below]
+    if above is not None:
+        return [ids[n] for n in sorted(n for n in ids if n > above)[:1]]
+    return [ids[n] for n in sorted(n for n in ids if below is not None and n < below)[-1:]]
+
+
+def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, list[Pet]]:
+    found: dict[Hashable, list[Pet]] = defaultdict(list)
+    for pet in pets:
+        found[_look(pet, columns)].append(pet)
+    return found
+
+
+def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
+    """What a pet is in these columns, without the ids that a service may assign."""
+    tags = frozenset(normal(tag.name) for tag in pet.tags)
+    return tuple(tags if column == "tags" else key(pet, column) for column in columns)
 
 
 def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from petsync.diff import align
-from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note, open_rows
+from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note, open_rows, renamed
 from petsync.diff.change import Add, Blocked, Change, Conflict
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
@@ -82,6 +82,8 @@ def _compared(
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):
         decided, lookalikes = looking_alike(decided, sheet, unnamed)
+        decided, others = renamed(decided, sheet, unnamed, decisions.remarks.recognised)
+        lookalikes += others
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
     gone = missing(

@@ -21,6 +21,7 @@ from petsync.sheets.judge.duplicates import collapse, note_repeated
 from petsync.sheets.judge.ids import Numbers, numbers
 from petsync.sheets.judge.notes import Note, Notes
 from petsync.sheets.judge.ranges import note_worksheet
+from petsync.sheets.judge.renamed import note_renamed
 from petsync.sheets.judge.separators import note_separators
 from petsync.sheets.judge.strays import note_strays
 from petsync.sheets.judge.suspects import note_suspects
@@ -175,7 +176,15 @@ class _Reading:
             # On the id, because it may be another row's: nothing is known to be missing then.
             self.notes.add(at, "id", Note(fault.rule, fault.value, fault.problem))
         self._judge_rows()
-        note_worksheet(self.grid, self.headers, self.notes)
+        renamed = self._note_renamed()
+        note_worksheet(self.grid, self.headers, self.notes, renamed)
+
+    def _note_renamed(self) -> frozenset[int]:
+        """Note the columns of the export that have another header; rows that all add need none."""
+        is_open = np.asarray(self.values[ACTION] == "merge")
+        if self.base is None or not is_open.any():
+            return frozenset()
+        return note_renamed(self.grid, self.headers, self.base, self.notes)
 
     def sheet(self, origin: Origin) -> Sheet:
         """The result."""

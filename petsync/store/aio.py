@@ -30,6 +30,7 @@ from petsync.diff.lineage import Match, identify, slots_of
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.progress import Progress
 from petsync.diff.report import Report
+from petsync.diff.since import must_have_columns
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import PlanError, SettingsError
 from petsync.settings import Settings
@@ -105,13 +106,16 @@ class AsyncStore(Pictured, Edited, Signed):
         A sheet that was exported carries what the store said then: what nobody edited since says
         nothing. Of a field that both changed apart the store's value stays, or the sheet's is sent
         with `on_conflict="sheet"`; the conflict is listed in any case. `two_way` compares with the
-        store alone. Raises PlanError where what the sheet carries cannot be used, and
-        FindingsError where `strict` and the sheet has findings.
+        store alone. Raises PlanError where what the sheet carries cannot be used, GuardError where
+        an export has lost its ids or a column's header, and FindingsError where `strict` and the
+        sheet has findings.
 
         Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
         compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        if not two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         return compared.plan(*asked, profile=self._session.profile, created=_now())
 
     async def why(
@@ -137,6 +141,8 @@ class AsyncStore(Pictured, Edited, Signed):
         compared = await self.compared(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
+        if not two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
         return compared.why(plan, ids)
 

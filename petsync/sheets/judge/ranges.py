@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,15 @@ _ALIKE = 0.9
 """So large a part of the numbers in a column of ids are different, duplicates by mistake apart."""
 
 
-def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
-    """Note these problems: on the header, or on the rows that a merged range covers."""
+def note_worksheet(
+    grid: Grid, headers: Headers, notes: Notes, renamed: Container[int] = ()
+) -> None:
+    """Note these problems: on the header, or on the rows that a merged range covers. Of the
+    columns that are `renamed` it is known what they are.
+    """
     for position, name in headers.near.items():
+        if position in renamed:
+            continue
         text = grid.header[position]
         problem = f"The column '{text}' is not used: no such column is known."
         hint = f"Rename it to {name} if that is meant, or map it."
@@ -37,7 +43,7 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
             -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
         )
     if "id" not in headers.ours:
-        _note_numbers(grid, headers, notes)
+        _note_numbers(grid, headers, notes, renamed)
     for tab in grid.elsewhere:
         problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
         hint = f"Read it by its name if it is meant: --sheet '{tab}'."
@@ -53,12 +59,13 @@ def note_worksheet(grid: Grid, headers: Headers, notes: Notes) -> None:
     _note_unseen_columns(grid, headers, notes)
 
 
-def _note_numbers(grid: Grid, headers: Headers, notes: Notes) -> None:
+def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container[int]) -> None:
     """Note the unused columns that may hold the ids that the sheet lacks."""
-    others = ((n, name) for name, n in headers.others.items() if n not in headers.near)
+    others = ((n, name) for name, n in headers.others.items())
     columns = [
         (name, place)
         for n, name in itertools.islice(others, _SEARCHED)
+        if n not in headers.near and n not in renamed
         if name.removeprefix(OURS) not in RESULTS and _may_be_ids(grid.columns[n])
         for place in [grid.places[n]]
     ]

@@ -84,6 +84,17 @@ SHEET = (
         "like, too; other numbers beside `id` are not. In a DataFrame a misspelt header is an "
         "error. How to map a header of your own is in [sheets.md](sheets.md).",
     ),
+    error(
+        "header-renamed",
+        "A column of the export has another header now, or the export's ids are missing.",
+        "State, over what the export had as status",
+        "status",
+        "Write the header as it was, or map it.",
+        "Only an export knows what its columns held: the unused column says mostly what was in the "
+        "missing one, or its header is nearly that one's. Nothing is planned from such a sheet, "
+        "as edits in the column would not be seen, and rows without their ids would be new pets. "
+        "If the column is away on purpose, insert an empty one with its header.",
+    ),
     warning(
         "header-numbers",
         "No column is known to hold ids, and an unused column holds whole numbers.",

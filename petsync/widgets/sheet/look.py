@@ -104,7 +104,7 @@ class Shown:
         near = {
             finding.value: finding.meant
             for finding in sheet.problems
-            if finding.rule == "header-near-miss" and finding.meant
+            if finding.rule in ("header-near-miss", "header-renamed") and finding.meant
         }
         own = [str(name) for name in sheet.others.columns if not _is_result(str(name))]
         # What may mean one of ours comes first; of many columns only some are asked for.

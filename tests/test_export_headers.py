@@ -1,0 +1,150 @@
+"""An export whose headers or ids are gone: nothing is planned that would pass over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from openpyxl import load_workbook
+from openpyxl.worksheet.worksheet import Worksheet
+
+import petsync as ps
+from petsync.errors import GuardError
+from petsync.model import Category, Pet, Tag
+from petsync.sandbox import Sandbox
+
+SHOP = [
+    Pet(
+        id=n,
+        name=f"Pet {n}",
+        status=("available", "sold")[n % 2],
+        category=Category(n % 2 + 1, ("Dogs", "Cats")[n % 2]),
+        tags=(Tag(n % 3 + 1, f"tag {n % 3}"), Tag(9, "young")),
+        photo_urls=(f"https://pets.example/{n}.jpg",),
+    )
+    for n in range(1, 7)
+]
+COLUMNS = {"id": 1, "name": 2, "status": 3, "category": 4, "tags": 6, "photo_urls": 7}
+Edit = Callable[[Worksheet], object]
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    """A store of six pets, which no test changes."""
+    with Sandbox(auth=False, pets=SHOP) as box:
+        yield box
+
+
+@pytest.fixture
+def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
+    """The store."""
+    with ps.connect(box.url, state=tmp_path / "state") as store:
+        yield store
+
+
+def edited(store: ps.Store, folder: Path, *edits: Edit) -> Path:
+    """A workbook that was exported, after these edits."""
+    path = folder / "pets.xlsx"
+    ps.write_sheet(store.snapshot(), path, force=True)
+    book = load_workbook(path)
+    for edit in edits:
+        edit(book.worksheets[0])
+    book.save(path)
+    return path
+
+
+def cell(at: str, value: object) -> Edit:
+    """Type into a cell."""
+    return lambda sheet: sheet.__setitem__(at, value)
+
+
+def without_ids(sheet: Worksheet) -> None:
+    """Empty the cells of the ids."""
+    for row in range(2, len(SHOP) + 2):
+        sheet.cell(row, 1).value = None
+
+
+@pytest.mark.parametrize(
+    ("column", "header"), [*((column, "Whatever") for column in COLUMNS), ("status", "State")]
+)
+def test_a_header_that_was_renamed_is_a_finding(
+    store: ps.Store, tmp_path: Path, column: str, header: str
+) -> None:
+    """It names both headers and the cell; nothing is planned until the header is back or mapped,
+    or the sheet has an empty column of that name.
+    """
+    at = COLUMNS[column]
+    path = edited(store, tmp_path, lambda sheet: sheet.cell(1, at).__setattr__("value", header))
+    sheet = store.read(path)
+    (finding,) = sheet.problems
+    assert (finding.rule, finding.severity) == ("header-renamed", "error")
+    assert finding.address == f"Pets!{'ABCDEFG'[at - 1]}1"
+    for text in (f"'{header}'", f"had it as {column}.", f"--column '{header}={column}'"):
+        assert text in f"{finding.problem} {finding.suggestion}"
+    with pytest.raises(GuardError, match=f"Pets!.1: The column '{header}' is not used") as caught:
+        store.plan(path)
+    assert f"'{header}={column}'" in caught.value.hint
+    assert store.plan(store.read(path, mapping={header: column})).in_sync
+    path = edited(
+        store,
+        tmp_path,
+        lambda sheet: sheet.cell(1, at).__setattr__("value", header),
+        cell("I1", column),
+    )
+    if column not in ("id", "name"):
+        assert store.plan(path).in_sync
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (lambda sheet: sheet.delete_cols(7), cell("H1", "Notes"), cell("H2", "a nice one")),
+        (lambda sheet: sheet.delete_cols(3), cell("H1", "Shelf"), cell("H2", "3"), cell("H3", "4")),
+        (lambda sheet: sheet.delete_cols(4, 4), cell("E1", "Paid"), cell("E2", "yes")),
+        (cell("I1", "Old status"), cell("I2", "sold")),
+        (lambda sheet: sheet.delete_cols(6, 2),),
+    ],
+    ids=["a note", "numbers", "several", "beside the column", "nothing else"],
+)
+def test_other_columns_are_no_renamed_ones(
+    store: ps.Store, tmp_path: Path, edits: tuple[Edit, ...]
+) -> None:
+    """Columns that are away beside a person's own ones are left alone, and nothing more is said."""
+    path = edited(store, tmp_path, *edits)
+    assert not [each for each in store.read(path).problems if each.severity == "error"]
+    assert store.plan(path).in_sync
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (lambda sheet: sheet.delete_cols(1), cell("A2", "Maximilian"), cell("F2", None)),
+        (without_ids, cell("B2", "Maximilian"), cell("G2", None)),
+    ],
+    ids=["the column is gone", "its cells are empty"],
+)
+def test_without_their_ids_no_row_is_planned(
+    store: ps.Store, tmp_path: Path, edits: tuple[Edit, ...]
+) -> None:
+    """A row that was renamed as well would be a second pet; the way out is named."""
+    path = edited(store, tmp_path, *edits)
+    with pytest.raises(GuardError, match="column id") as caught:
+        store.plan(path)
+    assert "rows without their ids would become new pets" in caught.value.hint
+    with pytest.raises(GuardError, match="column id"):
+        store.why(path, 1)
+    # Whoever says how rows are matched needs no ids.
+    assert len(store.plan(path, match_on="name").adds) == 1
+
+
+def test_an_export_that_was_emptied_takes_new_pets(store: ps.Store, tmp_path: Path) -> None:
+    """Its columns are a form for new rows, with or without the id's."""
+    rows: tuple[Edit, ...] = (
+        lambda sheet: sheet.delete_rows(2, len(SHOP)),
+        cell("B2", "Fay"),
+        cell("C2", "sold"),
+    )
+    assert [add.after.name for add in store.plan(edited(store, tmp_path, *rows)).adds] == ["Fay"]
+    rows = (*rows, cell("H2", "add"), lambda sheet: sheet.delete_cols(1))
+    assert [add.after.name for add in store.plan(edited(store, tmp_path, *rows)).adds] == ["Fay"]
