@@ -326,6 +326,9 @@ class Reference:
         belongs in its place or, where no row is known, the only one that is all the same.
         """
         known = self.expected.recognised
+        merging = [line for line in lines.values() if line["action"] == "merge"]
+        if len(known) < 2 or 2 * len(known) < len(merging):
+            known = {}
         is_whole = all(set(line) >= WHOLE for line in lines.values())
         free = dict(self.free)
         for row, new in list(self.expected.adds.items()):

@@ -629,6 +629,15 @@ def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
     assert only_conflict(desk.store.plan(frame)).pet_id == 7
 
 
+def test_new_pets_beside_one_that_is_there(desk: Desk) -> None:
+    """One row that says what a pet says makes no table of the store's pets."""
+    desk.csv(
+        {"name": "Pet 1", "status": "available", "category": "Dogs"},
+        {"name": "Zoe", "status": "available", "category": "Dogs"},
+    )
+    assert [add.after.name for add in desk.plan().adds] == ["Zoe"]
+
+
 def test_a_list_that_grows_is_no_table_of_renamed_rows(desk: Desk) -> None:
     """New rows below, above or between those that were added are new pets."""
     dog = {"name": "Rex", "status": "available", "category": "Dogs"}

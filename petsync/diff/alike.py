@@ -148,21 +148,22 @@ def looking_alike(
 
 
 def renamed(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, recognised: Mapping[int, int]
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that may be one of the `pets`, which no row names, under another
     name; and these as conflicts. For a sheet without ids, as `looking_alike`.
 
-    Such a row says what a pet is but for the name, and stands between rows that are `recognised` as
-    the pets before and after it. Where no row is recognised, it is all that one pet alone is, in a
-    sheet that has all columns of petsync's own tables but the id.
+    Such a row says what a pet is but for the name, and stands between rows that are `identical` to
+    the pets before and after it, in a sheet of which most rows are. In any other, it is all that
+    one pet alone is, and the sheet has all columns of petsync's own tables but the id.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
     is_whole = {*COLUMNS} - {"id"} <= {*sheet.frame}
-    if not adds or pets.empty or not (recognised or is_whole):
+    is_table = len(identical) >= _LEAST and 2 * len(identical) >= len(open_rows(sheet))
+    if not adds or pets.empty or not (is_table or is_whole):
         return changes, []
-    known = sorted(recognised.items())
+    known = sorted(identical.items()) if is_table else []
     rows = [row for row, _ in known]
     listed = pets_from_frame(pets)
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}

@@ -82,7 +82,9 @@ def _compared(
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):
         decided, lookalikes = looking_alike(decided, sheet, unnamed)
-        decided, others = renamed(decided, sheet, unnamed, decisions.remarks.recognised)
+        remarks = decisions.remarks
+        identical = {row: remarks.recognised[row] for row in remarks.identical}
+        decided, others = renamed(decided, sheet, unnamed, identical)
         lookalikes += others
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
