@@ -629,6 +629,21 @@ def test_the_only_row_of_a_table_without_ids(desk: Desk) -> None:
     assert only_conflict(desk.store.plan(frame)).pet_id == 7
 
 
+def test_a_row_that_was_recognised_was_not_added(desk: Desk) -> None:
+    """What is said of a row tells a pet that a run added from one that was there before."""
+    dog = {"name": "Pet 1", "status": "available", "category": "Dogs"}
+    desk.csv(dog, REX)
+    desk.apply()
+    for status in ("sold", "pending"):
+        desk.csv({**dog, "status": status}, {**REX, "status": status})
+        (note,) = [each for each in desk.plan().notes if "an earlier run added or" in each]
+        assert " = pet 1 (recognised on 20" in note
+        assert f" = pet {desk.pet('Rex').id} (added on 20" in note
+        (why,) = desk.store.why(desk.path, 1)
+        assert "recognised its pet on 20" in why.said
+        desk.apply()
+
+
 def test_new_pets_beside_one_that_is_there(desk: Desk) -> None:
     """One row that says what a pet says makes no table of the store's pets."""
     desk.csv(

@@ -178,7 +178,7 @@ class Decisions:
 
     def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
         """The change of a row that became this pet in an earlier run."""
-        was = f"was added on {record.on} as {pet_id}"
+        was = f"was {record.how} on {record.on} as {pet_id}"
         place = self._known.get(row.number)
         if place is None:
             hint = "Take one of the two rows out, or write `add-another` if it is another pet."
@@ -593,9 +593,9 @@ def _doubtful(match: Match) -> _Held:
     record = match.record
     if not ids:
         return _begun(record)
-    what = f"may be the row that was added on {record.on} as {ids}"
+    what = f"may be the row that was {record.how} on {record.on} as {ids}"
     if len(records) > 1:
-        what = f"may be one of the rows that were added on {record.on} as {ids}"
+        what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
     says = ", and says something else now" if match.is_edited else ""
     return _Held(
         "added-before",

@@ -79,7 +79,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     and nobody saw the end; "unsent" where the run stopped before it began to.
 
     `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
-    folder that it is in, "" for the one in use.
+    folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
+    row for a pet that was there.
     """
 
     run_id: str
@@ -96,6 +97,12 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["added", "unknown", "unsent"] = "added"
     written: str = ""
     folder: str = ""
+    is_added: bool = True
+
+    @property
+    def how(self) -> str:
+        """How the row got its pet."""
+        return "added" if self.is_added else "recognised"
 
     @property
     def resume(self) -> str:

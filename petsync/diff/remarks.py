@@ -61,12 +61,12 @@ class Remarks:
             )
         if self.known:
             pairs = [
-                f"{address(n, 'id')} = pet {self.recognised[n]} (added on {record.on})"
+                f"{address(n, 'id')} = pet {self.recognised[n]} ({record.how} on {record.on})"
                 for n, record in sorted(self.known.items())
             ]
             yield (
-                f"{some(pairs)}: rows without an id that an earlier run added were taken as their "
-                "pets, whatever was edited since."
+                f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
+                "taken as their pets, whatever was edited since."
             )
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]

@@ -63,8 +63,8 @@ PET_RULES: Mapping[str, str] = {
     "not-there": "The row's action is delete, and the store does not have the pet.",
     "recognised": "The row has no id, and says just what this pet says, or matches it: so it is "
     "taken for it, and asks for nothing else.",
-    "known-row": "The row has no id, and an earlier run added the pet from it; it asks for nothing "
-    "that the store does not have.",
+    "known-row": "The row has no id, and an earlier run added or recognised its pet; it asks for "
+    "nothing that the store does not have.",
     "ignored": "The row's action is ignore.",
     "blocked": "An error in the sheet keeps the row out:",
     "left-alone": "No row names it, and missing pets are not to be deleted.",
@@ -182,7 +182,9 @@ class _Case:
         slot = self.plan.slots.get(row.number)
         if slot is None or not slot.run:
             return ""
-        return f" The row has no id: run {slot.run} added its pet on {slot.on}."
+        match = self.matches.get(row.number)
+        how = "added" if match is None else match.record.how
+        return f" The row has no id: run {slot.run} {how} its pet on {slot.on}."
 
     def _why_unchanged(self, row: Row) -> str:
         if row.number in self.plan.gone:

@@ -234,6 +234,7 @@ class Looker:
                 row=0,
                 said=pet,
                 pet_id=pet.id,
+                is_added=False,
             )
             for pet in pets_of(sorted(lost), base.frame)
         )

@@ -115,6 +115,7 @@ def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
     buried: dict[int, list[RowRecord]] = {}
     undone: set[str] = set()
     known: dict[int | None, Pet] = {}
+    added: set[tuple[str, int | None]] = set()
     for run, kind, source, undoes, started, payload in connection.execute(_RUNS, (store,)):
         if kind == "undo":
             deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
@@ -134,7 +135,13 @@ def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
             )
         )
         known |= {each.pet_id: each.said for each in records}
-        found += records
+        added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
+        found += [
+            each
+            if each.is_added or (each.run_id, each.pet_id) not in added
+            else msgspec.structs.replace(each, is_added=True)
+            for each in records
+        ]
     return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
 
 
@@ -217,6 +224,7 @@ def _of_run(
             below=each.below,
             said=msgspec.structs.replace(said, id=None),
             pet_id=each.pet_id,
+            is_added=False,
             source=about.source,
             digest=about.digest,
             base=about.base,
