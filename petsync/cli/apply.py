@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from datetime import datetime
 from functools import partial
@@ -377,7 +378,11 @@ def _asked_for_ids(context: Context, plan: Plan, sheet: Sheet | None, *, yes: bo
     try:
         must_take_results(sheet)
     except PetsyncError as error:
-        context.say(f"The new ids are not written into the sheet: {error.message}.")
+        context.say(f"The new ids cannot be written into the sheet: {error.message}.", "bold")
+        context.say(
+            f"{error.hint} The results file gets the ids. To write them into the sheet later: "
+            f"`petsync apply {shlex.quote(sheet.source)} --write-ids`."
+        )
         return ""
     question = f"Write the new ids into {sheet.source} itself, and keep a backup?"
     return "ids" if click.confirm(question, default=True, err=True) else ""

@@ -85,6 +85,27 @@ def test_terminal_asks_shows_a_bar_and_colours(shell: Shell, box: Sandbox, tmp_p
     assert len([*tmp_path.glob("pets.backup-*.csv")]) == 1
 
 
+def test_a_sheet_that_is_open_takes_its_ids_later(
+    shell: Shell, box: Sandbox, tmp_path: Path
+) -> None:
+    """There is no question then: what to do is said, and does it once the sheet is closed."""
+    _sheet()
+    lock = tmp_path / ".~lock.pets.csv#"
+    lock.write_text(",anna,host,22.11.2026 10:00;", "utf-8")
+    with _terminal("apply", "pets.csv", *to(box), cwd=tmp_path) as (end, running):
+        _until(end, "[y/N]")
+        os.write(end, b"y\n")
+        shown = re.sub(r"\x1b\[[0-9;]*m|\s+", " ", _until(end))
+        assert running.wait(30) == 0
+    assert "ids cannot be written into the sheet: pets.csv: LibreOffice has the file" in shown
+    assert "`petsync apply pets.csv --write-ids`" in shown
+    assert (tmp_path / "pets.csv").read_text("utf-8") == CHANGED
+    lock.unlink()
+    assert shell("apply", "pets.csv", *to(box), "--write-ids").code == 0
+    (new,) = (pet for pet in box.pets() if pet.name == "New")
+    assert (tmp_path / "pets.csv").read_text("utf-8") == CHANGED.replace(",New", f"{new.id},New")
+
+
 def test_a_run_that_was_stopped_is_finished_first(
     shell: Shell, box: Sandbox, tmp_path: Path
 ) -> None:
