@@ -426,6 +426,29 @@ def test_an_undone_add_is_no_identity(book: Desk) -> None:
     assert update.kind == "update"
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None:
+    """The row has its pet's id by then; what was undone is named, and `add` adds it again."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, REX)
+    report = desk.apply()
+    ps.write_back(desk.store.read(desk.path), report, only_ids=True)
+    desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    if is_edited:
+        desk.write(8, {"status": "sold"})
+    plan = desk.plan()
+    assert not plan.changes
+    said = " ".join([*plan.notes, *(f"{c.problem} {c.suggestion}" for c in plan.conflicts)])
+    assert f"the undo of run {report.run_id} took" in said
+    assert "as they were exported" not in said
+    assert "since the export" not in said
+    assert "Write `add` in the action column to add" in said
+    desk.write(8, {"action": "add"})
+    desk.apply()
+    assert desk.names().count("Rex") == 1
+
+
 def test_another_store_knows_nothing_of_it(book: Desk, tmp_path: Path) -> None:
     """Ids are a store's own."""
     with (

@@ -49,35 +49,39 @@ def compare(
     profile: ServiceProfile = STANDARD,
     uploads: Uploads | None = None,
     matches: Mapping[int, Match] | None = None,
+    undone: Mapping[int, str] | None = None,
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
     `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
     says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
     added are not taken away by a sheet that does not know of them. `matches` says which rows
-    without an id earlier runs know, as `identify` finds them.
+    without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
+    undos took away, the run that was undone.
 
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
     """
     with no_collection():
         known = {} if matches is None else matches
-        return _compared(snapshot, sheet, found, created, options, guard, profile, uploads, known)
+        base = base_of(sheet, snapshot.source, two_way=options.two_way)
+        decisions = Decisions(
+            snapshot, sheet, found, options, profile, base, uploads, known, undone or {}
+        )
+        return _compared(snapshot, sheet, decisions, created, options, guard, profile, base, known)
 
 
 def _compared(
     snapshot: Snapshot,
     sheet: Sheet,
-    found: Found,
+    decisions: Decisions,
     created: str,
     options: PlanOptions,
     guard: Guard,
     profile: ServiceProfile,
-    uploads: Uploads | None,
+    base: Base | None,
     matches: Mapping[int, Match],
 ) -> Plan:
-    base = base_of(sheet, snapshot.source, two_way=options.two_way)
-    decisions = Decisions(snapshot, sheet, found, options, profile, base, uploads, matches)
     decided, lookalikes = decisions.changes(), list[Conflict]()
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):

@@ -78,6 +78,7 @@ class Decisions:
         base: Base | None = None,
         uploads: Uploads | None = None,
         matches: Mapping[int, Match] | None = None,
+        undone: Mapping[int, str] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
@@ -96,6 +97,7 @@ class Decisions:
         self._meant_tags: dict[str, tuple[str, str]] = {}
         self._matches = {} if matches is None else matches
         self._has_base = base is not None
+        self._undone = undone or {}
         self._known = self._claim()
 
     def changes(self) -> list[Change]:
@@ -275,11 +277,16 @@ class Decisions:
             raise _Held("no-such-pet", problem, hint, row.pet_id)
         if row.action in ADDING or old is None:
             return self._add(row)
+        run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.said, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
+            if run:
+                problem = f"was edited, and the undo of run {run} took pet {row.pet_id} away"
             hint = "Write `add` in the action column to add it again, or take the row out."
             raise _Held("gone-edited", problem, hint, row.pet_id)
         self.remarks.gone.append(row.number)
+        if run:
+            self.remarks.undone[row.number] = run
         return self._agrees()
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:

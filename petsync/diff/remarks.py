@@ -17,6 +17,7 @@ _SHOWN = 5
 class Remarks:
     """Row numbers, gathered while rows are decided: `older` say what was exported where the store
     has something newer, `gone` are rows nobody edited of pets that are not there any more,
+    of which `undone` gives those that an undo took away, with the run that was undone;
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
     of rows without an id, and `identical` those that were found by saying just the same; `twins`
     are rows that add a pet which says just what another one says; `known` gives the record of rows
@@ -29,6 +30,7 @@ class Remarks:
 
     older: list[int] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
+    undone: dict[int, str] = field(default_factory=dict)
     by_name: list[int] = field(default_factory=list)
     recognised: dict[int, int] = field(default_factory=dict)
     identical: list[int] = field(default_factory=list)
@@ -97,11 +99,7 @@ class Remarks:
                 "store has something newer, which stays. Export afresh to see it, or to set it "
                 "back."
             )
-        if self.gone:
-            yield (
-                f"{_at(self.gone, address, 'id')}: these pets are gone from the store since the "
-                "export, and their rows are as they were exported: nothing happens."
-            )
+        yield from self._gone(address)
         if self.by_name:
             yield (
                 f"{_at(self.by_name, address, 'category_id')}: category and category_id contradict "
@@ -113,6 +111,19 @@ class Remarks:
             "done when it opened the file. If nobody meant it, type the name again."
             for row, (was, now) in sorted(self.converted.items())
         )
+
+    def _gone(self, address: Callable[[int, str], str]) -> Iterator[str]:
+        for run in dict.fromkeys(self.undone.values()):
+            rows = [row for row, each in self.undone.items() if each == run]
+            yield (
+                f"{_at(rows, address, 'id')}: the undo of run {run} took these pets away: nothing "
+                "happens. Write `add` in the action column to add them again, or take the rows out."
+            )
+        if gone := [row for row in self.gone if row not in self.undone]:
+            yield (
+                f"{_at(gone, address, 'id')}: these pets are gone from the store since the "
+                "export, and their rows are as they were exported: nothing happens."
+            )
 
     def _new(self, name: str, address: Callable[[int, str], str], known: Sequence[str]) -> str:
         folded = {each.casefold(): each for each in known}

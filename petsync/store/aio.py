@@ -341,9 +341,12 @@ class AsyncStore(Pictured, Edited, Signed):
         named = [*ids, *sorted(each for each in known if each is not None)]
         wanted = [*unproved(read.frame, now.frame), *absent(named, now.frame)]
         found = await look_up(self.api, wanted, on_progress=on_progress)
+        base = read.base
         # Later than the snapshot: an upload is in the journal before the store has its photo.
         uploads = await asyncio.to_thread(self._gallery.added, read)
-        return Compared(now, read, found, uploads, matches)
+        is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
+        undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
+        return Compared(now, read, found, uploads, matches, undone)
 
     def _matches(self, sheet: Sheet, now: Snapshot) -> Mapping[int, Match]:
         """Which rows without an id earlier runs on this store know."""

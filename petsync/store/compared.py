@@ -23,7 +23,8 @@ __all__ = ["Compared"]
 @dataclass(frozen=True, slots=True)
 class Compared:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
-    photos uploads added, and which rows without an id earlier runs know.
+    photos uploads added, which rows without an id earlier runs know, and which pets undos took
+    away, by the run that was undone.
     """
 
     snapshot: Snapshot
@@ -31,6 +32,7 @@ class Compared:
     found: Found
     uploads: Uploads = field(default_factory=Uploads)
     matches: Mapping[int, Match] = field(default_factory=dict)
+    undone: Mapping[int, str] = field(default_factory=dict)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -46,6 +48,7 @@ class Compared:
             profile=profile,
             uploads=self.uploads,
             matches=self.matches,
+            undone=self.undone,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:

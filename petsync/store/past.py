@@ -130,6 +130,11 @@ class History:
             for each in records
         ]
 
+    def undone_adds(self, store: str) -> dict[int, str]:
+        """The pets that undos took away and that are not back: by id, the run that was undone."""
+        with self.opened() as journal:
+            return journal.undone_adds(store)
+
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""
         with self.opened() as journal:

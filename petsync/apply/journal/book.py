@@ -23,6 +23,7 @@ from petsync.apply.journal.row_records import (
     later_run,
     row_records,
     sheet_of_run,
+    undone_adds,
 )
 from petsync.apply.journal.run import (
     Run,
@@ -169,6 +170,11 @@ class Journal:
             folder = str(path.parent)
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
         return sorted(records, key=lambda each: each.written, reverse=True)
+
+    def undone_adds(self, store: str) -> dict[int, str]:
+        """The pets that undos took away and that are not back: by id, the run that was undone."""
+        with self._reading() as connection:
+            return undone_adds(connection, store)
 
     def later_run(self, run_id: str) -> LaterRun | None:
         """The newest run of the same sheet that began after this one, where this one has rows

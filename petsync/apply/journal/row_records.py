@@ -18,7 +18,15 @@ from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
 
-__all__ = ["LaterRun", "RunSheet", "later_run", "row_payload", "row_records", "sheet_of_run"]
+__all__ = [
+    "LaterRun",
+    "RunSheet",
+    "later_run",
+    "row_payload",
+    "row_records",
+    "sheet_of_run",
+    "undone_adds",
+]
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
@@ -155,6 +163,19 @@ def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None
     known = {each.pet_id for each in kept.rows if each.pet_id is not None}
     known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
     return RunSheet(run_id, store, started, source, kept.digest, frozenset(known))
+
+
+def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
+    """The pets that undos on the store took away, and that no later run brought back: by id, the
+    run that was undone.
+    """
+    gone: dict[int, str] = {}
+    for run, kind, _, undoes, _, _ in connection.execute(_RUNS, (store,)).fetchall():
+        if kind == "undo":
+            gone |= dict.fromkeys(_pets(connection, run, "delete"), undoes)
+        for pet_id in _pets(connection, run, "add"):
+            gone.pop(pet_id, None)
+    return gone
 
 
 def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
