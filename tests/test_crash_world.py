@@ -174,13 +174,15 @@ class TestNetwork:
         with Wire(world.service.port) as wire:
             world.url = wire.url
             world.open()
-            (world.folder / "petsync.toml").write_text("timeout = 1\n", "utf-8")
+            settings = world.folder / "petsync.toml"
+            settings.write_text("timeout = 1\n", "utf-8")
             running = world.apply("patience=2")
             world.until(running, 20)
             wire.cut(silently=silently)
             _is_stopped(running)
             wire.cut()
             wire.mend()
+            settings.unlink()
             last = world.resume()
             assert last.wait(120) == 0, last.said()
         world.check()

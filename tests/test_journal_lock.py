@@ -209,9 +209,11 @@ def test_the_heart_beats_while_the_loop_is_busy(state: Path) -> None:
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         first = heartbeat(state)
-        other.tell("block", 3.5)
-        time.sleep(2.6)
-        assert heartbeat(state) > first + 1
+        other.tell("block", 3600)
+        end = time.monotonic() + 120
+        while heartbeat(state) <= first + 1:
+            assert time.monotonic() < end
+            time.sleep(0.05)
         assert past(state).state == "running"
 
 
@@ -231,10 +233,10 @@ def test_no_intent_is_lost_with_a_killed_process(state: Path, round_: int) -> No
     with other_process(state, "first") as other:
         assert other.answer() == "sat"
         other.tell("race")
-        time.sleep(0.1 + round_ * 0.13)
+        lines = [other.answer() for _ in range(10 + round_ * 37)]
         other.process.send_signal(signal.SIGKILL)
         assert other.process.stdout is not None
-        lines = other.process.stdout.read().split("\n")[:-1]
+        lines += other.process.stdout.read().split("\n")[:-1]
     said = {int(line[1:]) for line in lines if line.startswith("i")}
     done = {int(line[1:]) for line in lines if line.startswith("d")}
     found = {

@@ -703,7 +703,7 @@ def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
         "concurrency": 1,
         "max_failures": 0,
         "delete_missing": True,
-        "timeout": 1,
+        "timeout": 30,
     }
     night.type(1, name="Rex")
     night.save(night.rows()[:-1])

@@ -37,7 +37,7 @@ def night(_open_box: Sandbox, tmp_path: Path) -> Iterator[Night]:
     """A store and a sheet that agree, and were reconciled once."""
     _open_box.break_with(None)
     _open_box.reset(PETS)
-    night = Night(_open_box, tmp_path, {"mode": "two-way", "timeout": 0.5})
+    night = Night(_open_box, tmp_path, {"mode": "two-way", "timeout": 30.0})
     night.write()
     assert night.run().round.status == "in-sync"
     yield night

@@ -162,7 +162,7 @@ def test_a_round_that_is_ended_from_outside_is_finished(
     ps.write_sheet(ps.frame_from_pets([*pets, *new]), tmp_path / "catalogue.csv", base=False)
     with Sandbox(auth=False, pets=pets, faults="latency=0.05") as box:
         (tmp_path / "petsync.toml").write_text(
-            f'url = "{box.url}"\ntimeout = 0.5\n[jobs.catalogue]\nmode = "two-way"\n'
+            f'url = "{box.url}"\ntimeout = 5\n[jobs.catalogue]\nmode = "two-way"\n'
             'sheet = "catalogue.csv"\nconcurrency = 2\n'
             '[jobs.never]\nmode = "check"\nsheet = "catalogue.csv"\n',
             "utf-8",
