@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from nightly import PETS, Night, changed
 
 import petsync as ps
+from petsync import sheets
+from petsync.diff.guard import Guard, Limit
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.rounds import reconciled
 from petsync.sandbox import Sandbox
@@ -133,6 +136,85 @@ def test_what_the_sheet_had_sent_by_then_is_no_edit_again(night: Kept) -> None:
     assert night.stored()[1].name == "Rex II"
     assert [pet.name for pet in night.box.pets() if "Ohne" in (pet.name or "")] == ["Ohne mehr"]
     assert night.said() == night.stored()
+
+
+def test_a_backup_of_a_round_that_was_killed_is_known(
+    night: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between its backup and the sheet: a person's later edit is not taken back by it."""
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    backup = night.sheet.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+        assert night.run().round.status == "interrupted"
+    night.edit(lambda pets: changed(pets, 2, name="Sheet 2"))
+    assert night.run().round.status == "done"
+    night.sheet.write_bytes(backup)
+    assert _is_told(night.run())
+    assert (night.stored()[2].name, night.stored()[5].name) == ("Sheet 2", "Store 5")
+    assert night.said() == night.stored()
+    again = night.run()
+    assert (again.round.status, again.open) == ("in-sync", ())
+
+
+def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:
+    """Edited since: the pet of the row that is not in it stays in the store, nothing is reverted,
+    and what a person wrote is sent.
+    """
+    news = changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")
+    for pet in news[4:6]:
+        night.box.put(pet)
+    first = night.run()
+    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    assert night.run().round.status == "done"
+    (new,) = (pet for pet in night.box.pets() if pet.name == "Ohne")
+    night.box.put(ps.Pet(id=new.id, name="Ohne mehr", status="sold"))
+    assert night.run().round.status == "done"
+    night.backup(first)
+    night.edit(lambda pets: changed(pets, 2, name="Rex"))
+    assert _is_told(night.run())
+    names = [night.stored()[number].name for number in (2, 5, 6, new.id or 0)]
+    assert names == ["Rex", "Store 5", "Store 6", "Ohne mehr"]
+    assert night.said() == night.stored()
+
+
+def test_two_new_rows_that_are_taken_out_are_deleted(night: Kept) -> None:
+    """Their ids were all that was written: the sheet is no backup, which has the rows."""
+    night.edit(lambda pets: [*pets, *(ps.Pet(name=f"Ohne {n}", status="sold") for n in (1, 2))])
+    assert night.run().round.status == "done"
+    night.edit(lambda pets: [pet for pet in pets if "Ohne" not in (pet.name or "")])
+    told = night.run(guard=Guard(max_delete=Limit(2, is_share=False)))
+    assert (told.round.status, _is_told(told)) == ("done", False)
+    assert night.stored().keys() == {pet.id for pet in PETS}
+
+
+def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:
+    """Put back once more and edited: of two rounds that it may be from, it is from the one before
+    which it lacked that row, and the pet, which no sheet of a folder takes again, is not deleted.
+    """
+    night.options = {**night.options, "sheet": None, "folder": night.folder, "files": "*.csv"}
+    guard = Guard(max_update=Limit(12, is_share=False))
+
+    def news(*ids: int) -> RoundReport:
+        for pet_id in ids:
+            (pet,) = changed([night.stored()[pet_id]], pet_id, name=f"Store {pet_id}")
+            night.box.put(pet)
+        return night.run(guard=guard)
+
+    night.run(guard=guard)
+    first = news(5, 6)
+    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    assert news(3, 4).round.status == "done"
+    night.backup(first)
+    assert _is_told(night.run(guard=guard))
+    night.backup(first)
+    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 5])
+    assert _is_told(night.run(guard=guard))
+    for _ in range(2):
+        stored = night.stored()
+        assert [pet.name for pet in stored.values()].count("Ohne") == 1
+        assert [stored[n].name for n in (2, 3, 4, 6)] == ["Rex", "Store 3", "Store 4", "Store 6"]
+        night.run(guard=guard)
 
 
 def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:

@@ -152,15 +152,16 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     the last round.
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
-    versions = [each for each in versions if each.after or each.is_agreed]
-    if not versions or sheet.digest == versions[-1].after:
+    written = [each for each in versions if each.after or each.is_agreed]
+    if not written or sheet.digest == written[-1].after:
         return ()
-    if sheet.digest == versions[-1].before and not versions[-1].is_agreed:
+    if sheet.digest == written[-1].before and not written[-1].is_agreed:
         return ()  # its round died before it wrote
-    for at in reversed(range(len(versions))):
+    # The file of before one that was cut off is known all the same, if others came after it.
+    for at in reversed(range(versions.index(written[-1]) + 1)):
         if versions[at].before == sheet.digest:
-            return () if _is_meant(versions[-1], sheet, base) else tuple(versions[at:])
-    return next((tuple(some) for some in _since(versions) if _is_undone(sheet, some)), ())
+            return () if _is_meant(written[-1], sheet, base) else tuple(versions[at:])
+    return next((tuple(some) for some in _since(written) if _is_undone(sheet, some)), ())
 
 
 def abandoned(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
@@ -179,7 +180,7 @@ def abandoned(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Ve
     like = same or [each for each in reversed(gone) if _is_from(sheet, each, base)]
     if not like:
         return ()
-    found = like[-1] if same else like[0]
+    found = like[-1] if same else min(like, key=lambda each: _lacking(sheet, each, base))
     return (found, *(each for each in current if each.number > found.number))
 
 
@@ -200,6 +201,12 @@ def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
             return False
         agreeing |= {pet_id} if text == was else set()
     return not came & named and len(agreeing) >= _LEAST
+
+
+def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
+    """How many rows the sheet lacks of those that it had before the version."""
+    then = Base.from_lines(version.base)
+    return max(0, len(then.ids - base.ids - named_ids(sheet)) - _unnumbered(sheet))
 
 
 def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
@@ -254,15 +261,19 @@ def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
 
 def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | None:
     """The pets of which the versions wrote anything, where all of that is as before; else None. A
-    column that is missing says nothing of it, and a row that got its id lacks it again.
+    column that is missing says nothing of it, and a row that got its id lacks it again, or is not
+    there: where that is so of such rows alone, a person took them out.
     """
     moved = written_since(versions)
     moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
     named = named_ids(sheet)
-    numbered = {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
-    if numbered and (numbered & named or _unnumbered(sheet) < len(numbered)):
+    numbered = _numbered(versions)
+    if numbered & named:
         return None
     moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
+    has_rows = _unnumbered(sheet) >= len(numbered)
+    if numbered and not moved and not has_rows:
+        return None
     if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
         return None
     cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
@@ -271,7 +282,12 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
     said = _said(sheet, cells)
     if any(said.get(touch, text) != text for touch, text in cells.items()):
         return None
-    return frozenset([*(pet_id for pet_id, _ in moved), *numbered])
+    return frozenset([*(pet_id for pet_id, _ in moved), *(numbered if has_rows else ())])
+
+
+def _numbered(versions: Iterable[Version]) -> set[int]:
+    """The pets whose rows got their id by the versions."""
+    return {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
 
 
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
