@@ -720,6 +720,33 @@ def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
     assert night.said() == night.stored()
 
 
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_add_that_was_undone_is_not_made_again(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, edited: bool, killed: bool
+) -> None:
+    """Its row goes, or is in conflict where it was edited since, whether or not it got its id."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    rows = night.rows()
+    night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
+    with monkeypatch.context() as patch:
+        if killed:
+            _killed_before_the_sheet(night, patch)
+        else:
+            night.run()
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.apply(store.undo(), progress=False)
+    assert len(night.stored()) == len(STORED)
+    if edited:
+        night.save([["calm; old" if cell == "calm" else cell for cell in r] for r in night.rows()])
+    for status in ("conflicts", "conflicts") if edited else ("done", "in-sync"):
+        told = night.run()
+        assert (told.round.status, len(night.stored())) == (status, len(STORED))
+        assert ("Neu" in [row[1] for row in night.rows()]) is edited
+    night.save([row for row in night.rows() if row[1] != "Neu"])
+    assert (night.run().round.status, len(night.stored())) == ("in-sync", len(STORED))
+
+
 def test_a_run_that_the_base_has_is_not_laid_over_it_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

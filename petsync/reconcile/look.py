@@ -132,7 +132,12 @@ class Looker:
         meant = {} if own is None else remembered(sheet, own, snapshot.frame)
         rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
         near = self._with_namesakes(rows, snapshot)
-        compared = self.store.compared(replace(rows, base=None, base_refused=""), near)
+        # In two-way an undo is a change of the store, which its rows do not take back.
+        compared = self.store.compared(
+            replace(rows, base=None, base_refused=""),
+            near,
+            with_undone=self.job.mode == "two-way",
+        )
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         missing = None if own is None else own.without(claimed - named_ids(rows))
         given = self._whole(self._plan_base(rows, snapshot, near, missing), rows, there, {})

@@ -324,9 +324,11 @@ class AsyncStore(Pictured, Edited, Signed):
         strict: bool = False,
         on_progress: Callable[[Lookups], None] | None = None,
         ids: Iterable[int] = (),
+        with_undone: bool = False,
     ) -> Compared:
         """Store and sheet beside each other, with all that has to be looked up, and `ids` too: what
-        plans come from. Raises as `plan`.
+        plans come from. A row without an id whose pet an undo took away is a new one, unless
+        `with_undone`. Raises as `plan`.
         """
         now = (
             await self.snapshot()
@@ -336,7 +338,7 @@ class AsyncStore(Pictured, Edited, Signed):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        matches = await asyncio.to_thread(self._matches, read, now)
+        matches = await asyncio.to_thread(self._matches, read, now, with_undone=with_undone)
         known = {each.pet_id for match in matches.values() for each in match.records}
         named = [*ids, *sorted(each for each in known if each is not None)]
         wanted = [*unproved(read.frame, now.frame), *absent(named, now.frame)]
@@ -348,11 +350,12 @@ class AsyncStore(Pictured, Edited, Signed):
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
         return Compared(now, read, found, uploads, matches, undone)
 
-    def _matches(self, sheet: Sheet, now: Snapshot) -> Mapping[int, Match]:
+    def _matches(self, sheet: Sheet, now: Snapshot, *, with_undone: bool) -> Mapping[int, Match]:
         """Which rows without an id earlier runs on this store know."""
         if not slots_of(sheet):
             return {}
-        records = self.history.row_records(self._session.base_url, sheet)
+        url = self._session.base_url
+        records = self.history.row_records(url, sheet, with_undone=with_undone)
         return identify(sheet, records, now.frame)
 
     def _bar(

@@ -115,12 +115,15 @@ class History:
                 return False
         return plan.left_out > 0 or any(c.rule in _UNSEEN for c in plan.conflicts)
 
-    def row_records(self, store: str, sheet: Sheet) -> list[RowRecord]:
+    def row_records(
+        self, store: str, sheet: Sheet, *, with_undone: bool = False
+    ) -> list[RowRecord]:
         """What runs on the store knew of rows without an id, the newest first; the sheet's own
-        records have its `source`, however its path was written.
+        records have its `source`, however its path was written. Rows whose pets an undo took away
+        are there only `with_undone`.
         """
         with self.opened() as journal:
-            records = journal.row_records(store)
+            records = journal.row_records(store, with_undone=with_undone)
         if not sheet.digest:
             return records
         same = {each.source: _is_same(each.source, sheet.source) for each in records}

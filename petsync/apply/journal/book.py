@@ -160,13 +160,14 @@ class Journal:
             if entry.outcome == "applied" and entry.pet_id is not None
         }
 
-    def row_records(self, store: str) -> list[RowRecord]:
+    def row_records(self, store: str, *, with_undone: bool = False) -> list[RowRecord]:
         """What runs on the store knew of rows without an id, the newest first; also those of the
-        user's other state folders. Rows whose pets an undo took away are not there.
+        user's other state folders. Rows whose pets an undo took away are there only `with_undone`.
         """
         with self._reading() as connection:
-            records = row_records(connection, store)
-        for path, found in self._elsewhere(store, lambda other: row_records(other, store)):
+            records = row_records(connection, store, with_undone=with_undone)
+        others = self._elsewhere(store, lambda o: row_records(o, store, with_undone=with_undone))
+        for path, found in others:
             folder = str(path.parent)
             records += [msgspec.structs.replace(each, folder=folder) for each in found]
         return sorted(records, key=lambda each: each.written, reverse=True)

@@ -115,9 +115,12 @@ def row_payload(plan: Plan) -> bytes:
     return zlib.compress(msgspec.json.encode(kept), 1)
 
 
-def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
+def row_records(
+    connection: sqlite3.Connection, store: str, *, with_undone: bool = False
+) -> list[RowRecord]:
     """What runs on the store knew of rows without an id, the newest first. Rows whose pets an undo
-    took away are not there, nor are those of which a run knew that nothing was added.
+    took away are there only `with_undone`, and those of which a run knew that nothing was added
+    are not there.
     """
     found: list[RowRecord] = []
     buried: dict[int, list[RowRecord]] = {}
@@ -131,9 +134,10 @@ def row_records(connection: sqlite3.Connection, store: str) -> list[RowRecord]:
                 undone.add(undoes)
             for pet_id in deleted:
                 buried[pet_id] = [each for each in found if each.pet_id == pet_id]
-            found = [each for each in found if each.pet_id not in deleted]
-            for pet_id in restored:
-                found += buried.pop(pet_id, [])
+            if not with_undone:
+                found = [each for each in found if each.pet_id not in deleted]
+                for pet_id in restored:
+                    found += buried.pop(pet_id, [])
             continue
         kept = _kept(payload)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
