@@ -184,11 +184,18 @@ class Auditor:
         return key in self.renamed or (key, ("category", "")) in open_
 
     def take_back(
-        self, view: View, then: Ledger, step: int, keys: set[str], column: str = ""
+        self,
+        view: View,
+        then: Ledger,
+        step: int,
+        keys: set[str],
+        column: str = "",
+        sides: View | None = None,
     ) -> None:
         """People put an older state of these keys' cells (of this column, "" for all) back into
-        the sheet, from `step`, when `then` was the ledger. What was an open edit then and still is,
-        is one again; anything else that differs from the store is older than the store's value.
+        the sheet, from `step`, when `then` was the ledger and `sides` both sides. What was an open
+        edit then and still is, or is not what the store has had since, is one again; anything else
+        that differs from the store is older than the store's value.
         """
         for key in keys & view.rows.keys() & view.pets.keys():
             for unit in units(view, key):
@@ -200,7 +207,10 @@ class Auditor:
                 if said is BLANK or said == has:
                     continue
                 is_open = pair in then.sheet or key in then.rows_added
-                if is_open and self.agreed_at.get(pair, -1) <= step:
+                was = value(sides.pets, key, unit) if sides and key in sides.pets else BLANK
+                # The id of a category may never have counted, beside another name.
+                is_still = was == has and unit[0] != "category_id"
+                if is_open and (is_still or self.agreed_at.get(pair, -1) <= step):
                     self.ledger.sheet.add(pair)
                 else:
                     self.ledger.store.add(pair)

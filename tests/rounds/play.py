@@ -60,7 +60,7 @@ class Play:
         self.away: dict[Path, tuple[str, dict[str, str], Ledger, int] | None] = {}
         self.renamed: dict[Path, tuple[str, str, Ledger, int] | None] = {}
         self.has_kill_behind = False
-        self._states: dict[bytes, tuple[Ledger, int]] = {}
+        self._states: dict[bytes, tuple[Ledger, int, View]] = {}
         self._put_back: set[bytes] = set()
         self._reported = 0
 
@@ -79,10 +79,10 @@ class Play:
                 self._round(kill=self.rng.random() < 0.5, lock=self.rng.random() < 0.15)
             self._settle()
         except BaseException as error:
-            (self.folder / "rounds.log").write_text("\n".join(self.log), "utf-8")
             error.add_note("\n".join([*self.log[-45:], f"all of it: {self.folder}/rounds.log"]))
             raise
         finally:
+            (self.folder / "rounds.log").write_text("\n".join(self.log), "utf-8")
             self.box.stop()
 
     # What happens
@@ -109,7 +109,7 @@ class Play:
         before = self.view()
         files = {path: path.read_bytes() for path in self.paths}
         for data in files.values():
-            self._states[data] = (self.ledger.copy(), self.auditor.step)
+            self._states[data] = (self.ledger.copy(), self.auditor.step, before)
         unnumbered = self._unnumbered_keys()
         moment = self._moment()
         running = self._nursery("reconcile", folder=self.folder)
@@ -186,6 +186,7 @@ class Play:
             self.rng.choice(deeds)()
         if self.has_kill_behind:
             self._edit_new_row()
+            self._move_row()
         self.auditor.observe(self.view())
 
     def _grid(self) -> Grid:
@@ -300,7 +301,7 @@ class Play:
         self.log.append(f"sheet: rows of {grid.path.name} in another order")
 
     def _move_row(self) -> None:
-        """A row goes to the other sheet of the folder."""
+        """A row goes to the other sheet of the folder, and may be edited there."""
         if len(self.paths) < 2:
             return
         here, there = map(read_grid, self.rng.sample(self.paths, 2))
@@ -313,6 +314,8 @@ class Play:
         here.save()
         name = here.text(row, "name")
         self.log.append(f"sheet: row {key_of(name)} moved to {there.path.name}")
+        if self.rng.random() < 0.4:
+            self._edit_cell((there, row, key_of(name) or ""))
 
     def _take_away(self) -> None:
         """A column is cut; its cells wait on the clipboard, by row."""
@@ -382,7 +385,7 @@ class Play:
             return False
         if self._is_meant(now, then, backup.read_bytes()):
             return False
-        was, step = self._states[backup.read_bytes()]
+        was, step, sides = self._states[backup.read_bytes()]
         had = {key_of(now.text(row, "name")) or "" for row in now.rows}
         path.write_bytes(backup.read_bytes())
         pets = self.view().pets
@@ -396,7 +399,7 @@ class Play:
             self.ledger.rows_removed.discard(key)
             if key not in pets:
                 self.ledger.pets_removed.add(key)
-        self.auditor.take_back(self.view(), was, step, has)
+        self.auditor.take_back(self.view(), was, step, has, sides=sides)
         self.log.append(f"sheet: {backup.name} put back")
         self.auditor.observe(self.view())
         return True
@@ -547,7 +550,9 @@ class Play:
                 text = ("; " if unit[0] == "tags" else "\n").join(sorted(pet)) or "[clear]"
                 edited = [(key, (unit[0], item)) for item in pet]
             else:
-                text = pet or "[clear]"
+                # Beside a name an empty cell says that there is no number.
+                is_named = unit[0] == "category_id" and self.view().pets[key]["category"]
+                text = pet or ("" if is_named else "[clear]")
                 edited = [(key, unit)]
             row[place] = text
             grid.save()
