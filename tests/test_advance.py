@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -69,6 +70,37 @@ def after(sheet: Sheet, report: Report) -> Base:
     base = advanced(sheet, report)
     assert base is not None
     return base
+
+
+def test_a_category_that_was_cleared_is_none() -> None:
+    """The base has no category without a name: a new one of the store is no conflict with it."""
+    dogs = replace(REX, category=Category(1, "Dogs"))
+    said = {"id": 1, "category": "", "category_id": 1}
+    base = after(
+        sheet := sheet_saying(said, base=base_of([dogs])), report_on(plan_of([dogs], sheet))
+    )
+    assert pets_from_frame(base.frame)[0].category is None
+    plan = plan_of([replace(REX, category=CATS)], sheet_saying(said, base=base))
+    assert (plan.changes, plan.conflicts) == ((), ())
+    numbered = sheet_saying(said | {"category": "Dogs"}, base=base)
+    plan = plan_of([replace(REX, category=None)], numbered)
+    assert plan.changes[0].after == replace(REX, category=Category(1, "Dogs"))
+
+
+@pytest.mark.parametrize("was", [None, Category(1, "Dogs")])
+def test_a_category_that_was_given_by_its_number_has_its_name(was: Category | None) -> None:
+    """Where the sheet has no column for it: the next number is an edit, and no conflict."""
+    pet = replace(REX, category=was)
+    others = [replace(TOM, category=CATS), Pet(id=3, name="Ara", category=Category(9, "Birds"))]
+    sheet = sheet_saying({"id": 1, "category_id": 2}, base=base_of([pet, *others]))
+    plan = plan_of([pet, *others], sheet)
+    base = after(sheet, report_on(plan))
+    assert pets_from_frame(base.frame)[0].category == CATS
+    again = plan_of(
+        applied(plan, [pet, *others]), sheet_saying({"id": 1, "category_id": 9}, base=base)
+    )
+    (change,) = again.changes
+    assert (change.after and change.after.category, again.conflicts) == (Category(9, "Birds"), ())
 
 
 @given(catalogues, catalogues)

@@ -696,6 +696,22 @@ def test_a_blank_cell_whose_pet_changes_in_mid_round_is_filled(
     assert night.run().round.status == "in-sync"
 
 
+def test_a_blank_cell_beside_nothing_is_filled(night: Typed) -> None:
+    """A tag without name and id, and the category number 0, are nothing: what the store has in
+    their place by now comes into the blank cells.
+    """
+    nothing = {"tags": (ps.Tag(0, ""),), "category": ps.Category(0, "")}
+    night.box.put(changed(STORED, 1, **nothing)[0])
+    night.run()
+    night.type(1, tags="", category="", category_id="")
+    for _ in range(2):
+        assert night.run().round.status == "in-sync"
+    night.box.put(changed(STORED, 1, category=CATS)[0])
+    told = night.run()
+    assert (told.round.status, night.cell(1, "tags")) == ("done", "1:calm")
+    assert (night.cell(1, "category"), night.cell(1, "category_id")) == ("Cats", "2")
+
+
 def test_a_killed_run_that_was_undone_is_not_resumed(night: Typed) -> None:
     """The next round plans anew; what the undo took back is a change of the store."""
     night.options = {

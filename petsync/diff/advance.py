@@ -16,6 +16,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Delete
+from petsync.diff.fields import normal
 from petsync.diff.report import Report
 from petsync.diff.rows import Row, said_rows
 from petsync.model import Category, Pet
@@ -43,7 +44,8 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     sent = _partly_applied(report)
-    moved = {pet_id for pet_id, _ in _applied(report)}
+    left = dict(_applied(report))
+    moved = {*left}
     for row in _edited(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
@@ -51,7 +53,7 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
             pets.pop(row.pet_id, None)
         elif row.pet_id in pets:
             moved.add(row.pet_id)
-            pets[row.pet_id] = _overlaid(pets[row.pet_id], _of(row, sent))
+            pets[row.pet_id] = _overlaid(pets[row.pet_id], _of(row, sent), left.get(row.pet_id))
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
     return replace(sheet.base, frame=frame_from_pets(ordered), said=said)
@@ -114,11 +116,13 @@ def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFra
     return frame.assign(id=ids.fillna(known))
 
 
-def _overlaid(pet: Pet, said: Mapping[Column, Any]) -> Pet:
+def _overlaid(pet: Pet, said: Mapping[Column, Any], sent: Pet | None) -> Pet:
+    """The pet with what a row says; a cell of a category that the row lacks is as it was sent."""
     new = {name: said[name] for name in ("name", "status") if name in said}
     new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
     if "category" in said or "category_id" in said:
-        old = pet.category or Category()
+        old = (pet if sent is None else sent).category or Category()
         number, name = said.get("category_id", old.id), said.get("category", old.name)
-        new["category"] = Category(number, name, old.extra)
+        is_cleared = "category" in said and not normal(name)
+        new["category"] = None if is_cleared else Category(number, name, old.extra)
     return msgspec.structs.replace(pet, **new)

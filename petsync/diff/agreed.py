@@ -18,7 +18,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import equal, normal, with_fields
+from petsync.diff.fields import equal, normal, tag_key, with_fields
 from petsync.diff.judge import Judge
 from petsync.diff.known import pets_of
 from petsync.diff.merge import Said
@@ -26,7 +26,7 @@ from petsync.diff.rows import said_rows
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns
 from petsync.diff.vocabulary import Vocabulary
-from petsync.model import Category, Pet
+from petsync.model import Category, Pet, Tag
 from petsync.table.base import Base
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
@@ -275,11 +275,18 @@ def is_blank(column: pd.Series[Any]) -> align.Mask:
 
 
 def is_empty(column: pd.Series[Any]) -> align.Mask:
-    """Where a pet has nothing in a column."""
+    """Where a pet has nothing in a column: an id of 0 is none, and a tag without name and id is
+    none, either.
+    """
     if column.dtype == object:
-        return np.array([not value for value in column.tolist()], dtype=bool)
+        return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
+    nothing = 0 if column.name == "category_id" else ""
     gone: align.Mask = column.isna().to_numpy(dtype=bool)
-    return gone if column.name == "category_id" else gone | (column == "").to_numpy(dtype=bool)
+    return gone | (column == nothing).fillna(value=False).to_numpy(dtype=bool)
+
+
+def _has_text(item: Tag | str) -> bool:
+    return bool(normal(item)) if isinstance(item, str) else tag_key(item) != (None, "")
 
 
 def sight_of(
