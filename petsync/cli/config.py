@@ -116,7 +116,7 @@ def _labelled(label: str, text: str, width: int) -> str:
         return folded(visible(text), width)
     start = f"  {label:{_LABEL}}"
     first, *more = folded(visible(text), width - len(start)).split("\n")
-    if cell_len(first) > width - len(start):
+    if max(map(cell_len, (first, *more))) > width - len(start):
         return "\n".join([start.rstrip(), *folded(visible(text), width).split("\n")])
     return "\n".join([start + first, *(" " * len(start) + line for line in more)])
 
