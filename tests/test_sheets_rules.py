@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from sheetmaking import csv_of, found, sheet_of, workbook_of
+from shop import base_of
 
-from petsync.sheets import read_sheet
+from petsync.model import Pet
+from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.rules import KINDS, RULES
+from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
 
 URL = "https://example.org/1.jpg"
@@ -508,6 +511,18 @@ def test_rule_header_numbers(tmp_path: Path) -> None:
     """A sheet without ids whose unused column may hold them."""
     sheet = csv_of(tmp_path, "Regal,name,status\n1001,Bello,sold\n1002,Mia,sold\n")
     assert found(sheet) == [("line 1, column 1", "header-numbers")]
+
+
+def test_rule_header_renamed(tmp_path: Path) -> None:
+    """A column that the base of an export has, under a header that petsync does not know."""
+    pet = Pet(id=7, name="Bello", status="sold")
+    path = tmp_path / "pets.csv"
+    write_sheet(frame_from_pets([pet]), path, base=base_of([pet]))
+    text = path.read_text("utf-8-sig")
+    path.write_text(text.replace("status", "Whatever", 1), "utf-8-sig")
+    sheet = read_sheet(path)
+    assert found(sheet) == [("line 1, column 3", "header-renamed")]
+    assert "--column 'Whatever=status'" in sheet.problems[0].suggestion
 
 
 def test_rule_header_near_miss(tmp_path: Path) -> None:
