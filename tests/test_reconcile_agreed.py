@@ -287,6 +287,55 @@ def test_a_column_that_was_away_reverts_nothing(
     assert night.said() == stored
 
 
+@pytest.mark.parametrize("broken", BREAKS[:3])
+@pytest.mark.parametrize("cut", [("tags",), ("tags", "name")])
+def test_a_column_that_was_away_after_a_killed_round_reverts_nothing(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break, cut: tuple[str, ...]
+) -> None:
+    """The store removed a tag, the round that was to write it was killed, and the column comes back
+    as it was: only what reached the sheet can be missing in a backup.
+    """
+    night.type(1, tags="calm; loud")
+    night.run()
+    night.box.put(changed(list(night.stored().values()), 1, tags=(ps.Tag(1, "calm"),))[0])
+    night.type(2, status="sold")
+    with monkeypatch.context() as patch:
+        broken(night, patch)
+    gone = night.cut(*cut)
+    night.run()
+    night.paste(gone)
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status in ("done", "in-sync")
+        assert [tag.name for tag in night.stored()[1].tags] == ["calm"]
+        assert night.cell(1, "tags").endswith("calm")
+
+
+def test_what_a_killed_round_wrote_is_known_in_a_backup(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round after it writes as well; then the backup of before both is put back and edited."""
+    before = night.sheet.read_bytes()
+    night.box.put(changed(STORED, 1, name="Store 1")[0])
+    write = sheets.write_synced
+
+    def written_and_killed(*args: Any, **options: Any) -> None:
+        write(*args, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sheets, "write_synced", written_and_killed)
+        assert night.run().round.status == "interrupted"
+    assert night.cell(1, "name") == "Store 1"
+    night.box.put(changed(STORED, 2, name="Store 2")[1])
+    assert night.run().round.status == "done"
+    night.sheet.write_bytes(before)
+    night.type(3, name="Sheet 3")
+    assert night.run().round.status == "done"
+    assert [night.stored()[n].name for n in (1, 2, 3)] == ["Store 1", "Store 2", "Sheet 3"]
+    assert night.said() == night.stored()
+
+
 def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) -> None:
     """The name came into the sheet while the column of the numbers was away."""
     numbers = night.cut("category_id")

@@ -50,8 +50,9 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
     both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
     marks of the runs that it has. `is_again`: the sheet was a backup that had been put back.
-    `is_agreed`: the kept base has what was written. `is_undone`: a backup from before it was put
-    back, so that the sheet does not follow from it.
+    `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not, as its round was
+    killed before. `is_undone`: a backup from before it was put back, so that the sheet does not
+    follow from it.
     """
 
     number: int = 0
@@ -62,8 +63,14 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     inbound: Inbound
     is_again: bool = False
     is_agreed: bool = False
+    is_lost: bool = False
     is_undone: bool = False
     runs: tuple[str, ...] = ()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the sheet is known to have had it."""
+        return bool(self.after) or (self.is_agreed and not self.is_lost)
 
     @property
     def pets(self) -> int:
@@ -90,12 +97,14 @@ class Versions:
         self.forget(sorted(numbers)[: 1 - _KEPT])
         return numbered
 
-    def agree(self) -> None:
-        """The kept base has by now what was written last. Raises PetsyncError."""
-        for path in sorted(self.folder.glob("*.json"))[-1:]:
-            version = self._read(path)
-            if version is not None and not version.is_agreed:
-                self.put(msgspec.structs.replace(version, is_agreed=True))
+    def agree(self, sheet: Sheet) -> None:
+        """The kept base has by now what was written. Of a version whose round was killed, the sheet
+        as this round has read it tells whether it was. Raises PetsyncError.
+        """
+        for version in self.all():
+            if not version.is_agreed:
+                is_lost = not version.after and not arrived(sheet, version)
+                self.put(msgspec.structs.replace(version, is_agreed=True, is_lost=is_lost))
 
     def undo(self, versions: Iterable[Version], digest: str) -> None:
         """Mark these as undone, and remove every undone one that starts from the sheet as it is
@@ -134,11 +143,13 @@ class Versions:
 
 def arrived(sheet: Sheet, version: Version) -> bool:
     """Whether the sheet has what was to be written: its round may have been killed before. It is
-    written as a whole, so that most of it tells, whatever a person has edited since.
+    written as a whole, so that most of it tells, whatever a person has edited since; a column that
+    is missing tells nothing.
     """
     if sheet.digest in (version.before, version.after):
         return sheet.digest == version.after
     texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
+    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
     said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **said}
@@ -152,7 +163,7 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     the last round.
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
-    written = [each for each in versions if each.after or each.is_agreed]
+    written = [each for each in versions if each.is_written]
     if not written or sheet.digest == written[-1].after:
         return ()
     if sheet.digest == written[-1].before and not written[-1].is_agreed:
@@ -213,7 +224,7 @@ def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
     """Those of the versions, oldest first, of which all that was written is as before, where that
     is one pet alone: a person set it back, or put a backup back and edited it.
     """
-    versions = [each for each in versions if each.after or each.is_agreed]
+    versions = [each for each in versions if each.is_written]
     if not versions or sheet.digest in (versions[-1].before, versions[-1].after):
         return ()
     for some in _since(versions):

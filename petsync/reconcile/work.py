@@ -77,6 +77,7 @@ class _Doing:
         self.course, self.looker, self.look, self.footing = course, looker, look, footing
         self.files = Files.of(course)
         self.base = footing.base
+        self.sheet = look.sheet
         self.stuck: tuple[Obstacle, ...] = ()
         self.notes: tuple[Open, ...] = ()
 
@@ -153,7 +154,7 @@ class _Doing:
             carried = digest_of(written.carried) if written.carried else footing.carried
             self.footing = replace(footing, carried=carried)
             self.files.base.keep(self.base, carried, self.footing.runs)
-            self.files.versions.agree()
+            self.files.versions.agree(self.sheet)
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
@@ -192,7 +193,7 @@ class _Doing:
     def _keep(self) -> None:
         base = self.look.next_base()
         self.files.base.keep(base, self.footing.carried, self.footing.runs)
-        self.files.versions.agree()
+        self.files.versions.agree(self.sheet)
         give_up(self.course, base.ids - self.footing.own)
         self.files.begun.forget()
         self.files.sheet.forget()
