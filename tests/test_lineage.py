@@ -359,10 +359,85 @@ def test_a_row_that_is_clearly_another_one_is_an_add(newby: Desk) -> None:
     (add,) = newby.plan().changes
     assert add.kind == "add"
     newby.write(4, {"category": "Dogs"})
+    (add,) = newby.plan().changes
+    assert add.kind == "add"
+    newby.write(4, {"status": "available"})
     assert only_conflict(newby.plan()).rule == "added-before"
     newby.write(9, {**NEWBY, "action": "ignore"})
     (add,) = newby.plan().changes
     assert add.kind == "add"
+
+
+@pytest.fixture
+def pair(newby: Desk) -> Desk:
+    """A desk with an exported workbook, to which Newby was added in row 8, and Bbb in row 9."""
+    newby.write(9, {**NEWBY, "name": "Bbb"})
+    newby.apply()
+    return newby
+
+
+@pytest.mark.parametrize(
+    "other", [{"status": "sold"}, {"tags": "shy"}, {"category": "Cats"}, {"category": None}]
+)
+def test_a_new_row_of_a_deleted_row_s_category_is_an_add(pair: Desk, other: Row) -> None:
+    """Pets share categories and statuses: these alone make no row the one that was deleted."""
+    pair.edit(lambda sheet: sheet.delete_rows(8))
+    pair.write(9, {**NEWBY, "name": "Zoe", **other})
+    pair.write(10, {**NEWBY, "name": "Ada", **other})
+    plan = pair.plan()
+    assert not plan.conflicts
+    assert [add.after.name for add in plan.adds] == ["Zoe", "Ada"]
+
+
+def test_a_deleted_row_is_asked_about_once(pair: Desk) -> None:
+    """A row that says all that the deleted one said but its name may be that one, renamed and
+    moved. One word settles that, and rows that come later are new.
+    """
+    pair.edit(lambda sheet: sheet.delete_rows(8))
+    pair.write(9, {**NEWBY, "name": "Zoe"})
+    assert only_conflict(pair.plan()).pet_id == pair.pet("Newby").id
+    pair.write(9, {"action": "add-another"})
+    pair.apply()
+    assert pair.plan().in_sync
+    pair.write(10, {**NEWBY, "name": "Ada"})
+    assert [add.after.name for add in pair.plan().adds] == ["Ada"]
+    pair.write(10, {"name": "Newby"})
+    assert pair.plan().in_sync
+
+
+def test_a_new_row_where_a_deleted_one_stood_is_an_add(pair: Desk) -> None:
+    """A run saw the sheet without the row: what is typed there later is another pet, and none takes
+    its values. The row itself, put back, is still its pet's.
+    """
+    pair.edit(lambda sheet: sheet.delete_rows(9))
+    pair.write(8, {"status": "pending"})
+    pair.apply()
+    pair.write(9, {**NEWBY, "name": "Zoe"})
+    (add,) = pair.plan().changes
+    assert add.kind == "add"
+    pair.write(9, {"name": "Bbb"})
+    assert pair.plan().in_sync
+
+
+@pytest.mark.parametrize("other", ["held", "ignored"])
+def test_a_row_that_may_be_an_added_one_stays_in_doubt(pair: Desk, other: str) -> None:
+    """A run that leaves such a row out has not seen that it is gone."""
+    pair.write(8, {"name": "Zoe"})
+    pair.edit(_move_up)
+    pair.edit(lambda sheet: _write(sheet, [_rows(sheet)[-1], *_rows(sheet)[:-1]]))
+    pair.write(2, {"action": "ignore" if other == "ignored" else None})
+    pair.write(3, {"status": "pending"})
+    pair.apply()
+    pair.write(2, {"action": None})
+    assert only_conflict(pair.plan()).pet_id == pair.pet("Newby").id
+
+
+def test_a_row_that_is_edited_in_its_place_in_a_copy(newby: Desk) -> None:
+    """It has another name, and more to say; what it said else is enough there."""
+    newby.write(8, {"name": "Maximilian", "tags": "calm"})
+    newby.edit(_name_tab)
+    path = Path(shutil.move(newby.path, newby.path.with_name("other.xlsx")))
+    assert only_conflict(newby.plan(path)).pet_id == newby.pet("Newby").id
 
 
 def test_an_export_in_the_place_of_an_older_one_has_none_of_its_rows(newby: Desk) -> None:

@@ -80,7 +80,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
     folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
-    row for a pet that was there.
+    row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
+    row without an id; else "".
     """
 
     run_id: str
@@ -98,6 +99,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     written: str = ""
     folder: str = ""
     is_added: bool = True
+    seen: str = ""
 
     @property
     def how(self) -> str:
@@ -161,6 +163,7 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
     units = tuple(unit for unit in UNITS if any(c in sheet.frame for c in COLUMNS_OF[unit]))
     claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
     files = _files(sheet, lines, records, units, claimed)
+    last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
     found: dict[int, Match] = {}
     for trust in _TRUSTS:
         group = [record for file in files if file.trust == trust for record in file.records]
@@ -169,8 +172,9 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
             old = [r for r in group if r.state == state and r.pet_id not in used]
             new = [line for line in lines if line.row not in found]
             if old and new:
-                found |= _Matching(trust, units, old, new, claimed).matches()
-    return found | _lost(lines, files, found, claimed, _ignored_names(sheet, vocabulary))
+                found |= _Matching(trust, units, old, new, claimed, last_seen).matches()
+    ignored = _ignored_names(sheet, vocabulary)
+    return found | _lost(lines, files, found, claimed, ignored, units, last_seen)
 
 
 def doubted(matches: Mapping[int, Match], sheet: Sheet, vocabulary: Vocabulary) -> dict[int, Match]:
@@ -254,6 +258,8 @@ _Gap = tuple[int | None, int | None]
 _MOST = 10_000
 """The most pairs of rows whose likeness is compared."""
 _FEW = 100
+_SEVERAL = 2
+"""In so many values two rows in one place agree, of which one may be the other edited."""
 _Trust = Literal["file", "kin", "any"]
 """Whether a record is of this very file, of a file that this one was copied from or to, or of any
 other.
@@ -337,6 +343,8 @@ def _lost(
     found: Mapping[int, Match],
     claimed: Collection[int],
     ignored: Collection[str],
+    units: Collection[Unit],
+    last_seen: str,
 ) -> dict[int, Match]:
     """The rows that match no record, and may be the row of a record that no row stands for."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
@@ -357,9 +365,11 @@ def _lost(
         is_much = len(lost) * len(left) > _MOST_LOST
         if is_much and tie == "name":
             continue
-        for line in left:
-            for record in lost:
-                if is_much or _may_be(record, line, tie):
+        for record in lost:
+            is_away = record.written < last_seen
+            looks = [] if is_away or tie == "name" else [u for u in _LOOKS if u in units]
+            for line in left:
+                if is_much or _may_be(record, line, looks, is_named=tie == "ids"):
                     may_be[line.row].setdefault(_identity(record), record)
     return {
         row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
@@ -367,14 +377,17 @@ def _lost(
     }
 
 
-def _may_be(record: RowRecord, line: _Line, tie: _Tie) -> bool:
-    """Whether the row may be the record's, edited and somewhere else."""
+def _may_be(record: RowRecord, line: _Line, looks: Sequence[Unit], *, is_named: bool) -> bool:
+    """Whether the row may be the record's, edited and somewhere else: it has the record's name, or
+    a similar one, and half of what else both say (`is_named`: the same name is enough); or its
+    tags or photos; or it says the same in all of `looks`. A category alone is many pets'.
+    """
     has_name, is_similar = _names(record, line)
-    is_backed, support = _is_backed(record, line), _support(record, line)
-    if tie == "ids":
-        return has_name or is_similar or bool(support) or not _both_state(record, line)
-    is_named = (has_name or is_similar) and is_backed
-    return is_named or bool(support if tie == "rows" else support & {"tags", "photo_urls"})
+    if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
+        return True
+    if _support(record, line) & {"tags", "photo_urls"}:
+        return True
+    return bool(looks) and all(_PARTS[u](record.said) == _PARTS[u](line.said) for u in looks)
 
 
 def _identity(record: RowRecord) -> Hashable:
@@ -430,8 +443,10 @@ class _Matching:
         old: Sequence[RowRecord],
         new: Sequence[_Line],
         claimed: Collection[int],
+        last_seen: str,
     ) -> None:
         self._trust, self._units, self._claimed = trust, units, claimed
+        self._last_seen = last_seen
         self._old = sorted(old, key=lambda record: record.row)
         self._new = sorted(new, key=lambda line: line.row)
         self._pairs: list[_Pair] = []
@@ -490,7 +505,9 @@ class _Matching:
         for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
             for one in (known, *_sides(known)):
                 gaps[one].add(known)
-        olds, news = _by(_gap, self._old), _by(lambda n: _gap_among(n, gaps), self._new)
+        # A row that was away before is in no place: what stands there now is another one.
+        olds = _by(_gap, (each for each in self._old if each.written >= self._last_seen))
+        news = _by(lambda n: _gap_among(n, gaps), self._new)
         settled = _by(lambda pair: _gap(pair[0]), self._pairs)
         is_mostly_there = 2 * len(self._pairs) >= self._total
         for gap, lines in news.items():
@@ -519,7 +536,9 @@ class _Matching:
             doubt = has_name and is_backed and bool(support or not _both_state(record, line))
         elif self._trust == "kin":
             certain = has_name and is_backed
+            is_same = len(_agreeing(record, line)) >= _SEVERAL
             doubt = has_name or bool(support & {"tags", "photo_urls"})
+            doubt = doubt or (is_anchored and not is_loose and is_same)
         elif is_anchored:
             certain = has_name or (not is_loose and (is_similar or bool(support)))
             doubt = True
@@ -644,6 +663,12 @@ def _support(record: RowRecord, line: _Line) -> frozenset[Unit]:
     )
 
 
+def _agreeing(record: RowRecord, line: _Line) -> list[Unit]:
+    """The units, beside the name, in which both say the same, and anything."""
+    same = (u for u in _LOOKS if _PARTS[u](record.said) == _PARTS[u](line.said))
+    return [unit for unit in same if _PARTS[unit](line.said)]
+
+
 def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
     return [u for u in _TELLING if _PARTS[u](record.said) and _PARTS[u](line.said)]
 
@@ -694,6 +719,8 @@ _PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
     "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
 }
 _TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
+_LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
+"""All that a row says of its pet beside the name."""
 
 
 def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:

@@ -44,12 +44,15 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """The rows without an id of a plan's sheet."""
+    """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has the pet
+    of every such row or adds it; else "".
+    """
 
     tab: str = ""
     digest: str = ""
     base: str = ""
     rows: list[_Row] = []
+    seen: str = ""
 
 
 class LaterRun(NamedTuple):
@@ -60,12 +63,13 @@ class LaterRun(NamedTuple):
 
 
 class _About(NamedTuple):
-    """The sheet of a run, and when the run began."""
+    """The sheet of a run, when the run began, and when it saw all of the sheet's rows."""
 
     source: str
     digest: str
     base: str
     started: str
+    seen: str
 
 
 class RunSheet(NamedTuple):
@@ -111,8 +115,16 @@ def row_payload(plan: Plan) -> bytes:
     ]
     if not rows and not adds:
         return b""
-    kept = _Rows(tab=plan.tab, digest=plan.source_digest, base=plan.base, rows=rows)
+    seen = plan.created if _knows_all_rows(plan) else ""
+    kept = _Rows(tab=plan.tab, digest=plan.source_digest, base=plan.base, rows=rows, seen=seen)
     return zlib.compress(msgspec.json.encode(kept), 1)
+
+
+def _knows_all_rows(plan: Plan) -> bool:
+    """Whether no row of the sheet may be that of any other pet than the plan says."""
+    is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
+    is_blocked = any(each.pet_id is None for each in plan.blocked)
+    return not (is_held or is_blocked or plan.ignored or plan.left_out)
 
 
 def row_records(
@@ -143,7 +155,12 @@ def row_records(
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
         records = list(
             _of_run(
-                connection, run, _About(source, kept.digest, kept.base, started), on, kept, known
+                connection,
+                run,
+                _About(source, kept.digest, kept.base, started, kept.seen),
+                on,
+                kept,
+                known,
             )
         )
         known |= {each.pet_id: each.said for each in records}
@@ -235,6 +252,7 @@ def _of_run(
             digest=about.digest,
             base=about.base,
             written=about.started,
+            seen=about.seen,
         )
     for each in kept.rows:
         said = each.said or known.get(each.pet_id)
@@ -254,6 +272,7 @@ def _of_run(
             digest=about.digest,
             base=about.base,
             written=about.started,
+            seen=about.seen,
         )
     yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
 
@@ -293,6 +312,7 @@ def _unsent(
             digest=about.digest,
             base=about.base,
             written=about.started,
+            seen=about.seen,
         )
 
 
