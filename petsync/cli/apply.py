@@ -21,7 +21,6 @@ from petsync.cli.pacing import run_options
 from petsync.cli.planning import PENDING, Asked, of_sheet, plan_options
 from petsync.cli.saved import of_plan
 from petsync.cli.sheetplan import is_sheet_plan, write_sheet_plan
-from petsync.diff.standing import left_in
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
@@ -148,6 +147,8 @@ def _finished_first(
     """Name the run of the same sheet that was stopped, and finish it if a person wants that. The
     exit code of a run that has still not come to its end; 0 where the sheet may be planned.
     """
+    from petsync.diff.standing import left_in
+
     past = store.aio.unfinished(source)
     if past is None:
         return 0
