@@ -196,9 +196,9 @@ class Session:
             transport=self._transport,
         )
 
-    async def close(self) -> None:
-        """Close the connections; nothing can be sent after that."""
-        self._is_closed = True
+    async def close(self, *, for_good: bool = False) -> None:
+        """Close the connections. The next request opens others; `for_good`, it is an error."""
+        self._is_closed = self._is_closed or for_good
         await self._keyring.settled(self._timeout)
         here = asyncio.get_running_loop()
         lines = list(self._lines.items())

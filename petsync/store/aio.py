@@ -300,10 +300,12 @@ class AsyncStore(Pictured, Edited, Signed):
         reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
         return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
 
-    async def close(self) -> None:
-        """Close the connections, and end the sign-ins that wait for somebody."""
+    async def close(self, *, for_good: bool = False) -> None:
+        """Close the connections, and end the sign-ins that wait for somebody. The next request
+        opens other connections; `for_good`, it is an error.
+        """
         await self._desk.close()
-        await self._session.close()
+        await self._session.close(for_good=for_good)
 
     async def __aenter__(self) -> Self:
         return self

@@ -33,8 +33,9 @@ class Store:
         self._loop = LoopThread()
         self._owned = owned or ExitStack()
         self.api = Api(aio.api, self._loop)
-        # A script that forgets to close its store leaves no connection and no noise behind.
-        self._end = weakref.finalize(self, _close, aio, self._loop, self._owned)
+        # A script that forgets to close its store leaves no connection and no noise behind. Its
+        # `aio` may live longer, as in `async with ps.connect(url).aio`.
+        self._end = weakref.finalize(self, _release, aio, self._loop, self._owned)
 
     find_by_status = blocking(AsyncStore.find_by_status)
     find_by_tags = blocking(AsyncStore.find_by_tags)
@@ -106,7 +107,8 @@ class Store:
     def close(self) -> None:
         """Close the connections, and the embedded store of a `demo()`."""
         self._end.detach()
-        _close(self.aio, self._loop, self._owned)
+        self._loop.run(self.aio.close(for_good=True))
+        _end(self._loop, self._owned)
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +125,11 @@ class Store:
         return f"<petsync.Store {self.url} ({self.api.aio.session.profile.name})>"
 
 
-def _close(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
+def _release(aio: AsyncStore, loop: LoopThread, owned: ExitStack) -> None:
     loop.run(aio.close())
+    _end(loop, owned)
+
+
+def _end(loop: LoopThread, owned: ExitStack) -> None:
     loop.close()
     owned.close()
