@@ -697,6 +697,44 @@ def test_a_new_row_in_the_place_of_another_is_not_that_pet(night: Typed) -> None
     assert [pet.name for pet in night.box.pets()].count("Minka") == 1
 
 
+@pytest.mark.parametrize("at", ["in its place", "elsewhere"])
+def test_a_new_row_after_one_that_had_its_id_is_new(night: Typed, at: str) -> None:
+    """What a round wrote later stands in the sheet, so that it is no backup from before: the row
+    with the id was taken out, and the other one was typed.
+    """
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    assert night.run().round.status == "done"
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    night.box.put(changed(STORED, 3, name="Store 3")[2])
+    assert night.run().round.status == "done"
+    header, *rest = (row for row in night.rows() if row[1] != "Neu")
+    minka = [{**NEW_ROW, "name": "Minka"}.get(name, "") for name in header]
+    night.save([header, *rest, minka] if at == "in its place" else [header, minka, *rest])
+    told = night.run()
+    assert (told.round.status, {kind for kind, _ in kinds(told)}) == ("done", {"note"})
+    assert night.stored()[added.id or 0] == added
+    assert [pet.name for pet in night.box.pets()].count("Minka") == 1
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_row_of_a_backup_stays_held_whatever_is_written_beside_it(night: Typed) -> None:
+    """The rounds after the one that held it write to the sheet, and add no second pet."""
+    rows = night.rows()
+    night.save([*rows, [NEW_ROW.get(name, "") for name in rows[0]]])
+    _backup_put_back(night, pytest.MonkeyPatch())
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    _without_id(night, "Neu", name="Ganz anders", status="pending", category="", category_id="")
+    header, *rest = night.rows()
+    night.save([header, *reversed(rest)])
+    for number in (3, 4, 5):
+        night.box.put(changed(STORED, number, name=f"Store {number}")[number - 1])
+        told = night.run()
+        assert ("conflict", added.id) in kinds(told)
+        assert night.said()[number].name == f"Store {number}"
+        assert len(night.stored()) == len(STORED) + 1
+
+
 def test_a_column_that_comes_back_blank_is_filled(night: Typed) -> None:
     """A pet that had nothing in it before takes what the store has by now."""
     night.type(1, tags="[clear]")

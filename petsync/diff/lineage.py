@@ -177,14 +177,28 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
     return found | _lost(lines, files, found, claimed, ignored, units, last_seen)
 
 
-def doubted(matches: Mapping[int, Match], sheet: Sheet, vocabulary: Vocabulary) -> dict[int, Match]:
+def doubted(
+    matches: Mapping[int, Match],
+    sheet: Sheet,
+    vocabulary: Vocabulary,
+    numbered: Collection[int] = frozenset(),
+) -> dict[int, Match]:
     """The matches; a certain one is a doubt where its row has another name than the record, and has
     neither tags nor photos of it: in a sheet into which ids are written, such a row is a new one as
-    a rule, in the place of one that has gone.
+    a rule, in the place of one that has gone. Of pets whose rows had their id, the `numbered`, no
+    such match is any.
     """
-    rows = [row for row, match in matches.items() if match.kind == "certain" and match.is_edited]
+    rows = [
+        row
+        for row, match in matches.items()
+        if match.is_edited
+        and (match.kind == "certain" or match.record.pet_id in numbered)
+        and len(match.records) == 1
+    ]
     doubts = {
-        row: matches[row]._replace(kind="doubt")
+        row: matches[row]._replace(
+            kind="other" if matches[row].record.pet_id in numbered else "doubt"
+        )
         for row, said in said_in(sheet, rows, vocabulary).items()
         if not _is_close(matches[row].record, _Line(row, None, None, said))
     }

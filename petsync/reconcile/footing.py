@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from petsync.diff.agreed import named_ids
@@ -25,6 +25,8 @@ from petsync.reconcile.versions import (
     abandoned,
     arrived,
     doubtful,
+    may_lack_again,
+    numbered_by,
     undone,
     written_since,
 )
@@ -127,7 +129,9 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     versions = [each for each in every if not each.is_undone]
     lost = undone(sheet, versions, base) or abandoned(sheet, every, base)
     if lost:
-        then = _with_numbered(replace(Base.from_lines(lost[0].base), store=store), every)
+        then = _with_numbered(
+            replace(Base.from_lines(lost[0].base), store=store), numbered_by(every)
+        )
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
@@ -144,14 +148,13 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     if doubts:
         base, told = _in_doubt(base, doubts)
         notes = (*notes, *told)
-    base = _with_earlier(_with_numbered(base, every), sheet, every)
+    base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
     return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
 
 
-def _with_numbered(base: Base, versions: Sequence[Version]) -> Base:
+def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
     """The base that has the pets whose id was written into a row: in a backup it lacks it again."""
-    numbered = {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
-    return replace(base, unnumbered=base.unnumbered | numbered) if numbered else base
+    return replace(base, unnumbered=base.unnumbered.union(numbered)) if numbered else base
 
 
 def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:

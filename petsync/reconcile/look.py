@@ -145,7 +145,8 @@ class Looker:
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
         if self.job.mode == "two-way":
-            close = doubted(compared.matches, rows, Vocabulary(there.frame))
+            numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
+            close = doubted(compared.matches, rows, Vocabulary(there.frame), numbered)
             compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **doubts})

@@ -29,7 +29,17 @@ from petsync.table.columns import Column
 from petsync.table.parcel import ParcelError
 from petsync.table.sheet import Sheet
 
-__all__ = ["Version", "Versions", "abandoned", "arrived", "doubtful", "undone", "written_since"]
+__all__ = [
+    "Version",
+    "Versions",
+    "abandoned",
+    "arrived",
+    "doubtful",
+    "may_lack_again",
+    "numbered_by",
+    "undone",
+    "written_since",
+]
 
 _LOG = logging.getLogger(__name__)
 _KEPT = 10
@@ -278,7 +288,7 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
     moved = written_since(versions)
     moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
     named = named_ids(sheet)
-    numbered = _numbered(versions)
+    numbered = numbered_by(versions)
     if numbered & named:
         return None
     moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
@@ -296,7 +306,7 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
     return frozenset([*(pet_id for pet_id, _ in moved), *(numbered if has_rows else ())])
 
 
-def _numbered(versions: Iterable[Version]) -> set[int]:
+def numbered_by(versions: Iterable[Version]) -> set[int]:
     """The pets whose rows got their id by the versions."""
     return {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
 
@@ -304,6 +314,36 @@ def _numbered(versions: Iterable[Version]) -> set[int]:
 def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
     """The pets of which the versions changed anything but an id."""
     return frozenset(pet_id for pet_id, _ in written_since(versions))
+
+
+def may_lack_again(sheet: Sheet, versions: Sequence[Version]) -> set[int]:
+    """The pets whose rows got their id by the versions, if the sheet may be a backup from before:
+    nothing that was written then or later stands in it.
+    """
+    found: set[int] = set()
+    later: list[Version] = []
+    for version in reversed(versions):
+        later.insert(0, version)
+        if _stands(sheet, later):
+            break
+        found |= numbered_by([version])
+    return found
+
+
+def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
+    """Whether the sheet has anything that the versions wrote, and that was not there before."""
+    named = named_ids(sheet)
+    if numbered_by(versions) & named:
+        return True
+    first, last = _touches(versions)
+    moved = {touch: text for touch, text in last.items() if first[touch] != text}
+    if any(
+        text == "" and pet_id in named for (pet_id, column), text in moved.items() if not column
+    ):
+        return True
+    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
+    said = _said(sheet, cells)
+    return any(said.get(touch) == text for touch, text in cells.items())
 
 
 def _unnumbered(sheet: Sheet) -> int:
