@@ -258,8 +258,8 @@ def test_what_a_sheet_took_is_told_with_its_backup_and_the_report() -> None:
     path = f"/srv/{'long-' * 20}folder/catalogue.backup.csv"
     told = told_of(status="done", exit_code=0, backup=path, report=f"{path}.html")
     lines = rounds_text([told]).splitlines()
-    assert f"  {path}" in lines
-    assert f"  {path}.html" in lines
+    assert path in lines
+    assert f"{path}.html" in lines
     assert "1 row changed (2 cells that said something else), 1 row new" in " ".join(lines)
 
 
