@@ -440,6 +440,7 @@ STATUSES = [
 MOVES: dict[str, Callable[[list[str]], list[str]]] = {
     "sorted": sorted,
     "sorted downwards": lambda values: sorted(values, reverse=True),
+    "turned over": lambda values: values[::-1],
     "a cell inserted": lambda values: ["sold", *values[:-1]],
     "a cell deleted": lambda values: [*values[1:], "sold"],
     "two cells inserted far down": lambda values: [*values[:4], "sold", "sold", *values[4:-2]],
@@ -464,6 +465,29 @@ def test_a_column_that_left_its_rows_is_refused(column: str, move: str) -> None:
     assert plan.guarded(replace(FREE, allow_shifted=True)).verdict.ok
     assert Plan.from_json(plan.to_json()) == plan
     assert plan_of(pets, replace_base(sheet)).shifted == ()
+
+
+@pytest.mark.parametrize("move", ["sorted", "sorted downwards", "turned over", "a cell inserted"])
+@pytest.mark.parametrize("column", ["category", "tags"])
+def test_a_column_of_few_values_that_left_its_rows_is_refused(column: str, move: str) -> None:
+    """Also where a new row is among those that were sorted, and a pet has several tags or none."""
+    texts = ["shy", "calm", "", "old", "calm", "shy", "old", "calm", "", "shy"] * 2
+    pets = [exported(n, column, text) for n, text in enumerate(texts, 1)]
+    if column == "tags":
+        pets[0] = replace(pets[0], tags=(Tag(None, "shy"), Tag(None, "old")))
+    values = [(pet.category, pet.tags) for pet in pets] + [(pets[1].category, pets[1].tags)]
+    texts[0] = "shy; old" if column == "tags" else "shy"
+    order = MOVES[move]([f"{text} {n:02}" for n, text in enumerate([*texts, "calm"])])
+    places = [int(text[-2:]) if text != "sold" else 0 for text in order]
+    rows = [
+        replace(pet, category=values[at][0], tags=values[at][1])
+        for pet, at in zip([*pets, Pet(name="new", status="sold")], places, strict=True)
+    ]
+    plan = plan_of(
+        pets, sheet_of(rows, base=base_of(pets)), guard=replace(FREE, max_update=Limit(1.0))
+    )
+    assert limits(plan) == ["shifted"]
+    assert column in plan.shifted
 
 
 def exported(number: int, column: str, text: str) -> Pet:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from petsync.diff.change import Change, Update
 from petsync.diff.known import pets_of
-from petsync.diff.units import COLUMNS_OF, UNITS, unit_key
+from petsync.diff.units import COLUMNS_OF, UNITS, Unit, unit_key
+from petsync.model import Pet
 from petsync.table.base import Base
 from petsync.table.columns import Column
 from petsync.table.sheet import Sheet
@@ -59,7 +60,10 @@ def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shift
         if len(edits) < _LEAST:
             continue
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
-        if _is_moved(edits, was):
+        texts = {row: _text(pet, unit) for row, pet in exported.items()}
+        now = {**texts, **{u.row: _text(u.after, unit) for u in updates if u.row in edits}}
+        others = len(sheet.frame) - len(exported)
+        if _is_moved(edits, was) or _is_sorted(edits, was, texts, now, others):
             there = {*was.values()}
             first = next(row for row, value in edits.items() if value in there)
             found += [column for column in COLUMNS_OF[unit] if column in sheet.frame]
@@ -100,36 +104,47 @@ def _is_exchanged(edits: Values, was: Values) -> bool:
 
 
 def _is_along(edits: Values, was: Values) -> bool:
-    """Whether the edited rows have the values of rows that are as far above or below, or the whole
-    column is in order and was not.
+    """Whether the edited rows have the values of rows that are as far above or below, or of rows
+    that are as far from the other end.
     """
     rows = [*was]
     at = {row: n for n, row in enumerate(rows)}
-    for step in (n for n in range(-_REACH, _REACH + 1) if n):
-        there = _neighbours(edits, rows, at, step)
-        if sum(was[row] == edits[one] for one, row in there) >= _PART * len(edits):
+    shifts = [(1, step) for step in range(-_REACH, _REACH + 1) if step]
+    turns = [(-1, len(rows) - 1 + step) for step in range(-_REACH, _REACH + 1)]
+    for sign, start in (*shifts, *turns):
+        places = ((row, start + sign * at[row]) for row in edits)
+        there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
+        if sum(was[other] == edits[row] for row, other in there) >= _PART * len(edits):
             return True
-    return _is_sorted(edits, was)
+    return False
 
 
-def _neighbours(
-    edits: Values, rows: Sequence[int], at: Mapping[int, int], step: int
-) -> Iterator[tuple[int, int]]:
-    for row in edits:
-        if 0 <= at[row] + step < len(rows):
-            yield row, rows[at[row] + step]
-
-
-def _is_sorted(edits: Values, was: Values) -> bool:
-    now = {**was, **edits}
-    if Counter(now.values()) != Counter(was.values()):
+def _is_sorted(
+    edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
+) -> bool:
+    """Whether the whole column is in order and was not, and has the values that it had; `others`
+    is the number of rows that were not exported and took part.
+    """
+    if len(edits) * _bits(was.values()) < _BITS:
         return False
-    before, after = ([_order(value) for value in each.values()] for each in (was, now))
+    there = Counter({**was, **edits}.values())
+    if (there - Counter(was.values())).total() > max(others, 0):
+        return False
     return any(
-        after == sorted(after, reverse=turned) and before != sorted(before, reverse=turned)
+        [*after.values()] == sorted(after.values(), reverse=turned)
+        and [*before.values()] != sorted(before.values(), reverse=turned)
         for turned in (False, True)
     )
 
 
-def _order(value: Hashable) -> str:
-    return str(value).casefold()
+def _text(pet: Pet, unit: Unit) -> str:
+    """What a cell shows of the unit, as programs sort it."""
+    if unit == "category":
+        text = pet.category.name if pet.category else ""
+    elif unit == "tags":
+        text = "; ".join(tag.name or "" for tag in pet.tags)
+    elif unit == "photo_urls":
+        text = "\n".join(pet.photo_urls)
+    else:
+        text = getattr(pet, unit)
+    return (text or "").casefold()
