@@ -106,7 +106,7 @@ MARKS: Mapping[Kind, Mark] = {
 }
 """The mark of each kind of difference."""
 _KEPT: Mapping[Kind, str] = {
-    "conflict": "both sides changed it apart, and both stay until a person decides",
+    "conflict": "a person has to decide; until then both sides stay as they are",
     "waiting": "part of a plan over its guard's limits",
     "failed": "sent, or meant to be sent",
     "finding": "these rows are kept out, the others are not",
@@ -114,8 +114,8 @@ _KEPT: Mapping[Kind, str] = {
     "note": "what is left as it is, mostly as the job's settings say",
 }
 _WAYS: Mapping[Kind, str] = {
-    "conflict": "Write the same on both sides; or let one side win, with on_conflict in the job's "
-    "settings.",
+    "conflict": "Do what the line says. Where both sides changed a field, write the same on both, "
+    "or set on_conflict for the job; it decides fields, not whole rows.",
     "waiting": "Look at the plan, and release it or mend the sheet: a plan whose reason is gone "
     "goes away by itself.",
     "failed": "The next round tries again.",
