@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -19,6 +19,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
+
+LOOK_S = 0.25
+"""Seconds after which a wait looks for an interrupt that came just before it began, or that another
+thread took: neither ends the wait.
+"""
 
 
 class Task(Generic[R]):
@@ -60,7 +65,7 @@ class LoopThread:
         """
         task = self.start(work)
         try:
-            return task.done.result()
+            return _result(task.done)
         except KeyboardInterrupt:
             task.cancel()
             return _after_interrupt(task)
@@ -74,7 +79,7 @@ class LoopThread:
         with self._starting:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
-            asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
+            _result(asyncio.run_coroutine_threadsafe(_end_all(), loop))
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -125,9 +130,16 @@ async def _end_all() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
+def _result(done: Future[R]) -> R:
+    """The future's result, waited for in a way that no interrupt is missed."""
+    while not done.done():
+        wait([done], LOOK_S)
+    return done.result()
+
+
 def _after_interrupt(task: Task[R]) -> R:
     try:
-        return task.done.result()
+        return _result(task.done)
     except KeyboardInterrupt:
         if not task.done.done():
             task.cancel()

@@ -36,7 +36,7 @@ def once_main_waits_in(function: str, act: Callable[[], object]) -> None:
         while True:
             stack = [frame.f_code for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
             callers = [each for each in stack if Path(each.co_filename).name not in _WAITING]
-            if callers[0] is not stack[0] and callers[0].co_name == function:
+            if callers[0] is not stack[0] and function in [each.co_name for each in callers[:2]]:
                 break
             time.sleep(0.005)
         act()

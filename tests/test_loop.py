@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import threading
 
 import pytest
@@ -68,6 +69,14 @@ def test_an_interrupt_waits_for_the_clean_up(loop: LoopThread) -> None:
 def test_an_interrupt_without_clean_up_is_a_keyboard_interrupt(loop: LoopThread) -> None:
     """A task that just ends leaves the caller with what they pressed."""
     interrupt_in("run")
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(asyncio.sleep(3600))
+
+
+def test_an_interrupt_that_does_not_end_the_wait_is_noticed(loop: LoopThread) -> None:
+    """As one that comes just before the wait begins, or that another thread takes."""
+    loop.run(asyncio.sleep(0))
+    once_main_waits_in("run", lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         loop.run(asyncio.sleep(3600))
 
