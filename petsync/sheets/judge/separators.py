@@ -69,7 +69,12 @@ def note_separators(
             notes.add(at, "tags", listed(text, names, format_tags))
     for at, text, count, meant in _tags(tags.text, base) if tags is not None else ():
         these = f"these are {count} tags" if count > 1 else "that is meant"
-        hint = f'Write "{_short(meant)}" if {these}; put it in double quotes if it is one tag.'
+        # With quotes around it, the suggestion would be one tag.
+        plain = "" if '"' in meant else " (without quotes)"
+        hint = (
+            f"Write {_short(meant)}{plain} if {these}. Put double quotes only around what is one "
+            "tag."
+        )
         notes.add(at, "tags", Note("tags-commas", text, "", hint, meant))
     for at, text, meant in _photos(photos.text, base) if photos is not None else ():
         notes.add(at, "photo_urls", Note("photos-separators", text, "", "", meant))

@@ -130,7 +130,8 @@ LISTS = (
         "The tags seem to be separated by something else than semicolons.",
         "calm, shy",
         "calm; shy",
-        'Write semicolons between the tags; if it is one tag, put it in quotes: "calm, shy".',
+        "Write semicolons between the tags, without quotes. Put double quotes only around what is "
+        'one tag: "calm, shy".',
         "A comma, a line break (`<br>` and `\\n` too), a tab, a `|` and the separators of other "
         "scripts, such as `；` and `、`, are reported; a comma between two digits is not. A tag in "
         "double quotes is one tag, and so is a tag that the sheet's export has. An export writes "
