@@ -464,3 +464,37 @@ def test_the_frame_of_a_plan_has_a_row_for_each_changed_field() -> None:
     assert frame["column"].tolist() == ["name", "tags", ""]
     assert frame["before"].tolist() == ["Rex", "1:shy", ""]
     assert frame["kind"].tolist() == ["update", "update", "delete"]
+
+
+@pytest.mark.parametrize("number", [0, -1001])
+@pytest.mark.parametrize("action", ["merge", "add", "add-another"])
+def test_an_add_with_an_id_below_one_is_a_conflict(number: int, action: str) -> None:
+    """A service may give such a pet another id, and then each apply adds the pet once more."""
+    row = {"id": number, "name": "Zero", "status": "sold", "action": action}
+    plan = plan_of(PETS, sheet_saying({"id": 1}, {"id": 2}, row))
+    assert not plan.changes
+    (conflict,) = plan.conflicts
+    assert (conflict.row, conflict.pet_id, conflict.rule) == (4, number, "id-below-one")
+    assert f"the id {number}" in conflict.problem
+    assert "Leave the id blank if it is a new pet" in conflict.suggestion
+
+
+@pytest.mark.parametrize("number", [0, -1001])
+def test_a_pet_that_has_an_id_below_one_is_updated(number: int) -> None:
+    """Such a pet may be listed, or known to getPetById alone."""
+    pet, row = Pet(id=number, name="Zero", status="sold"), {"id": number, "name": "One"}
+    for store, elsewhere in (([*PETS, pet], {}), (PETS, {number: pet})):
+        plan = plan_of(store, sheet_saying({"id": 1}, {"id": 2}, row), elsewhere=elsewhere)
+        assert not plan.conflicts
+        assert [(each.kind, each.pet_id) for each in plan.changes] == [("update", number)]
+
+
+@pytest.mark.parametrize(
+    "said", [{"name": "Other"}, {"name": "Rex"}, {"name": "Other", "status": ""}]
+)
+def test_a_row_with_an_id_below_one_may_be_about_any_pet(said: dict[str, object]) -> None:
+    """So no pet is deleted because its id was typed over."""
+    row = {"id": 0, "status": "sold", **said}
+    plan = plan_of(PETS, sheet_saying({"id": 2}, row), delete_missing=True)
+    assert not plan.changes
+    assert "No missing pet is deleted" in " ".join(plan.notes)

@@ -17,6 +17,7 @@ CONFLICTS = {
     "both-changed", "gone-edited", "removed-changed", "delete-changed", "no-such-pet", "exists",
     "matches-several", "claimed-twice", "no-id", "no-name", "no-status", "no-category-name",
     "not-looked-up", "looks-alike", "lost-id", "twin", "category-spelling", "tag-spelling",
+    "id-below-one",
 }  # fmt: skip
 
 

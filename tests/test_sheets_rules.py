@@ -89,7 +89,10 @@ CASES = [
     Case("id-imprecise", "category_id", 10**15, None, "The category's id", "as text"),
     Case("id-imprecise", "id", "9007199254740992.0", "9007199254740992.0", "15 digits", "as text"),
     Case("id-imprecise", "category_id", "1000000000000000.", "1000000000000000,0", "15", "as text"),
-    Case("id-rounded", "id", "123456789012345000", "-9223372036854770000", "zeros", "Compare the"),
+    Case("id-rounded", "id", "123456789012345000", "9223372036854770000", "zeros", "Compare the"),
+    Case("id-rounded", "category_id", None, "-9223372036854770000", "zeros", "Compare the"),
+    Case("id-below-one", "id", "0", "0", "below 1", "Leave the id blank"),
+    Case("id-below-one", "id", -1001, "-1001", "below 1", "Leave the id blank"),
     Case("id-out-of-range", "id", "9223372036854775808", "9223372036854775808", "64", "right"),
     Case("id-not-a-cell", "id", dt.date(1912, 5, 1), None, "which is the number 4505", "If 4505"),
     Case("id-not-a-cell", "id", True, None, "TRUE or FALSE", "Format the column as text"),
@@ -125,10 +128,12 @@ CASES = [
     Case("tags-unreadable", "tags", '"calm; shy', '"calm; shy', "never closed", "Close each quote"),
     Case("tag-repeated", "tags", "calm; shy; calm", "calm; shy; calm", "calm", "Keep one"),
     Case("tags-separators", "tags", "calm;; shy", "calm;; shy", "passed over", "one semicolon"),
-    Case("tags-commas", "tags", "calm, shy", "calm, shy", "something else", 'Write "calm; shy"'),
-    Case("tags-commas", "tags", "calm\nshy", "calm\nshy", "something else", "in double quotes"),
+    Case("tags-commas", "tags", "calm, shy", "calm, shy", "something else", "Write calm; shy "),
+    Case(
+        "tags-commas", "tags", "calm\nshy", "calm\nshy", "something else", "Put double quotes only"
+    ),
     Case("tags-commas", "tags", "calm\uff1bshy", "a,\u3001b", "something else", "these are 2 tags"),
-    Case("tags-commas", "tags", "calm,", "calm|shy", "something else", 'Write "calm'),
+    Case("tags-commas", "tags", "calm,", "calm|shy", "something else", "Write calm"),
     Case("list-text", "tags", "[Tag(106, 'young')]", "['calm']", "for a list", "Write "),
     Case("list-text", "tags", '["calm", "shy"]', "[]", "for a list", " "),
     Case("list-text", "photo_urls", f"['{URL}']", f'["{URL}"]', "for a list", f"Write {URL}"),
@@ -199,6 +204,25 @@ def _check_severity(sheet: Sheet, finding: Finding) -> None:
     blocked = finding.severity == "error"
     assert (finding.row in sheet.blocked) == blocked
     assert (finding.row in sheet.frame.index) != blocked
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("calm, shy", "Write calm; shy (without quotes) if these are 2 tags. "),
+        ("calm,", "Write calm (without quotes) if that is meant. "),
+        ('calm, shy; "a, b"', 'Write calm; shy; "a, b" if these are 3 tags. '),
+    ],
+)
+def test_tags_that_are_suggested_stand_as_they_are_to_be_typed(
+    tmp_path: Path, cell: str, hint: str
+) -> None:
+    """With quotes around it, the whole cell would be one tag."""
+    path = tmp_path / "pets.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["id", "name", "tags"], ["7", "Bello", cell]])
+    (finding,) = read_sheet(path).problems
+    assert finding.suggestion == f"{hint}Put double quotes only around what is one tag."
 
 
 def test_every_rule_is_tested() -> None:

@@ -244,3 +244,13 @@ def test_pets_outside_the_export_are_not_said_to_be_missing() -> None:
     plan = plan_of(PETS, sheet_saying({"id": 1}, base=base_of([REX])))
     assert not any("would delete" in note for note in plan.notes)
     assert any("1 pet of the store was not in the export" in note for note in plan.notes)
+
+
+def test_a_row_whose_id_was_typed_over_with_zero_lost_it() -> None:
+    """No pet has that id, so the row is as one without an id."""
+    said = {"id": 0, "name": "Rex", "status": "sold", "photo_urls": ["u"]}
+    plan = plan_of(PETS, sheet_saying({"id": 2}, said, base=BASE))
+    assert not plan.changes
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("lost-id", 3, 1)
+    assert "has the id 0" in conflict.problem

@@ -92,19 +92,23 @@ def _compared(
         lookalikes += others
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
+    below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
     gone = missing(
         snapshot,
         decisions.sides.named,
-        decisions.uncertain,
+        [*decisions.uncertain, *(each.source for each in below)],
         decided,
         options,
         base,
         open_rows=open_rows(sheet),
     )
     decisions.forget(each for each in gone.conflicts if each.row in gone.held)
-    decided = [each for each in decided if not (isinstance(each, Add) and each.row in gone.held)]
+    refused = [_below_one(each) for each in below if each.row not in gone.held]
+    decisions.forget(refused)
+    held = {*gone.held, *(each.row for each in refused)}
+    decided = [each for each in decided if not (isinstance(each, Add) and each.row in held)]
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
-    conflicts = (*decisions.conflicts, *lookalikes, *gone.conflicts)
+    conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
     moved = shifted(decided, sheet, base)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
@@ -150,6 +154,24 @@ def _compared(
         shifted=tuple(moved),
     )
     return plan.judged()
+
+
+def _is_below_one(pet_id: int | None) -> bool:
+    return pet_id is not None and pet_id < 1
+
+
+def _below_one(add: Add) -> Conflict:
+    """An add that a service may store under another id, so that the next plan adds it again."""
+    return Conflict(
+        row=add.row,
+        source=add.source,
+        pet_id=add.pet_id,
+        name=add.after.name or "",
+        rule="id-below-one",
+        problem=f"has the id {add.pet_id}, which no pet has, and a service may replace an id below "
+        "1 by one of its own",
+        suggestion="Leave the id blank if it is a new pet, or give the id of its pet.",
+    )
 
 
 def _slots(

@@ -504,7 +504,7 @@ class Decisions:
         return None
 
     def _hold(self, row: Row, held: _Held) -> None:
-        if row.pet_id is None:
+        if row.pet_id is None or (row.pet_id < 1 and not self._is_there(row)):
             self.uncertain.append(self._source(row))
         self.conflicts.append(
             Conflict(
@@ -517,6 +517,10 @@ class Decisions:
                 suggestion=held.suggestion,
             )
         )
+
+    def _is_there(self, row: Row) -> bool:
+        """Whether the store may have the pet that the row names."""
+        return row.place >= 0 or self._found.get(row.pet_id or 0) is not None
 
     def _name(self, row: Row) -> str:
         """What the pet of a row is called, as the store or else the row has it."""

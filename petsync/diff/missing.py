@@ -25,6 +25,10 @@ _WHICH = (
     "If they are one pet, give the row its id. Else write `add-another` in the row's action "
     "column; a row with the pet's id and `delete` deletes it."
 )
+_WHICH_BELOW = (
+    "If they are one pet, give the row its id. Else leave the id blank, and write `add-another` in "
+    "the row's action column."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,8 @@ def missing(
     open_rows: Collection[int] = (),
 ) -> Missing:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
-    sheet was exported, which are conflicts, and notes. An add without an id that is like such a
-    pet is one pet with it that has lost its id, more likely: both are held.
+    sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
+    that is like such a pet is one pet with it that has lost its id, more likely: both are held.
 
     A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
     status is outside what the snapshot covers. `open_rows` say nothing of whether their pets are
@@ -151,7 +155,7 @@ def _lost_ids(
     adds = [
         each
         for each in changes
-        if isinstance(each, Add) and each.pet_id is None and each.row in open_rows
+        if isinstance(each, Add) and (each.pet_id or 0) < 1 and each.row in open_rows
     ]
     if not adds:
         return []
@@ -175,14 +179,15 @@ def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
         found[add.row].append(pet)
     for row, pets in found.items():
         add, them = adds[row], some([f"{pet.id} ({pet.name})" for pet in pets])
+        has = "no id" if add.pet_id is None else f"the id {add.pet_id}, which no pet has"
         yield Conflict(
             row=row,
             source=add.source,
             pet_id=pets[0].id,
             name=add.after.name or "",
             rule="lost-id",
-            problem=f"has no id, and is like pet {them}, in no row any more",
-            suggestion=_WHICH,
+            problem=f"has {has}, and is like pet {them}, in no row any more",
+            suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
         )
 
 

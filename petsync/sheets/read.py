@@ -18,7 +18,7 @@ from petsync.sheets.headers import ACTION, Headers, Mapper, named, present
 from petsync.sheets.judge import lists, words
 from petsync.sheets.judge.column import open_column, positions
 from petsync.sheets.judge.duplicates import collapse, note_repeated
-from petsync.sheets.judge.ids import Numbers, numbers
+from petsync.sheets.judge.ids import Numbers, numbers, pet_ids
 from petsync.sheets.judge.notes import Note, Notes
 from petsync.sheets.judge.ranges import note_worksheet
 from petsync.sheets.judge.renamed import note_renamed
@@ -153,7 +153,7 @@ class _Reading:
     def judge(self, usual: Sequence[str], known: Collection[str]) -> None:
         """Judge every cell, then what only whole rows and the whole sheet show."""
         judges = {
-            "id": numbers,
+            "id": lambda column: pet_ids(column, () if self.base is None else self.base.ids),
             "name": lambda column: words.names(column, self._exported("name")),
             "status": lambda column: words.statuses(column, usual, known),
             "category": lambda column: words.categories(

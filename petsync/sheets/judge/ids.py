@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from petsync.sheets.judge.column import NBSP, Column, positions
 from petsync.sheets.rules import RULES
 from petsync.table.cells import trim
 
-__all__ = ["Numbers", "numbers"]
+__all__ = ["Numbers", "numbers", "pet_ids"]
 
 Numbers = pd.arrays.IntegerArray
 _PLAIN = r"^(?:0|-?[1-9][0-9]{0,17})$"
@@ -48,6 +49,16 @@ def numbers(column: Column) -> Numbers:
             exact[at], known[at] = number, True
     _note_spaces(column, trimmed)
     return Numbers(exact, ~known)
+
+
+def pet_ids(column: Column, exported: Collection[int]) -> Numbers:
+    """The column of the pets' ids, likewise. One below 1 is noted, unless it was exported."""
+    found = numbers(column)
+    values = found.to_numpy(dtype=np.int64, na_value=1)
+    for at in positions(values < 1):
+        if int(values[at]) not in exported:
+            column.note(at, "id-below-one", is_sure=True)
+    return found
 
 
 def _unusual(column: Column) -> Bools:

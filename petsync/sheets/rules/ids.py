@@ -55,6 +55,15 @@ IDS = (
         "1234567890123456789",
         "Compare the id with the store's; leave it if it is right.",
     ),
+    warning(
+        "id-below-one",
+        "The id is below 1, and a service may give such a pet another id.",
+        "0",
+        "a blank cell, or 1001",
+        "Leave the id blank if it is a new pet, or give the id of its pet.",
+        "Only a pet that the store already has may have such an id: a plan adds none, as each "
+        "apply could add the pet again. An id that the sheet's export has is not reported.",
+    ),
     error(
         "id-out-of-range",
         "The id is outside the range of ids (64 bits).",
