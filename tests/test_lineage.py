@@ -524,6 +524,44 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
     assert desk.names().count("Rex") == 1
 
 
+def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
+    """The row says what the run wrote, and nobody has changed the pet since the undo."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(2, {"name": "Renamed"})
+    report = desk.apply()
+    desk.path.unlink()
+    desk.export()
+    undo = desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    plan = desk.plan()
+    assert not plan.changes
+    (note,) = [each for each in plan.notes if "Pets!A2" in each]
+    assert f"the undo of run {report.run_id}" in note
+    assert f"`petsync undo {undo.run_id}`" in note
+    assert "newer" not in note
+
+    desk.store.apply(desk.store.undo(undo.run_id), progress=False)
+    assert desk.plan().in_sync
+    assert desk.names().count("Renamed") == 1
+
+
+def test_a_row_that_others_changed_after_an_undo_names_no_undo(desk: Desk) -> None:
+    """What the store has is newer than what the undo set back."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(2, {"name": "Renamed"})
+    report = desk.apply()
+    pet_id = desk.pet("Renamed").id
+    assert pet_id is not None
+    desk.path.unlink()
+    desk.export()
+    desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    desk.store.apply(desk.store.edit(pet_id, name="Other"), progress=False)
+    (note,) = [each for each in desk.plan().notes if "Pets!A2" in each]
+    assert "something newer" in note
+    assert "undo" not in note
+
+
 def test_another_store_knows_nothing_of_it(book: Desk, tmp_path: Path) -> None:
     """Ids are a store's own."""
     with (

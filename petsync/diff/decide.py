@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from petsync.diff.align import positions
 from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
 from petsync.diff.fields import content, differing, known_id, normal, spelling, stated
 from petsync.diff.judge import Judge, Judgement
-from petsync.diff.lineage import Match, RowRecord
+from petsync.diff.lineage import Match, Restored, RowRecord
 from petsync.diff.match import Candidates, names_among
 from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
@@ -79,6 +80,7 @@ class Decisions:
         uploads: Uploads | None = None,
         matches: Mapping[int, Match] | None = None,
         undone: Mapping[int, str] | None = None,
+        restored: Mapping[int, Restored] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
@@ -97,7 +99,7 @@ class Decisions:
         self._meant_tags: dict[str, tuple[str, str]] = {}
         self._matches = {} if matches is None else matches
         self._has_base = base is not None
-        self._undone = undone or {}
+        self._undone, self._restored = undone or {}, restored or {}
         self._known = self._claim()
 
     def changes(self) -> list[Change]:
@@ -111,7 +113,26 @@ class Decisions:
                 self._hold(row, held)
             else:
                 changes.append(change)
+        self._note_restored()
         return [change for change in changes if change is not None]
+
+    def _note_restored(self) -> None:
+        """Note which of the rows that say something older than the store are so by an undo."""
+        if not self._restored or not self.remarks.older:
+            return
+        places = positions(pd.Series([*self._restored], dtype="Int64"), self.sides.pets).tolist()
+        as_left = {
+            pet_id: each
+            for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
+            if place >= 0 and not differing(each.pet, self.sides.pet(place))
+        }
+        frame, known = self._sheet.frame, self.remarks.recognised
+        ids: dict[Any, int] = {**known}
+        if "id" in frame:
+            ids = {**frame["id"].loc[self.remarks.older].dropna().to_dict(), **known}
+        for row in self.remarks.older:
+            if row in ids and ids[row] in as_left:
+                self.remarks.restored[row] = as_left[ids[row]]
 
     def forget(self, held: Iterable[Conflict]) -> None:
         """Take note that these rows, which were decided, are held after all."""

@@ -41,6 +41,7 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "Match",
+    "Restored",
     "RowRecord",
     "Slot",
     "added_for",
@@ -69,6 +70,14 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     said: Pet | None = None
     run: str = ""
     on: str = ""
+
+
+class Restored(NamedTuple):
+    """A pet as the `undo` of a `run` left it; both are runs' ids."""
+
+    run: str
+    undo: str
+    pet: Pet
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from petsync.diff.lineage import RowRecord
+from petsync.diff.lineage import Restored, RowRecord
 
 __all__ = ["Remarks", "is_converted", "some"]
 
@@ -16,8 +16,9 @@ _SHOWN = 5
 @dataclass(slots=True, kw_only=True)
 class Remarks:
     """Row numbers, gathered while rows are decided: `older` say what was exported where the store
-    has something newer, `gone` are rows nobody edited of pets that are not there any more,
-    of which `undone` gives those that an undo took away, with the run that was undone;
+    has something newer, of which `restored` gives those whose pets are as an undo left them;
+    `gone` are rows nobody edited of pets that are not there any more, of which `undone` gives those
+    that an undo took away, with the run that was undone;
     `by_name` have a category whose name and id contradict each other. `recognised` gives the pet
     of rows without an id, and `identical` those that were found by saying just the same; `twins`
     are rows that add a pet which says just what another one says; `known` gives the record of rows
@@ -29,6 +30,7 @@ class Remarks:
     """
 
     older: list[int] = field(default_factory=list)
+    restored: dict[int, Restored] = field(default_factory=dict)
     gone: list[int] = field(default_factory=list)
     undone: dict[int, str] = field(default_factory=dict)
     by_name: list[int] = field(default_factory=list)
@@ -93,9 +95,16 @@ class Remarks:
                 "lack photos that `petsync upload` added, and those stay. To take one away, export "
                 "afresh and take it out of the cell there; [clear] takes all away."
             )
-        if self.older:
+        undos = {each.undo: each.run for each in self.restored.values()}
+        for undo, run in undos.items():
+            rows = [row for row, each in self.restored.items() if each.undo == undo]
             yield (
-                f"{_at(self.older, address, 'id')}: where these rows say what was exported, the "
+                f"{_at(rows, address, 'id')}: the undo of run {run} set these pets back, and that "
+                f"stays. Export afresh to see it. `petsync undo {undo}` takes the undo back."
+            )
+        if older := [row for row in self.older if row not in self.restored]:
+            yield (
+                f"{_at(older, address, 'id')}: where these rows say what was exported, the "
                 "store has something newer, which stays. Export afresh to see it, or to set it "
                 "back."
             )

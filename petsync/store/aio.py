@@ -350,7 +350,8 @@ class AsyncStore(Pictured, Edited, Signed):
         uploads = await asyncio.to_thread(self._gallery.added, read)
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
-        return Compared(now, read, found, uploads, matches, undone)
+        restored = {} if base is None else self.history.restored(self._session.base_url)
+        return Compared(now, read, found, uploads, matches, undone, restored)
 
     def _matches(self, sheet: Sheet, now: Snapshot, *, with_undone: bool) -> Mapping[int, Match]:
         """Which rows without an id earlier runs on this store know."""

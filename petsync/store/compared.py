@@ -9,7 +9,7 @@ from petsync.diff.compare import compare
 from petsync.diff.decide import Found
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
-from petsync.diff.lineage import Match
+from petsync.diff.lineage import Match, Restored
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.uploads import Uploads
@@ -23,8 +23,8 @@ __all__ = ["Compared"]
 @dataclass(frozen=True, slots=True)
 class Compared:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
-    photos uploads added, which rows without an id earlier runs know, and which pets undos took
-    away, by the run that was undone.
+    photos uploads added, which rows without an id earlier runs know, which pets undos took
+    away, by the run that was undone, and which ones undos changed, as these left them.
     """
 
     snapshot: Snapshot
@@ -33,6 +33,7 @@ class Compared:
     uploads: Uploads = field(default_factory=Uploads)
     matches: Mapping[int, Match] = field(default_factory=dict)
     undone: Mapping[int, str] = field(default_factory=dict)
+    restored: Mapping[int, Restored] = field(default_factory=dict)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -49,6 +50,7 @@ class Compared:
             uploads=self.uploads,
             matches=self.matches,
             undone=self.undone,
+            restored=self.restored,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:

@@ -14,7 +14,7 @@ import pandas as pd
 from petsync.apply.journal import Journal
 from petsync.apply.pictures.recount import recounted
 from petsync.diff.history import Entry, Past
-from petsync.diff.lineage import RowRecord
+from petsync.diff.lineage import Restored, RowRecord
 from petsync.diff.pictures import Pictures
 from petsync.diff.report import OUTCOMES, Report
 from petsync.diff.uploaded import Uploaded
@@ -137,6 +137,11 @@ class History:
         """The pets that undos took away and that are not back: by id, the run that was undone."""
         with self.opened() as journal:
             return journal.undone_adds(store)
+
+    def restored(self, store: str) -> dict[int, Restored]:
+        """The pets that undos changed, as the newest undo left each."""
+        with self.opened() as journal:
+            return journal.restored(store)
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""

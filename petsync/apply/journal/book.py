@@ -21,6 +21,7 @@ from petsync.apply.journal.recount import recounted
 from petsync.apply.journal.row_records import (
     LaterRun,
     later_run,
+    restored,
     row_records,
     sheet_of_run,
     undone_adds,
@@ -44,7 +45,7 @@ from petsync.apply.journal.sound import check_sound
 from petsync.apply.journal.trouble import translated
 from petsync.apply.journal.writer import Writer
 from petsync.diff.history import Entry, Past, RunKind
-from petsync.diff.lineage import RowRecord
+from petsync.diff.lineage import Restored, RowRecord
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, PlanError, StalePlanError
@@ -176,6 +177,11 @@ class Journal:
         """The pets that undos took away and that are not back: by id, the run that was undone."""
         with self._reading() as connection:
             return undone_adds(connection, store)
+
+    def restored(self, store: str) -> dict[int, Restored]:
+        """The pets that undos changed, as the newest undo left each."""
+        with self._reading() as connection:
+            return restored(connection, store)
 
     def later_run(self, run_id: str) -> LaterRun | None:
         """The newest run of the same sheet that began after this one, where this one has rows

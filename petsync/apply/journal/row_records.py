@@ -13,7 +13,7 @@ import msgspec
 
 from petsync.apply.journal.run import read_plan
 from petsync.diff.change import Add, Update
-from petsync.diff.lineage import RowRecord
+from petsync.diff.lineage import Restored, RowRecord
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
@@ -22,6 +22,7 @@ __all__ = [
     "LaterRun",
     "RunSheet",
     "later_run",
+    "restored",
     "row_payload",
     "row_records",
     "sheet_of_run",
@@ -199,6 +200,14 @@ def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
     return gone
 
 
+def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
+    """The pets that undos on the store changed, as the newest undo left each."""
+    return {
+        int(pet_id): Restored(undoes, run, _read_pet.decode(after))
+        for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
+    }
+
+
 def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
     """The newest run of the same sheet that began after this one, where this one has rows without
     an id; None where there is none.
@@ -364,5 +373,10 @@ WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 _DONE = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
+"""
+_RESTORED = """
+SELECT run.id, undoes, pet_id, after FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND run.kind = 'undo' AND change.kind = 'update' AND outcome = 'applied'
+ORDER BY started, run.rowid
 """
 _LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
