@@ -801,3 +801,79 @@ def test_a_list_that_grows_is_no_table_of_renamed_rows(desk: Desk) -> None:
         assert [add.after.name for add in desk.plan().adds] == [name]
         desk.apply()
     assert len(desk.box.pets()) == len(SHOP) + 5
+
+
+TWIN: Row = {"name": "Twin", "status": "available", "action": "add-another"}
+XAVER: Row = {"name": "Xaver", "status": "available"}
+
+
+@pytest.fixture
+def another(desk: Desk) -> Desk:
+    """A desk with an exported workbook, to which Twin was added in row 8 with `add-another`."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.write(8, TWIN)
+    desk.apply()
+    return desk
+
+
+@pytest.mark.parametrize("is_above", [True, False])
+def test_a_row_with_add_another_that_is_renamed_adds_no_second_pet(
+    another: Desk, is_above: bool
+) -> None:
+    """A new row beside it leaves it in doubt, and is in none itself. With the id of its pet in
+    another row it is a new one.
+    """
+    twin = another.pet("Twin")
+    other, xaver = (9, 8) if is_above else (8, 9)
+    another.edit(lambda sheet: sheet.insert_rows(xaver))
+    another.write(xaver, XAVER)
+    another.write(other, {"name": "Other"})
+    plan = another.plan()
+    assert [add.after.name for add in plan.adds] == ["Xaver"]
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("added-before", other, twin.id)
+    assert f"the id {twin.id} and the action `ignore`" in conflict.suggestion
+    another.write(10, {"id": twin.id, "action": "ignore"})
+    plan = another.plan()
+    assert sorted(add.after.name or "" for add in plan.adds) == ["Other", "Xaver"]
+    assert not plan.conflicts
+
+
+def test_a_row_with_add_another_that_is_renamed_and_moved(another: Desk) -> None:
+    """A later run that knew the row keeps its action."""
+    another.write(2, {"status": "pending"})
+    another.apply()
+    another.write(8, {"name": "Other"})
+    another.edit(_move_up)
+    conflict = only_conflict(another.plan())
+    assert (conflict.row, conflict.pet_id) == (2, another.pet("Twin").id)
+
+
+def test_a_list_s_row_with_add_another_that_is_renamed(desk: Desk) -> None:
+    """Where no row has an id, the journal still knows what its row said."""
+    desk.csv(REX, TWIN, LUNA)
+    desk.apply()
+    desk.csv(REX, {**TWIN, "name": "Other"}, XAVER, LUNA)
+    plan = desk.plan()
+    assert [add.after.name for add in plan.adds] == ["Xaver"]
+    assert [each.pet_id for each in plan.conflicts] == [desk.pet("Twin").id]
+
+
+def test_one_of_two_rows_with_add_another_is_left(another: Desk) -> None:
+    """It is one of the two, and no third."""
+    another.write(9, TWIN)
+    another.apply()
+    assert another.names().count("Twin") == 2
+    another.edit(lambda sheet: sheet.delete_rows(8))
+    another.edit(_move_up)
+    plan = another.plan()
+    assert not plan.adds
+
+
+def test_a_new_row_with_add_another_is_an_add(another: Desk) -> None:
+    """The row that was added stands, and another one says the action for itself."""
+    another.write(9, {**TWIN, "name": "Other"})
+    assert [add.after.name for add in another.plan().changes] == ["Other"]
+    another.write(9, {"name": "Twin"})
+    assert [add.after.name for add in another.plan().changes] == ["Twin"]

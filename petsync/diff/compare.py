@@ -12,7 +12,7 @@ from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
 from petsync.diff.letters import strange_letters
-from petsync.diff.lineage import Match, Restored, Slot, said_in, slots_of
+from petsync.diff.lineage import Match, Restored, Slot, actions_of, said_in, slots_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.resolve import notes_of
@@ -186,9 +186,12 @@ def _slots(
     kept = {row for row in remarks.known if not matches[row].is_edited}
     says = said_in(sheet, remarks.recognised.keys() - kept, decisions.vocabulary)
     added = {change.row for change in changes if isinstance(change, Add)}
+    places = slots_of(sheet)
+    actions = actions_of(sheet, places)
     slots = {}
-    for row, place in slots_of(sheet).items():
-        if row in remarks.recognised or (row in added and place != (None, None)):
+    for row, place in places.items():
+        is_told = place != (None, None) or bool(actions[row])
+        if row in remarks.recognised or (row in added and is_told):
             record = remarks.known.get(row)
             slots[row] = Slot(
                 above=place[0],
@@ -196,6 +199,7 @@ def _slots(
                 said=says.get(row),
                 run="" if record is None else record.run_id,
                 on="" if record is None else record.on,
+                action=actions[row],
             )
     return slots
 

@@ -182,7 +182,11 @@ class Decisions:
             return self._on_known(row, record, record.pet_id)
         is_begun = match.kind == "certain"
         if row.action == "add-another" and not is_begun:
-            return _UNKNOWN
+            # The action adds one pet: the row may be the one that said it then.
+            same = tuple(each for each in match.records if each.action == row.action)
+            if not same:
+                return _UNKNOWN
+            match = match._replace(records=same)
         if match.kind == "lost":
             match = match._replace(records=tuple(filter(self._may_be_there, match.records)))
             by_key = self._options.match_on and self._candidates.agreeing(row.said)
@@ -629,13 +633,12 @@ def _doubtful(match: Match) -> _Held:
     if len(records) > 1:
         what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
     says = ", and says something else now" if match.is_edited else ""
-    return _Held(
-        "added-before",
-        f"{what}{says}",
-        "Give it the id if it is that pet, or write `add-another` in the action column if it is "
-        "another one.",
-        record.pet_id,
-    )
+    way = "write `add-another` in the action column if it is another one"
+    if any(each.action == "add-another" for each in records):
+        rows = "a row with the id" if len(records) == 1 else "rows with the ids"
+        way = f"enter {rows} {ids} and the action `ignore` if it is another one"
+    hint = f"Give it the id if it is that pet, or {way}."
+    return _Held("added-before", f"{what}{says}", hint, record.pet_id)
 
 
 def _column(column: Column, said: Said) -> Column:

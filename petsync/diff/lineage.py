@@ -44,6 +44,7 @@ __all__ = [
     "Restored",
     "RowRecord",
     "Slot",
+    "actions_of",
     "added_for",
     "doubted",
     "identify",
@@ -70,6 +71,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     said: Pet | None = None
     run: str = ""
     on: str = ""
+    action: str = ""
+    """The row's action; "" for `merge`."""
 
 
 class Restored(NamedTuple):
@@ -90,7 +93,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
     folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
     row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
-    row without an id; else "".
+    row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
+    run did not write it down.
     """
 
     run_id: str
@@ -109,6 +113,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     is_added: bool = True
     seen: str = ""
+    action: str = ""
 
     @property
     def how(self) -> str:
@@ -152,6 +157,13 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     lacking = active & frame["id"].isna().to_numpy()
     pairs = (_values(ids[lacking]) for ids in (frame["id"].ffill(), frame["id"].bfill()))
     return dict(zip(frame.index[lacking].tolist(), zip(*pairs, strict=True), strict=True))
+
+
+def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
+    """The actions of these rows, by row number; "" for `merge`."""
+    actions = sheet.frame.loc[sorted(rows), "action"]
+    pairs = zip(actions.index.tolist(), actions.tolist(), strict=True)
+    return {row: "" if action == "merge" else action for row, action in pairs}
 
 
 def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
@@ -274,6 +286,7 @@ class _Line(NamedTuple):
     above: int | None
     below: int | None
     said: Pet
+    action: str = ""
 
 
 _Item = RowRecord | _Line
@@ -311,7 +324,8 @@ class _File(NamedTuple):
 def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
     slots = slots_of(sheet)
     says = said_in(sheet, slots, vocabulary)
-    return [_Line(row, *slots[row], said) for row, said in says.items()]
+    actions = actions_of(sheet, slots)
+    return [_Line(row, *slots[row], said, actions[row]) for row, said in says.items()]
 
 
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
@@ -374,6 +388,13 @@ def _lost(
     there = {*claimed, *map(_identity, certain)}
     matched = {id(record) for record in certain}
     left = [x for x in lines if x.row not in found or found[x.row].kind == "other"]
+    actions = {line.row: line.action for line in lines}
+    in_place = {
+        _identity(record)
+        for row, match in found.items()
+        for record in match.records
+        if match.kind == "doubt" and record.action == actions[row] == "add-another"
+    }
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for file in files:
         lost = [
@@ -392,7 +413,10 @@ def _lost(
             is_away = record.written < last_seen
             looks = [] if is_away or tie == "name" else [u for u in _LOOKS if u in units]
             for line in left:
-                if is_much or _may_be(record, line, looks, is_named=tie == "ids"):
+                is_another = _is_another_still(record, line) and not is_away and tie != "name"
+                own = looks if is_another or _identity(record) not in in_place else []
+                is_like = is_another or _may_be(record, line, own, is_named=tie == "ids")
+                if is_much or is_like:
                     may_be[line.row].setdefault(_identity(record), record)
     return {
         row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
@@ -628,7 +652,13 @@ def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line
 
 def _likeness(record: RowRecord, line: _Line) -> int:
     has_name, is_similar = _names(record, line)
-    return 4 * has_name + 2 * is_similar + len(_support(record, line))
+    likeness = 4 * has_name + 2 * is_similar + len(_support(record, line))
+    return likeness + 3 * _is_another_still(record, line)
+
+
+def _is_another_still(record: RowRecord, line: _Line) -> bool:
+    """Whether the record's row said `add-another`, and this one does: it adds a pet once."""
+    return record.action == line.action == "add-another"
 
 
 def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:

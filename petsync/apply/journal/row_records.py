@@ -31,8 +31,8 @@ __all__ = [
 
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
-    """A row without an id: its place, its pet if it was known, what it says if that is news, and
-    the run by which it is known, with that run's local date.
+    """A row without an id: its place, its pet if it was known, what it says if that is news, the
+    run by which it is known, with that run's local date, and its action; "" for `merge`.
     """
 
     row: int
@@ -42,6 +42,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     said: Pet | None = None
     run: str = ""
     on: str = ""
+    action: str = ""
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -111,6 +112,7 @@ def row_payload(plan: Plan) -> bytes:
             said=slot.said or says.get(row),
             run=slot.run,
             on=slot.on,
+            action=slot.action,
         )
         for row, slot in plan.slots.items()
     ]
@@ -262,6 +264,7 @@ def _of_run(
             base=about.base,
             written=about.started,
             seen=about.seen,
+            action=place.action,
         )
     for each in kept.rows:
         said = each.said or known.get(each.pet_id)
@@ -282,6 +285,7 @@ def _of_run(
             base=about.base,
             written=about.started,
             seen=about.seen,
+            action=each.action,
         )
     yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
 
@@ -322,6 +326,7 @@ def _unsent(
             base=about.base,
             written=about.started,
             seen=about.seen,
+            action=place.action,
         )
 
 
