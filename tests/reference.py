@@ -62,12 +62,17 @@ def other_units(pet: Pet) -> list[str]:
     return [unit for unit in UNITS[1:] if has[unit]]
 
 
-def agreed(new: Pet, pet: Pet) -> int:
-    """In how many of these units a pet is what is new; of a category the name counts."""
+def differing(new: Pet, pet: Pet) -> set[str]:
+    """In which of these units a pet is not what is new; of a category the name counts."""
     same = {unit: compared(unit, new) == compared(unit, pet) for unit in UNITS}
     names = [plain(each.category.name) if each.category else "" for each in (new, pet)]
     same["category"] = names[0] == names[1]
-    return sum(same[unit] for unit in other_units(new))
+    return {unit for unit in other_units(new) if not same[unit]}
+
+
+def agreed(new: Pet, pet: Pet) -> int:
+    """In how many of these units a pet is what is new."""
+    return len(other_units(new)) - len(differing(new, pet))
 
 
 def looks(pet: Pet) -> dict[str, Any]:
@@ -306,6 +311,7 @@ class Reference:
 
     def without_ids(self, lines: Mapping[int, Line]) -> None:
         """In a sheet without ids, no row that looks like a pet is added."""
+        edited = self.edited_in_one_column(lines)
         for row, new in list(self.expected.adds.items()):
             if lines[row]["action"] != "merge":
                 continue
@@ -315,11 +321,33 @@ class Reference:
                 p for p in self.free.values() if photos and compared("photo_urls", p) == photos
             ]
             like = [pet for pet in near if 2 * agreed(new, pet) >= len(other_units(new))]
+            if not like and row in edited:
+                like = [edited[row]]
             if like:
                 most = max(like, key=lambda p: agreed(new, p) + (plain(p.name) == plain(new.name)))
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, most.id, "looks-alike")
+
+    def edited_in_one_column(self, lines: Mapping[int, Line]) -> dict[int, Pet]:
+        """Where most rows are pets by their names, with one column edited: the pets of those."""
+        found: dict[int, Pet] = {}
+        merging = [row for row, line in lines.items() if line["action"] == "merge"]
+        adds = {row: self.expected.adds[row] for row in merging if row in self.expected.adds}
+        like = {
+            row: [pet for pet in self.free.values() if plain(pet.name) == plain(new.name)]
+            for row, new in adds.items()
+        }
+        for column in UNITS[1:]:
+            near = {
+                row: [pet for pet in like[row] if differing(new, pet) <= {column}]
+                for row, new in adds.items()
+            }
+            ids = {pets[0].id for row, pets in near.items() if pets and len(like[row]) == 1}
+            count = len(ids) + len(self.expected.recognised)
+            if ids and count >= 2 and 2 * count > len(merging):
+                found = {row: pets[0] for row, pets in near.items() if pets} | found
+        return found
 
     def renamed(self, lines: Mapping[int, Line]) -> None:
         """In a sheet without ids, no row is added that may be a pet under another name: one that

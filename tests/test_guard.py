@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -430,6 +430,38 @@ def test_rows_that_are_other_pets_are_added() -> None:
     apart = plan_of(pets, sheet_saying(new | {"category": "Cats", "photo_urls": ["x"]}))
     assert apart.adds[0].namesake == 1
     assert plan_of(pets, sheet_saying(new), match_on=("name",)).updates[0].before == pets[0]
+
+
+SHOP = [Pet(id=n, name=f"p{n}", status="available") for n in range(1, 11)]
+
+
+def held(*rows: dict[str, object], pets: Sequence[Pet] = SHOP) -> list[int | None]:
+    """The pets that the rows of a sheet look like."""
+    plan = plan_of(pets, sheet_saying(*rows))
+    assert {each.rule for each in plan.conflicts} <= {"looks-alike"}
+    return [each.pet_id for each in plan.conflicts]
+
+
+def test_pets_of_whom_the_sheet_says_name_and_status_alone_are_not_doubled() -> None:
+    """Most rows have the name of one pet each, and all differ from these in one column."""
+    sold = [{"name": f"p{n}", "status": "sold"} for n in range(1, 6)]
+    assert held(*sold) == [1, 2, 3, 4, 5]
+    assert held(*sold[:4], {"name": "p5", "status": "pending"}) == [1, 2, 3, 4, 5]
+    assert held(*sold[:2], {"name": "New", "status": "sold"}) == [1, 2]
+    assert held(*sold, pets=[*SHOP, Pet(id=11, name="p5", status="pending")]) == [1, 2, 3, 4, 5]
+
+
+def test_new_arrivals_that_share_a_name_or_two_with_the_store_are_added() -> None:
+    """A name of many pets says nothing, and so do rows that differ in more than one column."""
+    new = [{"name": f"New {n}", "status": "sold"} for n in range(3)]
+    assert held(*new, {"name": "p1", "status": "sold"}) == []
+    assert held(*new, *({"name": f"p{n}", "status": "sold"} for n in (1, 2))) == []
+    assert held({"name": "p1", "status": "sold"}) == []
+    twice = [msgspec.structs.replace(pet, id=(pet.id or 0) + 20) for pet in SHOP]
+    assert held(*({"name": f"p{n}", "status": "sold"} for n in (1, 2, 3)), pets=SHOP + twice) == []
+    other = {"status": "sold", "category": "Cats"}
+    assert held(*({"name": f"p{n}", **other} for n in (1, 2, 3))) == []
+    assert held(*({"name": f"p{n}", "status": "sold", "action": "add"} for n in (1, 2, 3))) == []
 
 
 NAMES = [f"{letter}{n}" for n in (3, 1, 2, 0) for letter in "DACB"]

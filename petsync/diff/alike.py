@@ -119,13 +119,15 @@ def has_ids(sheet: Sheet) -> bool:
 
 
 def looking_alike(
-    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
 ) -> tuple[list[Change], list[Conflict]]:
     """The changes without the adds that look like one of the `pets`, which no row names; and these
     as conflicts. For a sheet without ids: its rows may all be pets that the store has.
 
     A row looks like a pet of its name, or of its photos, if half of what else it says agrees. One
-    with the action `add` says that it is another one.
+    with the action `add` says that it is another one. Where most rows are `identical` to pets, or
+    have the name of one pet each and differ from it in one column at the most, the same column in
+    all rows, that name is enough.
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
@@ -143,8 +145,35 @@ def looking_alike(
         if like:
             pet, agreeing = max(like, key=lambda pair: len(pair[1]))
             conflicts[add.row] = _look_alike(add, pet, agreeing)
+    for add, pet in _edited_in_one_column(adds, by_name, len(open_rows(sheet)), identical):
+        why = ", and most rows have the name of a pet"
+        conflicts.setdefault(add.row, _look_alike(add, pet, ("name",), why))
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
+
+
+def _edited_in_one_column(
+    adds: Sequence[Add],
+    by_name: Mapping[str, Sequence[Pet]],
+    total: int,
+    identical: Mapping[int, int],
+) -> Iterator[tuple[Add, Pet]]:
+    """The adds that differ from a pet of their name in one column alone, each with that pet, where
+    that makes most of the `total` rows pets: by the names that one pet has, and as `identical`.
+    """
+    pairs = [(add, pet) for add in adds for pet in by_name.get(normal(add.after.name), ())[:_MOST]]
+    differing = [_differing(add.after, pet) for add, pet in pairs]
+    for column in _LOOKS:
+        near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
+        ids = {pet.id for add, pet in near if len(by_name[normal(add.after.name)]) == 1}
+        count = len(ids) + len(identical)
+        if ids and count >= _LEAST and 2 * count > total:
+            yield from near
+
+
+def _differing(said: Pet, pet: Pet) -> set[Column]:
+    """The columns beside the name in which the pet is not what is said."""
+    return {*stated(said)} - {"name", "category_id", *_agreeing(said, pet)}
 
 
 def renamed(
@@ -289,7 +318,7 @@ def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
     return 2 * sum(c in agreeing for c in others) >= len(others)
 
 
-def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column]) -> Conflict:
+def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -> Conflict:
     return Conflict(
         row=add.row,
         source=add.source,
@@ -297,7 +326,7 @@ def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column]) -> Conflict:
         name=add.after.name or "",
         rule="looks-alike",
         problem=f"has no id, as no row of the sheet has, and looks like pet {pet.id} "
-        f"({pet.name}): they agree in {', '.join(agreeing)}",
+        f"({pet.name}): they agree in {', '.join(agreeing)}{why}",
         suggestion="Give the rows their ids, or write `add` in the action column to add another "
         "pet.",
     )

@@ -87,9 +87,9 @@ def _compared(
     decided, lookalikes = decisions.changes(), list[Conflict]()
     unnamed = snapshot.frame[~decisions.sides.named]
     if not options.match_on and not has_ids(sheet):
-        decided, lookalikes = looking_alike(decided, sheet, unnamed)
         remarks = decisions.remarks
         identical = {row: remarks.recognised[row] for row in remarks.identical}
+        decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
         decided, others = renamed(decided, sheet, unnamed, identical)
         lookalikes += others
         decisions.forget(lookalikes)
