@@ -877,3 +877,54 @@ def test_a_new_row_with_add_another_is_an_add(another: Desk) -> None:
     assert [add.after.name for add in another.plan().changes] == ["Other"]
     another.write(9, {"name": "Twin"})
     assert [add.after.name for add in another.plan().changes] == ["Twin"]
+
+
+@pytest.fixture
+def three(desk: Desk) -> Desk:
+    """A desk with an exported workbook, to which three calm dogs were added in rows 8 to 10."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    for row, name in enumerate(("Ann", "Ben", "Cid"), 8):
+        desk.write(row, {**NEWBY, "name": name, "tags": "calm"})
+    desk.apply()
+    return desk
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_row_that_was_edited_and_sorted_is_its_pet_s_in_a_copy_too(
+    three: Desk, is_copy: bool
+) -> None:
+    """One record and one row have its name, all else agrees, and the rows beside it are known."""
+    three.write(10, {"status": "sold"})
+    three.edit(_move_up)
+    if is_copy:
+        three.path = Path(shutil.copy(three.path, three.path.with_name("copy.xlsx")))
+        three.edit(_name_tab)
+    (update,) = three.plan().changes
+    assert (update.pet_id, update.fields) == (three.pet("Cid").id, ("status",))
+    assert not three.plan().conflicts
+
+
+@pytest.mark.parametrize("other", [{"tags": "shy"}, {"category": "Cats"}, {"tags": None}])
+def test_a_copy_s_moved_row_that_says_something_else_is_in_doubt(three: Desk, other: Row) -> None:
+    """It may be another pet of the name; one that says less of itself is its pet's."""
+    three.write(10, {"status": "sold", **other})
+    three.edit(_move_up)
+    three.path = Path(shutil.copy(three.path, three.path.with_name("copy.xlsx")))
+    three.edit(_name_tab)
+    plan = three.plan()
+    assert not plan.adds
+    assert bool(plan.conflicts) is bool(set(other.values()) - {None})
+
+
+def test_a_row_in_doubt_by_its_name_draws_no_other_into_doubt(three: Desk) -> None:
+    """A new row that looks like that pet, and has another name, is a new one."""
+    three.write(10, {"status": "sold", "tags": "shy"})
+    three.edit(_move_up)
+    three.edit(lambda sheet: sheet.insert_rows(5))
+    three.write(5, {**NEWBY, "name": "Zoe", "tags": "calm"})
+    three.path = Path(shutil.copy(three.path, three.path.with_name("copy.xlsx")))
+    three.edit(_name_tab)
+    plan = three.plan()
+    assert [add.after.name for add in plan.adds] == ["Zoe"]
+    assert [(each.row, each.pet_id) for each in plan.conflicts] == [(2, three.pet("Cid").id)]

@@ -388,12 +388,13 @@ def _lost(
     there = {*claimed, *map(_identity, certain)}
     matched = {id(record) for record in certain}
     left = [x for x in lines if x.row not in found or found[x.row].kind == "other"]
-    actions = {line.row: line.action for line in lines}
-    in_place = {
-        _identity(record)
+    # Where one row alone is in doubt, as it has the name or the action, another needs its name.
+    by_row = {line.row: line for line in lines}
+    has_row = {
+        _identity(match.record)
         for row, match in found.items()
-        for record in match.records
-        if match.kind == "doubt" and record.action == actions[row] == "add-another"
+        if match.kind == "doubt" and len(match.records) == 1
+        if any(_names(match.record, by_row[row])) or _is_another_still(match.record, by_row[row])
     }
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for file in files:
@@ -414,8 +415,9 @@ def _lost(
             looks = [] if is_away or tie == "name" else [u for u in _LOOKS if u in units]
             for line in left:
                 is_another = _is_another_still(record, line) and not is_away and tie != "name"
-                own = looks if is_another or _identity(record) not in in_place else []
-                is_like = is_another or _may_be(record, line, own, is_named=tie == "ids")
+                is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+                if _identity(record) in has_row and not is_another:
+                    is_like = is_like and any(_names(record, line))
                 if is_much or is_like:
                     may_be[line.row].setdefault(_identity(record), record)
     return {
@@ -503,7 +505,7 @@ class _Matching:
     def matches(self) -> dict[int, Match]:
         """The matches by row number."""
         self._same()
-        if self._trust == "file":
+        if self._trust != "any":
             self._named_alone()
         for pair, is_anchored, is_loose in list(self._in_place()):
             self._judge(pair, is_anchored=is_anchored, is_loose=is_loose)
@@ -534,14 +536,20 @@ class _Matching:
         self._drop_matched()
 
     def _named_alone(self) -> None:
-        """Rows that have a name which one record and one row have, and nothing against it."""
+        """Rows that have a name which one record and one row have, and nothing against it. In a
+        copy, other rows are known, and all that both say beside the status is the same.
+        """
         olds, news = _by(_name, self._old), _by(_name, self._new)
         pairs = [
             (records[0], news[name][0])
             for name, records in olds.items()
             if name and len(records) == 1 and len(news.get(name, ())) == 1
         ]
-        self._certain([pair for pair in pairs if _is_backed(*pair)], is_edited=True)
+        if self._trust == "file":
+            near = [pair for pair in pairs if _is_backed(*pair)]
+        else:
+            near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
+        self._certain(near, is_edited=True)
         self._drop_matched()
 
     def _in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
@@ -729,6 +737,12 @@ def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
 def _is_backed(record: RowRecord, line: _Line) -> bool:
     """Whether at least half of what both say, beside name and status, is the same."""
     return 2 * len(_support(record, line)) >= len(_both_state(record, line))
+
+
+def _is_all_support(record: RowRecord, line: _Line) -> bool:
+    """Whether both say anything beside name and status, and the same in all of it."""
+    support = _support(record, line)
+    return bool(support) and len(support) == len(_both_state(record, line))
 
 
 def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
