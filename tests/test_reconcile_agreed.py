@@ -850,6 +850,111 @@ def test_an_add_that_was_undone_is_not_made_again(
     assert (night.run().round.status, len(night.stored())) == ("in-sync", len(STORED))
 
 
+def _apply_by_hand(night: Typed, **options: Any) -> str:
+    """Apply the sheet as somebody does between two rounds; returns the run."""
+    with ps.connect(night.box.url, state=night.state) as store:
+        return store.apply(store.plan(night.sheet, **options), progress=False).run_id
+
+
+def _undo(night: Typed, run: str = "") -> str:
+    with ps.connect(night.box.url, state=night.state) as store:
+        return store.apply(store.undo(run), progress=False).run_id
+
+
+HAND_EDITS: tuple[dict[str, str], ...] = (
+    {"name": "Rex"},
+    {"category": "Cats"},
+    {"category": "Cats", "category_id": "2"},
+    {"category": "Fish"},
+    {"category": "[clear]"},
+    {"tags": "calm; loud"},
+)
+
+
+@pytest.mark.parametrize("cells", HAND_EDITS)
+def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
+    night: Typed, cells: dict[str, str]
+) -> None:
+    """The undo is a change of the store, which the sheet takes, and a note names both runs."""
+    night.type(1, **cells)
+    run = _apply_by_hand(night)
+    assert night.stored()[1] != STORED[0]
+    undo = _undo(night)
+    assert night.stored()[1] == STORED[0]
+    told = night.run()
+    assert (told.round.status, told.round.to_store.total) == ("done", 0)
+    (note,) = told.open
+    assert (note.kind, run in note.problem, undo in note.problem) == ("note", True, True)
+    assert night.stored()[1] == night.said()[1] == STORED[0]
+    told = night.run()
+    assert (told.round.status, told.open) == ("in-sync", ())
+    _undo(night, undo)
+    assert night.run().round.status == "done"
+    assert night.said()[1] == night.stored()[1] != STORED[0]
+
+
+@pytest.mark.parametrize("cells", HAND_EDITS[1:5])
+def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str, str]) -> None:
+    """The cell beside it, which says what it said, is no edit, also where the store moves on."""
+    night.type(1, **cells)
+    _apply_by_hand(night)
+    sent = night.stored()[1]
+    night.box.put(changed([sent], 1, name="Store 1")[0])
+    told = night.run()
+    assert (told.round.to_store.total, told.open) == (0, ())
+    assert night.stored()[1].category == sent.category
+    assert night.cell(1, "name") == "Store 1"
+    night.box.put(changed([sent], 1, name="Store 1", category=BIRDS)[0])
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.said()[1].category == night.stored()[1].category == BIRDS
+
+
+def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: Typed) -> None:
+    """What the run sent is agreed on, so that the old value is an edit, and so is a third one."""
+    night.type(1, name="Rex")
+    night.type(2, name="Rex 2")
+    _apply_by_hand(night)
+    night.type(1, name="Pet 1")
+    night.type(2, name="Rex 3")
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert (night.stored()[1].name, night.stored()[2].name) == ("Pet 1", "Rex 3")
+    assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("how", ["action", "missing"])
+def test_a_delete_that_was_applied_by_hand_and_undone_is_not_made_again(
+    night: Typed, how: str
+) -> None:
+    """The pet that came back becomes a row again, whether or not missing rows are deleted."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    rows = night.rows()
+    night.save([row for row in rows if row[0] != "3"])
+    if how == "action":
+        night.save(rows)
+        night.type(3, action="delete")
+    _apply_by_hand(night, delete_missing=True)
+    assert 3 not in night.stored()
+    night.save([row for row in rows if row[0] != "3"])
+    _undo(night)
+    assert 3 in night.stored()
+    assert night.run().round.to_store.total == 0
+    assert night.stored()[3] == night.said()[3] == STORED[2]
+    assert night.run().round.status == "in-sync"
+
+
+def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -> None:
+    """It is not laid over what both sides have agreed on since."""
+    night.type(1, name="Rex")
+    _apply_by_hand(night)
+    assert night.run().round.status == "in-sync"
+    for name in ("Rey", "Rex"):
+        night.type(1, name=name)
+        assert night.run().round.to_store.total == 1
+        assert night.stored()[1].name == name
+
+
 def test_a_run_that_the_base_has_is_not_laid_over_it_again(
     night: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

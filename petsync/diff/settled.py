@@ -36,7 +36,14 @@ from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
-__all__ = ["SETTLED", "categories_of", "remembered", "with_inbound", "with_report"]
+__all__ = [
+    "SETTLED",
+    "categories_now",
+    "categories_of",
+    "remembered",
+    "with_inbound",
+    "with_report",
+]
 
 SETTLED = frozenset({"already-so", "already-gone"})
 """Causes of results whose change was there before it was sent."""
@@ -56,6 +63,34 @@ def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
         rows[line.number]: said_category(line.said)
         for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
     }
+
+
+def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
+    """As `categories_of`, by the sheet as it is after a run of which the sheet is not there any
+    more: a cell that says what was sent, or that is in a row which the run added, said it then; any
+    other cell is None, and counts as what it said before the run.
+    """
+    changes = report.plan.changes
+    sent = {
+        each.pet_id if each.assigned_id is None else each.assigned_id: each.number
+        for each in report.results
+        if each.kind != "none" and _regroups(changes[each.number])
+    }
+    if "id" not in sheet.frame:
+        return {}
+    frame = sheet.frame[sheet.frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
+    found = {}
+    for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp)):
+        number = sent[line.pet_id]
+        change, cells = changes[number], said_category(line.said)
+        if isinstance(change, Update):
+            after = category_cells(change.after)
+            cells = Category(
+                cells.id if cells.id == after.id else None,
+                cells.name if normal(cells.name) == normal(after.name) else None,
+            )
+        found[number] = cells
+    return found
 
 
 def with_report(

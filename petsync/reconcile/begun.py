@@ -139,10 +139,10 @@ def _run(note: _Note, store: Store) -> Run | None:
     return Run(past.run_id, is_stopped, categories)
 
 
-def told_of(run: Run, store: Store) -> Report | None:
+def told_of(run_id: str, store: Store) -> Report | None:
     """What has become of the run's changes so far; None where that cannot be told any more."""
     try:
-        return store.run(run.id)
+        return store.run(run_id)
     except PlanError as error:
-        _LOG.warning("run %s is not known any more: %s", run.id, error.message)
+        _LOG.warning("run %s is not known any more: %s", run_id, error.message)
         return None

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+import os.path
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+
+import msgspec
 
 from petsync.diff.agreed import named_ids
 from petsync.diff.fields import normal, with_fields
+from petsync.diff.history import Past as PastRun
 from petsync.diff.intake import Inbound
 from petsync.diff.known import pet_of, pets_of
 from petsync.diff.report import Report
 from petsync.diff.round import Open
-from petsync.diff.settled import with_inbound, with_report
+from petsync.diff.settled import categories_now, with_inbound, with_report
+from petsync.diff.standing import undone_by
 from petsync.errors import GuardError, SheetError
 from petsync.model import Pet
 from petsync.reconcile.base import BaseFile, digest_of
@@ -99,26 +105,29 @@ def resumed(course: Course, store: Store) -> tuple[Past, ...]:
             course.note(runs=(*course.told.runs, run.id), resumed=course.told.resumed + 1)
             report: Report | None = store.resume(run.id, progress=False)
         else:
-            report = told_of(run, store)
+            report = told_of(run.id, store)
         if report is not None:
             past.append(Past(report, run.categories))
     return tuple(sorted(past, key=lambda each: each.report.started))
 
 
-def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -> Footing:
+def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past]) -> Footing:
     """The base that a round compares by: the kept one, with what runs brought about since; or the
     one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
     one that was not there at the last round: then somebody exported it afresh.
 
     Raises SheetError where the base is of another store, unless that is the same one, moved.
     """
+    store = service.url
     if course.job.mode == "check":
         return Footing(sheet.base)
     memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
     carried = digest_of(sheet.base)
     if sheet.base is not None and carried != memory.carried:
         base, moved = _of_store(course, sheet.base, store, f"{sheet.source} was exported from")
-        return Footing(base, carried, _notes(memory.problem, moved))
+        by_hand, told = _by_hand(course, sheet, base, service, ())
+        base = _with_runs(base, by_hand) or base
+        return Footing(base, carried, (*_notes(memory.problem, moved), *told))
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
         first = _with_runs(None, past)
@@ -138,16 +147,19 @@ def footing_of(course: Course, sheet: Sheet, store: str, past: Sequence[Past]) -
     runs = memory.runs
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
+    own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
+    by_hand, told = _by_hand(course, sheet, base, service, own)
+    past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     base = _with_runs(base, [each for each in past if each.mark not in runs]) or base
     if taken is not None:
         base = with_inbound(base, taken)
     elif cut_off is not None and arrived(sheet, cut_off):
         base = with_inbound(base, cut_off.inbound)
-    notes = _notes(memory.problem, moved)
+    notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
     if doubts:
-        base, told = _in_doubt(base, doubts)
-        notes = (*notes, *told)
+        base, in_doubt = _in_doubt(base, doubts)
+        notes = (*notes, *in_doubt)
     base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
     return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
 
@@ -206,6 +218,55 @@ def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
     for each in past:
         base = with_report(base, each.report, each.categories)
     return base
+
+
+def _by_hand(
+    course: Course, sheet: Sheet, base: Base, store: Store, own: Collection[str]
+) -> tuple[list[Past], list[Open]]:
+    """The runs by which somebody has applied the sheet since the base, but for the job's `own`, and
+    what has to be said of those that were undone.
+    """
+    past, notes = list[Past](), list[Open]()
+    if course.job.mode != "two-way" or not sheet.digest:
+        return past, notes
+    runs = store.aio.history.runs(store.url)
+    undoing = undone_by(runs)
+    since = datetime.fromisoformat(base.taken_at)
+    for run in _of_sheet(runs, sheet, since):
+        report = None if run.run_id in own else told_of(run.run_id, store)
+        if report is None or report.plan.tab != sheet.tab:
+            continue
+        later = {
+            entry.number
+            for entry in store.aio.history.entries(run.run_id)
+            if entry.intended and datetime.fromisoformat(entry.intended) > since
+        }
+        named = named_ids(sheet)
+        results = tuple(
+            each
+            for each in report.results
+            if each.number in later and (each.assigned_id is None or each.assigned_id in named)
+        )
+        report = msgspec.structs.replace(report, results=results)
+        past.append(Past(report, categories_now(report, sheet)))
+        by = undoing.get(run.run_id)
+        if by is not None and results:
+            problem = (
+                f"run {run.run_id}, by which somebody applied this sheet, was undone by run "
+                f"{by.run_id}: the sheet takes what the store has now"
+            )
+            hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
+            notes.append(Open(kind="note", problem=problem, hint=hint))
+    return past, notes
+
+
+def _of_sheet(runs: Sequence[PastRun], sheet: Sheet, since: datetime) -> Iterator[PastRun]:
+    """Those of the runs that applied the sheet and were at work after a moment, oldest first."""
+    own = os.path.realpath(sheet.source)
+    for run in reversed(runs):
+        is_later = not run.ended or datetime.fromisoformat(run.ended) > since
+        if run.kind == "apply" and is_later and os.path.realpath(run.source) == own:
+            yield run
 
 
 def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:

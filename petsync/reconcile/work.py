@@ -46,7 +46,7 @@ def work(course: Course, looker: Looker) -> None:
         snapshot = looker.snapshot()
     course.note(pets=len(snapshot))
     with course.step("plan"):
-        footing = footing_of(course, sheet, looker.store.url, past)
+        footing = footing_of(course, sheet, looker.store, past)
         must_have_ids(course, sheet, footing)
         runs = frozenset(each.mark for each in past)
         footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
