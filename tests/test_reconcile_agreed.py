@@ -217,6 +217,37 @@ def test_a_new_row_keeps_its_category(
     assert night.cell(pet.id or 0, "category_id") == "2"
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_category_stays_where_the_row_is_edited_after_a_killed_round(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    """Another cell of the row is sent by the next round; the number of the old category is still no
+    edit, also where its column is away then.
+    """
+    if is_new:
+        rows = night.rows()
+        new = {"name": "Neu", "status": "sold", "category": "Cats", "category_id": "1"}
+        night.save([*rows, [new.get(name, "") for name in rows[0]]])
+    else:
+        night.type(1, name="Neu", category="Cats")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    rows = night.rows()
+    status, name = rows[0].index("status"), rows[0].index("name")
+    next(row for row in rows if row[name] == "Neu")[status] = "available"
+    night.save(rows)
+    (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    gone = night.cut("category_id")
+    night.run()
+    night.paste(gone)
+    told = night.run()
+    assert (told.round.status, told.open, told.round.to_store.total) == ("done", (), 0)
+    assert night.stored()[pet.id or 0].category == CATS
+    assert night.cell(pet.id or 0, "category_id") == "2"
+
+
 def test_a_released_plan_keeps_the_category(night: Typed) -> None:
     """A plan that waited, and that a person released, sent what the name says."""
     night.type(1, category="Cats")

@@ -200,11 +200,14 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
     gone = [pet_id for pet_id, pet in moves.items() if pet is None]
     pets = {pet_id: pet for pet_id, pet in moves.items() if pet is not None}
     said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
-    before = {pet.id or 0: pet for pet in pets_of(pets, base.frame)} | {**base.said}
+    old = {pet.id or 0: pet for pet in pets_of(pets, base.frame)}
+    before = {**old, **base.said}
     for pet_id, pet in pets.items():
         then = _unseen(pet, before.get(pet_id), base.missing)
         if pet_id in categories:
             then = with_category(then, _complete(categories[pet_id], before.get(pet_id)))
+        elif pet_id in base.said and same(pet, old[pet_id], "category"):
+            then = with_fields(then, base.said[pet_id], ["category"])
         if is_other(pet, then):
             said[pet_id] = then
     return replace(base.without(gone).with_pets([*pets.values()]), said=said)
