@@ -472,6 +472,23 @@ def test_a_pet_that_is_gone_is_a_conflict(book: Desk) -> None:
     assert f"as {rex.id}" in conflict.problem
 
 
+@pytest.mark.parametrize("action", ["", "add", "add-another"])
+def test_a_pet_that_is_gone_is_added_again_with_its_id(book: Desk, action: str) -> None:
+    """As the conflict's hint says, whatever the row's action was; the next plan agrees with it."""
+    rex = book.pet("Rex")
+    book.store.api.delete_pet(rex.id or 0)
+    book.write(8, {"action": action})
+    conflict = only_conflict(book.plan())
+    assert f"write {rex.id} into its id cell" in conflict.suggestion
+    book.write(8, {"id": str(rex.id), "action": "add"})
+    (add,) = book.plan().changes
+    assert add.kind == "add"
+    book.apply()
+    assert book.pet("Rex").id == rex.id
+    assert not book.plan().changes
+    assert not book.plan().conflicts
+
+
 def test_a_pet_that_another_row_names_is_a_conflict(book: Desk) -> None:
     """A row was copied from the result workbook, and the old one is there still."""
     rex = book.pet("Rex")

@@ -924,6 +924,22 @@ def test_what_was_applied_by_hand_and_undone_is_not_sent_again(
     assert night.said()[1] == night.stored()[1] != STORED[0]
 
 
+def test_a_pet_that_was_added_by_hand_and_is_gone_is_added_again_with_its_id(night: Typed) -> None:
+    """As the conflict's hint says: the row gets the id of the pet that was, and `add`."""
+    rows = night.rows()
+    night.save([*rows, [{**NEW_ROW, "tags": "calm"}.get(name, "") for name in rows[0]]])
+    _apply_by_hand(night)
+    (pet,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    night.box.remove(pet.id or 0)
+    told = night.run()
+    assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", pet.id)])
+    assert f"write {pet.id} into its id cell" in told.open[0].hint
+    _without_id(night, "Neu", id=str(pet.id), action="add")
+    assert night.run().round.status == "done"
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[pet.id or 0].name == night.said()[pet.id or 0].name == "Neu"
+
+
 @pytest.mark.parametrize("cells", HAND_EDITS[1:5])
 def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str, str]) -> None:
     """The cell beside it, which says what it said, is no edit, also where the store moves on."""

@@ -219,7 +219,10 @@ class Decisions:
         if pet is None:
             if row.action == "delete":
                 return self._agrees()
-            hint = "Take the row out, or enter it again with `add-another` to add the pet again."
+            hint = (
+                f"Take the row out; or, to add the pet again, write {pet_id} into its id cell and "
+                "`add` into its action cell."
+            )
             raise _Held("added-gone", f"{was}, and that pet is gone from the store", hint, pet_id)
         self.remarks.recognised[row.number] = pet_id
         self.remarks.known[row.number] = record
