@@ -1086,6 +1086,43 @@ def test_a_row_that_is_pasted_after_its_pet_has_gone_is_a_conflict(
     assert rounds() == ["in-sync", "in-sync"]
 
 
+@pytest.mark.parametrize("killed", [None, "sheet", "base"])
+@pytest.mark.parametrize("how", ["row", "action"])
+def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, how: str, killed: str | None
+) -> None:
+    """Whichever way the pet was deleted by the job, also in a round that was killed; the conflict
+    says since when, and `add` adds the pet again.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    rows = night.rows()
+    if how == "action":
+        night.type(3, action="delete")
+    else:
+        night.save([row for row in rows if row[0] != "3"])
+    night.type(1, name="Rex")
+    with monkeypatch.context() as patch:
+        if killed == "sheet":
+            patch.setattr("petsync.reconcile.work._Doing._look_again", Mock(side_effect=OSError))
+        elif killed == "base":
+            patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
+        night.run()
+    assert 3 not in night.stored()
+    night.run()
+    there = [row for row in night.rows() if row[0] != "3"]
+    night.save([*there, next(row for row in rows if row[0] == "3")])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
+        assert "has the id of pet 3, which is gone since 2" in told.open[0].problem
+        assert "`add`" in told.open[0].hint
+        assert 3 not in night.stored()
+    night.type(3, action="add")
+    assert night.run().round.status == "done"
+    assert night.stored()[3] == night.said()[3] == STORED[2]
+    assert night.run().round.status == "in-sync"
+
+
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("deletes", [True, False])
 def test_a_row_that_lost_its_id_and_was_edited_is_held(

@@ -129,8 +129,9 @@ class Sight:
         if old is None:
             return {}
         oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
-        there = {*base.ids, *snapshot.frame["id"].tolist()}
-        gone = {**dict.fromkeys(old.ids, base.taken_at), **old.gone}
+        there = {*snapshot.frame["id"].tolist()}
+        # A row that names such a pet again brings it into the base, and it is gone all the same.
+        gone = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.gone}
         return {i: on for i, on in gone.items() if i not in there and on >= oldest}
 
     def _unnumbered(self, old: Base | None) -> frozenset[int]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -99,6 +100,7 @@ class Decisions:
         self._meant_tags: dict[str, tuple[str, str]] = {}
         self._matches = {} if matches is None else matches
         self._has_base = base is not None
+        self._gone = {} if base is None else base.gone
         self._undone, self._restored = undone or {}, restored or {}
         self._known = self._claim()
 
@@ -308,6 +310,9 @@ class Decisions:
         run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.said, old):
             problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
+            if since := self._gone.get(row.pet_id or 0):
+                on = datetime.fromisoformat(since).astimezone()
+                problem = f"has the id of pet {row.pet_id}, which is gone since {on:%Y-%m-%d}"
             if run:
                 problem = f"was edited, and the undo of run {run} took pet {row.pet_id} away"
             hint = "Write `add` in the action column to add it again, or take the row out."

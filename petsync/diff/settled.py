@@ -108,8 +108,11 @@ def with_report(
         if pet is not None and number in categories:
             said[pet_id] = categories[number]
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
-    unnumbered = start.unnumbered.union(filter(None, added))
-    return replace(_moved(start, moves, said), unnumbered=unnumbered)
+    return replace(
+        _moved(start, moves, said),
+        unnumbered=start.unnumbered.union(filter(None, added)),
+        gone={**start.gone, **{i: report.started for i, pet in moves.items() if pet is None}},
+    )
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:

@@ -232,9 +232,9 @@ def _by_hand(
     runs = store.aio.history.runs(store.url)
     undoing = undone_by(runs)
     since = datetime.fromisoformat(base.taken_at)
-    for run in _of_sheet(runs, sheet, since):
+    for run in _later(runs, since):
         report = None if run.run_id in own else told_of(run.run_id, store)
-        if report is None or report.plan.tab != sheet.tab:
+        if report is None or not _is_of(report, sheet):
             continue
         later = {
             entry.number
@@ -260,13 +260,18 @@ def _by_hand(
     return past, notes
 
 
-def _of_sheet(runs: Sequence[PastRun], sheet: Sheet, since: datetime) -> Iterator[PastRun]:
-    """Those of the runs that applied the sheet and were at work after a moment, oldest first."""
-    own = os.path.realpath(sheet.source)
+def _later(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
+    """Those of the runs that applied something and were at work after a moment, oldest first."""
     for run in reversed(runs):
-        is_later = not run.ended or datetime.fromisoformat(run.ended) > since
-        if run.kind == "apply" and is_later and os.path.realpath(run.source) == own:
+        if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
             yield run
+
+
+def _is_of(report: Report, sheet: Sheet) -> bool:
+    """Whether the run applied this sheet: its path, as the run was given it, or its very bytes."""
+    plan = report.plan
+    is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
+    return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
 
 
 def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:

@@ -39,14 +39,15 @@ def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> F
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
     others = [*_others(course, store)] if wanted else []
     parts = _known(look, others, wanted)
-    gone = {i for each in (base, *others) if each is not None for i in each.gone}
-    lost = gone & {i for _, i, at in pairs if at < 0} - own - {
+    gone = {i: on for each in (*others, base) if each is not None for i, on in each.gone.items()}
+    lost = gone.keys() & {i for _, i, at in pairs if at < 0} - own - {
         i for each in parts for i in each.ids
     }
     if lost and base is not None:
         # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
-        footing = replace(footing, base=base.with_pets([Pet(id=i) for i in sorted(lost)]))
-        base = footing.base
+        base = base.with_pets([Pet(id=i) for i in sorted(lost)])
+        base = replace(base, gone={**base.gone, **{i: gone[i] for i in lost}})
+        footing = replace(footing, base=base)
     if not parts:
         return footing
     count = sum(map(len, parts))
