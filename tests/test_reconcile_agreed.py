@@ -957,6 +957,41 @@ def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str
     assert night.said()[1].category == night.stored()[1].category == BIRDS
 
 
+def test_the_number_of_a_category_is_filled_in_after_a_hand_made_run(night: Typed) -> None:
+    """The cell was blank, as the old category had no number, and the run gave the pet one."""
+    night.box.put(changed(STORED, 1, category=ps.Category(None, "Fish"))[0])
+    night.type(1, category="Fish", category_id="")
+    assert night.run().round.status == "in-sync"
+    night.type(1, category="Cats")
+    _apply_by_hand(night)
+    assert night.stored()[1].category == CATS
+    assert night.run().round.status == "done"
+    assert night.cell(1, "category_id") == "2"
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("broken", BREAKS[:3])
+def test_merged_tags_that_were_undone_are_not_sent_again(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, broken: Break
+) -> None:
+    """Both sides had changed them, and the round ended before the sheet was written: what the store
+    has by the undo is its own, and what it had changed before still comes into the sheet.
+    """
+    first = changed(STORED, 1, tags=(ps.Tag(1, "calm"), ps.Tag(None, "loud"), ps.Tag(None, "shy")))
+    night.box.put(first[0])
+    night.run()
+    night.box.put(changed(first, 1, tags=(*first[0].tags[:2], ps.Tag(None, "young")))[0])
+    night.type(1, tags="1:calm; shy; old")
+    with monkeypatch.context() as patch:
+        broken(night, patch)
+    assert {tag.name for tag in night.stored()[1].tags} == {"calm", "old", "young"}
+    _undo(night)
+    for _ in range(2):
+        night.run()
+        assert {tag.name for tag in night.stored()[1].tags} == {"calm", "loud", "young"}
+    assert {tag.name for tag in night.said()[1].tags} == {"calm", "loud", "young"}
+
+
 def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: Typed) -> None:
     """What the run sent is agreed on, so that the old value is an edit, and so is a third one."""
     night.type(1, name="Rex")

@@ -6,8 +6,9 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -32,7 +33,6 @@ from petsync.diff.rows import said_rows
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet
 from petsync.table.base import Base
-from petsync.table.columns import Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
@@ -49,6 +49,7 @@ SETTLED = frozenset({"already-so", "already-gone"})
 """Causes of results whose change was there before it was sent."""
 _NONE: Mapping[int, Category] = {}
 _MERGING = ("tags", "photo_urls")
+_T = TypeVar("_T")
 Moves = Mapping[int, Pet | None]
 """Pets by their ids as they are now; None for one that is gone."""
 
@@ -183,17 +184,33 @@ def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, 
         elif isinstance(change, Add) or pet_id not in old:
             yield result.number, pet_id, msgspec.structs.replace(change.after, id=pet_id)
         else:
-            sent = with_fields(old[pet_id], change.after, _said(change, old[pet_id]))
-            yield result.number, pet_id, sent
+            yield result.number, pet_id, _told(change, old[pet_id])
 
 
-def _said(change: Update, old: Pet) -> Iterator[Column]:
-    """The fields in which the change is what the row says. Tags and photos that both sides had
-    changed were merged: the sheet says that only once it was written, and they merge again.
+def _told(change: Update, old: Pet) -> Pet:
+    """A pet of the base with what the row said of it in a change. Tags and photos that both sides
+    had changed were merged, and the sheet says that only once it was written: of these the base
+    gets what the change itself added and took away.
     """
-    for column in change.fields:
-        if column not in _MERGING or same(old, change.before, column):
-            yield column
+    merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
+    sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
+    before, after = change.before, change.after
+    if "tags" in merged:
+        tags = _changed(old.tags, before.tags, after.tags, lambda tag: normal(tag.name))
+        sent = msgspec.structs.replace(sent, tags=tags)
+    if "photo_urls" in merged:
+        urls = _changed(old.photo_urls, before.photo_urls, after.photo_urls, normal)
+        sent = msgspec.structs.replace(sent, photo_urls=urls)
+    return sent
+
+
+def _changed(
+    items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
+) -> tuple[_T, ...]:
+    """The items, without those that are in `before` and not `after`, and with those that came."""
+    were, are, there = ({key(each) for each in some} for some in (before, after, items))
+    stay = (each for each in items if key(each) not in were - are)
+    return (*stay, *(each for each in after if key(each) not in were | there))
 
 
 def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE) -> Base:
@@ -208,7 +225,12 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
     for pet_id, pet in pets.items():
         then = _unseen(pet, before.get(pet_id), base.missing)
         if pet_id in categories:
-            then = with_category(then, _complete(categories[pet_id], before.get(pet_id)))
+            cells = _complete(categories[pet_id], before.get(pet_id))
+            then = with_category(then, cells)
+            if pet_id in before and cells.id is None and then.category is not None:
+                # The number's cell is blank, as it was, and still to be filled.
+                blank = msgspec.structs.replace(then.category, id=None)
+                then = msgspec.structs.replace(then, category=blank)
         elif pet_id in base.said and same(pet, old[pet_id], "category"):
             then = with_fields(then, base.said[pet_id], ["category"])
         if is_other(pet, then):
