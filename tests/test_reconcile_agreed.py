@@ -367,6 +367,30 @@ def test_what_a_killed_round_wrote_is_known_in_a_backup(
     assert night.said() == night.stored()
 
 
+@pytest.mark.parametrize("was_written", [False, True])
+def test_the_file_of_before_a_killed_round_is_a_backup(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, was_written: bool
+) -> None:
+    """Whether or not the round wrote the sheet: what was sent since is not taken back by it."""
+    before = night.sheet.read_bytes()
+    night.box.put(changed(STORED, 1, name="Store 1")[0])
+    with monkeypatch.context() as patch:
+        (_killed_before_the_base if was_written else _killed_before_the_sheet)(night, patch)
+    if not was_written:
+        night.box.put(STORED[0])
+    night.type(2, name="Rex")
+    with monkeypatch.context() as patch:
+        if was_written:
+            _killed_before_the_base(night, patch)
+        else:
+            assert night.run().round.status == "done"
+    assert night.stored()[2].name == "Rex"
+    night.sheet.write_bytes(before)
+    assert night.run().round.status == "done"
+    assert night.said()[2].name == night.stored()[2].name == "Rex"
+    assert night.said() == night.stored()
+
+
 def test_the_number_of_a_category_that_was_away_reverts_nothing(night: Typed) -> None:
     """The name came into the sheet while the column of the numbers was away."""
     numbers = night.cut("category_id")

@@ -175,14 +175,14 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
     written = [each for each in versions if each.is_written]
-    if not written or sheet.digest == written[-1].after:
+    known = [each for each in versions if each.is_written or each.is_lost]
+    if not known or sheet.digest == known[-1].after:
         return ()
-    if sheet.digest == written[-1].before and not written[-1].is_agreed:
-        return ()  # its round died before it wrote
-    # The file of before one that was cut off is known all the same, if others came after it.
-    for at in reversed(range(versions.index(written[-1]) + 1)):
+    # The file of before one that was cut off is known all the same, if others came after it, or
+    # whole rounds.
+    for at in reversed(range(versions.index(known[-1]) + 1)):
         if versions[at].before == sheet.digest:
-            return () if _is_meant(written[-1], sheet, base) else tuple(versions[at:])
+            return () if _is_meant(known[-1], sheet, base) else tuple(versions[at:])
     return next((tuple(some) for some in _since(written) if _is_undone(sheet, some)), ())
 
 
