@@ -160,7 +160,7 @@ def arrived(sheet: Sheet, version: Version) -> bool:
         return sheet.digest == version.after
     texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
     texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
-    texts |= {(pet_id, None): "" for pet_id in _numbered([version])}
+    texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
     said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **said}
