@@ -222,7 +222,7 @@ def test_tags_that_are_separated_otherwise_are_never_one(
     """Such a cell blocks its row, whatever the other cells of the column have; quotes make it one
     tag.
     """
-    sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags))])
+    sheet = sheet_of(tmp_path, [["id", "tags"], *([n, tag] for n, tag in enumerate(tags, 1))])
     assert [each.rule for each in sheet.problems] == ["tags-commas"] * found_
     assert len(sheet) == len(tags) - found_
 
@@ -320,7 +320,9 @@ def test_a_frame_that_pandas_saved_is_refused_cell_by_cell(tmp_path: Path, write
 def test_commas_between_tags_of_an_export_are_mended_in_the_suggestion(tmp_path: Path) -> None:
     """What is suggested keeps the ids that are there, and separates only what was not."""
     sheet = csv_of(tmp_path, 'id,tags\n1,"104:shy; senior, calm"\n2,7:senior; 9:calm\n')
-    assert sheet.problems[0].suggestion.startswith('Write "104:shy; senior; calm" if')
+    assert sheet.problems[0].suggestion.startswith(
+        "Write 104:shy; senior; calm (without quotes) if"
+    )
 
 
 @pytest.mark.parametrize(
@@ -416,7 +418,7 @@ def test_hidden_columns_to_the_end_of_the_sheet_cost_nothing(tmp_path: Path) -> 
 
 def test_the_same_mistake_in_every_row_is_found_in_every_row(tmp_path: Path) -> None:
     """None is left out because there are many."""
-    rows = "".join(f"{n},Sold\n" for n in range(240))
+    rows = "".join(f"{n},Sold\n" for n in range(1, 241))
     sheet = csv_of(tmp_path, f"id,status\n{rows}")
     assert [each.rule for each in sheet.problems] == ["status-spelling"] * 240
     assert len(sheet) == 240
