@@ -20,7 +20,7 @@ R = TypeVar("R")
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
-LOOK_S = 0.25
+_LOOK_S = 0.25
 """Seconds after which a wait looks for an interrupt that came just before it began, or that another
 thread took: neither ends the wait.
 """
@@ -133,7 +133,7 @@ async def _end_all() -> None:
 def _result(done: Future[R]) -> R:
     """The future's result, waited for in a way that no interrupt is missed."""
     while not done.done():
-        wait([done], LOOK_S)
+        wait([done], _LOOK_S)
     return done.result()
 
 
