@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -196,6 +196,10 @@ def renamed(
     rows = [row for row, _ in known]
     listed = pets_from_frame(pets)
     by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    ids_by_status = {
+        status: sorted(pet.id or 0 for pet in of_status)
+        for status, of_status in _by_look(listed, ("status",)).items()
+    }
     conflicts: dict[int | None, Conflict] = {}
     for add in adds:
         at = bisect_left(rows, add.row or 0)
@@ -208,9 +212,8 @@ def renamed(
             by_look[columns] = _by_look(listed, columns)
         like = by_look[columns].get(_look(add.after, columns), [])
         if known:
-            own = by_look.setdefault(("status",), _by_look(listed, ("status",)))
-            near = own.get(_look(add.after, ("status",)), [])
-            like = [pet for pet in _between(above, below, near) if pet in like]
+            of_status = ids_by_status.get(_look(add.after, ("status",)), ())
+            like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
         if like and (known or len(like) == 1):
             conflicts[add.row] = _look_alike(
                 add, like[0], [c for c in columns if c in stated(add.after)]
@@ -219,14 +222,17 @@ def renamed(
     return kept, [*conflicts.values()]
 
 
-def _between(above: int | None, below: int | None, pets: Sequence[Pet]) -> Sequence[Pet]:
-    """The pets with ids between the two; where one is missing, the nearest to the other alone."""
-    ids = {pet.id or 0: pet for pet in pets}
+def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
+    """Whether the id is between the two; where one is missing, whether it is the nearest of the
+    `ids`, which are in order, to the other.
+    """
     if above is not None and below is not None:
-        return [pet for number, pet in ids.items() if above < number < below]
+        return above < pet_id < below
     if above is not None:
-        return [ids[n] for n in sorted(n for n in ids if n > above)[:1]]
-    return [ids[n] for n in sorted(n for n in ids if below is not None and n < below)[-1:]]
+        at = bisect_right(ids, above)
+        return at < len(ids) and ids[at] == pet_id
+    at = 0 if below is None else bisect_left(ids, below)
+    return at > 0 and ids[at - 1] == pet_id
 
 
 def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, list[Pet]]:
