@@ -215,6 +215,25 @@ class Auditor:
                 else:
                     self.ledger.store.add(pair)
 
+    def note_store_edits(self, before: View, after: View, *, is_resume: bool) -> None:
+        """People changed the store with a command. What it resumed was sent for the sheet: what was
+        edited there since is newer.
+        """
+        ledger = self.ledger
+        for key in before.pets.keys() & after.pets.keys() & after.rows.keys():
+            for unit in units(before, key) | units(after, key):
+                was, now = value(before.pets, key, unit), value(after.pets, key, unit)
+                if was != now and not (is_resume and (key, unit) in ledger.sheet):
+                    ledger.store.add((key, unit))
+        for key in before.pets.keys() - after.pets.keys():
+            if key in after.rows:
+                ledger.pets_removed.add(key)
+            else:
+                ledger.forget(key)
+        for key in after.pets.keys() - before.pets.keys() - after.rows.keys():
+            ledger.rows_removed.discard(key)
+            ledger.pets_added.add(key)
+
     def _shown(self, view: View, key: str) -> str:
         return f"row {view.rows.get(key)}, pet {view.pets.get(key)}"
 

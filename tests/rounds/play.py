@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,16 @@ from crash.running import Nursery, Running
 
 from petsync.sandbox import Sandbox
 from rounds.auditor import Auditor, Ledger, View, differences, view_of
-from rounds.sheet import BLANK, COLUMNS, Grid, Service, key_of, read_grid, values_of_row
+from rounds.sheet import (
+    BLANK,
+    COLUMNS,
+    Grid,
+    Service,
+    key_of,
+    read_grid,
+    values_of_pet,
+    values_of_row,
+)
 
 __all__ = ["Play"]
 
@@ -180,7 +190,7 @@ class Play:
             self._edit_cell, self._edit_cell, self._edit_cell, self._edit_category,
             self._edit_category, self._edit_pet, self._edit_pet, self._edit_pet, self._add_row,
             self._add_row, self._add_pet, self._remove_row, self._remove_pet, self._sort_rows,
-            self._take_away, self._rename, self._move_row, self._edit_new_row,
+            self._take_away, self._rename, self._move_row, self._edit_new_row, self._work_by_hand,
         ]  # fmt: skip
         for _ in range(self.rng.randrange(6)):
             self.rng.choice(deeds)()
@@ -446,6 +456,7 @@ class Play:
     def _edit_pet(self) -> None:
         body = self.rng.choice(self.service.pets())
         key = key_of(body["name"]) or ""
+        before = deepcopy(body)
         what = self.rng.choice(("name", "status", "category", "category_id", "tags", "photo_urls"))
         edited: list[tuple[str, str]] = [(what, "")]
         if what == "name":
@@ -474,10 +485,47 @@ class Play:
                 [p for p in photos if p != item] if item in photos else [*photos, item]
             )
             edited = [("photo_urls", item)]
+        # What is written as it was is no edit, and the sheet's may still arrive.
+        old, new = values_of_pet(before), values_of_pet(body)
+        edited = [unit for unit in edited if old[unit[0]] != new[unit[0]]]
+        if not edited:
+            return
         self.service.send("PUT", body)
         if key in self.view().rows:
             self.ledger.store |= {(key, unit) for unit in edited}
-        self.log.append(f"store: {key} ({body['id']}) {what} = {body.get(edited[0][0], edited)!r}")
+        self.log.append(f"store: {key} ({body['id']}) {what} = {body.get(what, edited)!r}")
+        self.auditor.observe(self.view())
+
+    def _work_by_hand(self) -> None:
+        """Somebody takes the newest run back, finishes a stopped one, or applies a sheet; sometimes
+        that is killed, too. To the rounds all of it is an edit of the store.
+        """
+        what = self.rng.choice(("undo", "resume", "apply"))
+        path = self.rng.choice(self.paths)
+        results = ("--results", f"by-hand{path.suffix}")
+        args = [what, "--yes"]
+        if what == "resume":
+            args = [what, "--settle", "0", *results]
+        elif what == "apply":
+            if any(map(self._is_out, self.paths)):
+                return
+            ids = self.rng.choice(("--write-ids", "--no-write-ids"))
+            args = [what, str(path.relative_to(self.folder)), "--yes", *results, ids]
+        before = self.view()
+        moment = self._moment()
+        running = self._nursery(*args, folder=self.folder)
+        if self.rng.random() < 0.25:
+            self._wait(running, moment)
+            running.kill()
+        else:
+            running.wait(PATIENCE_S)
+        self._wait_until_still()
+        name = " ".join(args[:2])
+        self.log.append(f"by hand: {name}: exit {running.code}")
+        assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.said()
+        if running.code:
+            self.log.append(f"   {running.said()[-300:]}")
+        self.auditor.note_store_edits(before, self.view(), is_resume=what == "resume")
         self.auditor.observe(self.view())
 
     def _decide(self, *, everything: bool) -> None:

@@ -15,7 +15,17 @@ from urllib.request import Request, urlopen
 
 import openpyxl
 
-__all__ = ["BLANK", "COLUMNS", "Grid", "Service", "Unit", "key_of", "read_grid", "values_of_row"]
+__all__ = [
+    "BLANK",
+    "COLUMNS",
+    "Grid",
+    "Service",
+    "Unit",
+    "key_of",
+    "read_grid",
+    "values_of_pet",
+    "values_of_row",
+]
 
 COLUMNS = ("id", "name", "status", "category", "category_id", "tags", "photo_urls")
 _KEY = re.compile(r"\bk\d+$")
