@@ -89,6 +89,7 @@ class Auditor:
     ledger: Ledger = field(default_factory=Ledger)
     step: int = 0
     agreed_at: dict[tuple[str, Unit], int] = field(default_factory=dict)
+    agreed_on: dict[tuple[str, Unit, Any], int] = field(default_factory=dict)
     renamed: set[str] = field(default_factory=set)
     has_several_sheets: bool = False
 
@@ -111,7 +112,7 @@ class Auditor:
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
-                    self.agreed_at[key, unit] = self.step
+                    self.agreed_at[key, unit] = self.agreed_on[key, unit, said] = self.step
                     if unit == ("category_id", ""):
                         self.renamed.discard(key)
         open_ = ledger.sheet | ledger.store
@@ -195,7 +196,8 @@ class Auditor:
         """People put an older state of these keys' cells (of this column, "" for all) back into
         the sheet, from `step`, when `then` was the ledger and `sides` both sides. What was an open
         edit then and still is, or is not what the store has had since, is one again; anything else
-        that differs from the store is older than the store's value.
+        that differs from the store is older than the store's value. An edit that arrived since, and
+        that somebody took back in the store, is older as well.
         """
         for key in keys & view.rows.keys() & view.pets.keys():
             for unit in units(view, key):
@@ -210,6 +212,7 @@ class Auditor:
                 was = value(sides.pets, key, unit) if sides and key in sides.pets else BLANK
                 # The id of a category may never have counted, beside another name.
                 is_still = was == has and unit[0] != "category_id"
+                is_still &= self.agreed_on.get((key, unit, said), -1) <= step
                 if is_open and (is_still or self.agreed_at.get(pair, -1) <= step):
                     self.ledger.sheet.add(pair)
                 else:
