@@ -7,11 +7,115 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from crash.running import Nursery
+from rounds.auditor import Auditor, View
 from rounds.play import Play
+
+KEY, UNIT = "k1", ("name", "")
 
 
 def test_each_edit_arrives_or_is_named(rounds_seed: int, rounds: int, tmp_path: Path) -> None:
     """No round reverts an edit, loses or doubles a pet, or ends well while sides differ."""
     with Nursery("nights.loaded") as nursery:
         Play(rounds_seed, tmp_path, nursery).play(rounds)
+
+
+def _sides(*, sheet: str, store: str) -> View:
+    """One pet and its row, which differ in the name alone."""
+    same = {
+        "status": "sold",
+        "category": None,
+        "category_id": None,
+        "tags": frozenset[str](),
+        "photo_urls": frozenset[str](),
+    }
+    return View({KEY: {"name": store, **same}}, {KEY: {"name": sheet, **same}})
+
+
+def _open_edit() -> Auditor:
+    """Both sides said "new" once, and "old" since; then somebody typed "new" into the sheet."""
+    auditor = Auditor()
+    auditor.observe(_sides(sheet="new", store="new"))
+    auditor.observe(_sides(sheet="old", store="old"))
+    auditor.ledger.sheet.add((KEY, UNIT))
+    auditor.observe(_sides(sheet="new", store="old"))
+    return auditor
+
+
+def _put_back(auditor: Auditor, *, is_sent: bool) -> None:
+    """The file with the open edit is put back, after the edit was sent and taken back in the store,
+    or after somebody took it back in the sheet.
+    """
+    then, step = auditor.ledger.copy(), auditor.step
+    sides = _sides(sheet="new", store="old")
+    if is_sent:
+        _send(auditor, is_resume=False)
+        _take_back_in_store(auditor)
+    else:
+        auditor.ledger.sheet.add((KEY, UNIT))
+        auditor.observe(_sides(sheet="old", store="old"))
+    auditor.take_back(sides, then, step, {KEY}, sides=sides)
+    auditor.observe(sides)
+
+
+def _send(auditor: Auditor, *, is_resume: bool, sheet: str = "new") -> None:
+    """Somebody sends "new" by hand."""
+    after = _sides(sheet=sheet, store="new")
+    auditor.note_store_edits(_sides(sheet=sheet, store="old"), after, is_resume=is_resume)
+    auditor.observe(after)
+
+
+def _take_back_in_store(auditor: Auditor) -> None:
+    after = _sides(sheet="new", store="old")
+    auditor.note_store_edits(_sides(sheet="new", store="new"), after, is_resume=False)
+    auditor.observe(after)
+
+
+def _judge(auditor: Auditor, before: View, after: View) -> None:
+    auditor.judge_round(before, after, code=0, opens=())
+
+
+def test_an_edit_that_was_sent_and_undone_is_not_to_be_sent_again() -> None:
+    """What has arrived is no open edit: the store's older value is its newest."""
+    auditor = _open_edit()
+    _send(auditor, is_resume=False)
+    _take_back_in_store(auditor)
+    before = _sides(sheet="new", store="old")
+    _judge(auditor, before, _sides(sheet="old", store="old"))
+    with pytest.raises(AssertionError, match="nobody edited the sheet"):
+        _judge(auditor, before, _sides(sheet="new", store="new"))
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_an_edit_in_a_backup_is_open_unless_it_has_arrived_since(is_sent: bool) -> None:
+    """A backup with an open edit brings it back; one that arrived meanwhile is old."""
+    auditor = _open_edit()
+    _put_back(auditor, is_sent=is_sent)
+    before = _sides(sheet="new", store="old")
+    sent, reverted = _sides(sheet="new", store="new"), _sides(sheet="old", store="old")
+    right, wrong = (reverted, sent) if is_sent else (sent, reverted)
+    _judge(auditor, before, right)
+    with pytest.raises(AssertionError, match="nobody edited the"):
+        _judge(auditor, before, wrong)
+
+
+def test_an_edit_of_after_a_stopped_run_is_newer_than_what_it_sends() -> None:
+    """A resumed run sends what the sheet said before."""
+    auditor = _open_edit()
+    _send(auditor, is_resume=True, sheet="newer")
+    before = _sides(sheet="newer", store="new")
+    _judge(auditor, before, _sides(sheet="newer", store="newer"))
+    with pytest.raises(AssertionError, match="nobody edited the store"):
+        _judge(auditor, before, _sides(sheet="new", store="new"))
+
+
+def test_every_other_command_edits_the_store() -> None:
+    """Where the sheet was edited too, both values stay."""
+    auditor = _open_edit()
+    _send(auditor, is_resume=False, sheet="newer")
+    before = _sides(sheet="newer", store="new")
+    with pytest.raises(AssertionError, match="the store's edit is lost"):
+        _judge(auditor, before, _sides(sheet="newer", store="newer"))
+    with pytest.raises(AssertionError, match="the sheet's edit is lost"):
+        _judge(auditor, before, _sides(sheet="new", store="new"))
