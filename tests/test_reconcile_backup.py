@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -16,6 +17,8 @@ from petsync.diff.guard import Guard, Limit
 from petsync.diff.round_report import RoundReport
 from petsync.reconcile.rounds import reconciled
 from petsync.sandbox import Sandbox
+from petsync.sheets import synced
+from petsync.sheets.backup import kept
 
 NEW = ps.Pet(id=50, name="Neu", status="available")
 
@@ -35,6 +38,11 @@ class Kept(Night):
     def sheet(self) -> Path:
         """Without a base of its own."""
         return self.folder / f"catalogue.{self.ending}"
+
+    @property
+    def lock(self) -> Path:
+        """What a spreadsheet program keeps beside an open sheet."""
+        return self.sheet.with_name(f"~${self.sheet.name}")
 
     def backup(self, told: RoundReport) -> None:
         """The sheet as it was before a round."""
@@ -138,15 +146,34 @@ def test_what_the_sheet_had_sent_by_then_is_no_edit_again(night: Kept) -> None:
     assert night.said() == night.stored()
 
 
-def test_a_backup_of_a_round_that_was_killed_is_known(
-    night: Kept, monkeypatch: pytest.MonkeyPatch
+def _killed(_: Kept, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+
+
+def _opened(night: Kept, patch: pytest.MonkeyPatch) -> None:
+    def keep(*args: Any) -> Path:
+        night.lock.write_bytes(b"\x05Maria")
+        return kept(*args)
+
+    patch.setattr(synced, "kept", keep)
+
+
+@pytest.mark.parametrize("cut_off", [_killed, _opened])
+def test_a_backup_of_a_round_that_wrote_nothing_is_known(
+    night: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
 ) -> None:
-    """Killed between its backup and the sheet: a person's later edit is not taken back by it."""
+    """The round is killed, or the sheet opened, between its backup and the sheet: a person's later
+    edit is not taken back by that backup.
+    """
     night.box.put(changed(PETS, 5, name="Store 5")[4])
     backup = night.sheet.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
-        assert night.run().round.status == "interrupted"
+        cut_off(night, patch)
+        assert night.run().round.status in ("interrupted", "error")
+    night.lock.unlink(missing_ok=True)
+    assert night.sheet.read_bytes() == backup
     night.edit(lambda pets: changed(pets, 2, name="Sheet 2"))
     assert night.run().round.status == "done"
     night.sheet.write_bytes(backup)
@@ -155,6 +182,25 @@ def test_a_backup_of_a_round_that_was_killed_is_known(
     assert night.said() == night.stored()
     again = night.run()
     assert (again.round.status, again.open) == ("in-sync", ())
+
+
+def test_a_sheet_that_stays_open_uses_up_no_versions(
+    night: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten nights on which nothing could be written leave the versions of before."""
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = night.run()
+    night.box.put(changed(PETS, 6, name="Store 6")[5])
+    with monkeypatch.context() as patch:
+        _opened(night, patch)
+        for _ in range(11):
+            assert night.run().round.status == "error"
+            night.lock.unlink()
+    assert night.run().round.status == "done"
+    night.backup(first)
+    assert _is_told(night.run())
+    assert night.said() == night.stored()
+    assert (night.stored()[5].name, night.stored()[6].name) == ("Store 5", "Store 6")
 
 
 def test_a_backup_from_before_a_new_row_is_known(night: Kept) -> None:

@@ -13,7 +13,7 @@ from petsync.diff.intake import Inbound
 from petsync.diff.report import Report
 from petsync.diff.settled import SETTLED, with_inbound
 from petsync.diff.snapshot import Snapshot
-from petsync.errors import PetsyncError, SheetError
+from petsync.errors import SheetError
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
 from petsync.reconcile.look import Look, Looker
@@ -74,12 +74,9 @@ def write(
         return Written(done, stuck)
     carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
     versions = Files.of(course).versions
+    # Its backup may be there even where nothing is written, so that it stays.
     version = versions.keep(_version(course, look, done, footing))
-    try:
-        backup = sheets.write_synced(sheet, rest, base=carried)
-    except PetsyncError:
-        versions.forget([version.number])
-        raise
+    backup = sheets.write_synced(sheet, rest, base=carried)
     course.note(backup=str(backup), applied=course.told.applied + done.touched.total)
     versions.put(msgspec.structs.replace(version, after=looker.read().digest))
     return Written(done, stuck, carried)

@@ -100,11 +100,16 @@ class Versions:
         return tuple(each for each in found if each is not None)
 
     def keep(self, version: Version) -> Version:
-        """Keep one more, on the disk when this returns; the oldest goes. Raises PetsyncError."""
+        """Keep one more, on the disk when this returns; the oldest goes, and one that was not
+        written and starts from the same file. Raises PetsyncError.
+        """
+        last = [each for each in self.all()[-1:] if not each.is_written]
         numbers = [int(path.stem) for path in self.folder.glob("[0-9]*.json")]
         numbered = msgspec.structs.replace(version, number=max(numbers, default=0) + 1)
         self.put(numbered)
-        self.forget(sorted(numbers)[: 1 - _KEPT])
+        # What both sides agree on of one file only grows.
+        again = [each.number for each in last if each.before == version.before]
+        self.forget(again or sorted(numbers)[: 1 - _KEPT])
         return numbered
 
     def agree(self, sheet: Sheet) -> None:
