@@ -83,7 +83,9 @@ class Ledger:
 @dataclass
 class Auditor:
     """Compares what was before a round with what is after it. `renamed` are the pets whose category
-    has another name, until both sides have the same id beside it.
+    has another name, until both sides have the same id beside it. `last_said` is what the sheet
+    said of each unit when it last said anything: a run that a kill cut off goes on, and sends it
+    while its column is away.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -92,6 +94,7 @@ class Auditor:
     agreed_on: dict[tuple[str, Unit, Any], int] = field(default_factory=dict)
     renamed: set[str] = field(default_factory=set)
     has_several_sheets: bool = False
+    last_said: dict[tuple[str, Unit], Any] = field(default_factory=dict)
 
     def observe(self, view: View) -> None:
         """Note what both sides agree on now: nothing that people did before is open any more."""
@@ -109,6 +112,8 @@ class Auditor:
             edited = {unit for one, unit in open_ if one == key}
             for unit in units(view, key) | edited:
                 said, has = value(view.rows, key, unit), value(view.pets, key, unit)
+                if said is not BLANK:
+                    self.last_said[key, unit] = said
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
@@ -168,7 +173,8 @@ class Auditor:
             return  # An id counts only with its name, and the name is another one now.
         place = f"{key} {unit}: sheet {rows[0]!r} -> {rows[1]!r}, store {pets[0]!r} -> {pets[1]!r}"
         if pets[0] != pets[1]:
-            assert pets[1] == rows[0], f"{place}: nobody said so"
+            said = self.last_said.get((key, unit)) if rows[0] is BLANK else rows[0]
+            assert pets[1] == said, f"{place}: nobody said so"
             assert sheet, f"{place}: nobody edited the sheet"
             assert not store, f"{place}: the store's edit is lost"
         if rows[0] is not BLANK and rows[1] is not BLANK and rows[0] != rows[1]:
