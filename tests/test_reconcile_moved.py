@@ -123,6 +123,39 @@ def test_a_row_without_its_id_is_not_deleted_as_it_moves(box: Sandbox, tmp_path:
     assert night.stored()[8] == PETS[7]
 
 
+CATS = ps.Category(2, "Cats")
+
+
+@pytest.mark.parametrize(("source", "target"), [("a.csv", "b.csv"), ("b.csv", "a.csv")])
+@pytest.mark.parametrize("number", [2, 77])
+def test_a_row_that_moves_keeps_the_number_of_its_category(
+    box: Sandbox, tmp_path: Path, source: str, target: str, number: int
+) -> None:
+    """Edited alone, before it moves: sent where the store knows the number, else a conflict in each
+    round, also while the new sheet takes other cells.
+    """
+    night = _moving(box, tmp_path)
+    box.put(changed(PETS, 12, category=CATS)[11])
+    box.put(changed(PETS, 1, category=CATS)[0])
+    assert night.rounds().exit_code == 0
+    rows = {name: [night.row(name, each.id or 0) for each in PETS] for name in (source, target)}
+    pet_id = 5 if source == "a.csv" else 8
+    moved = changed(PETS, pet_id, category=ps.Category(number, "Dogs"))[pet_id - 1]
+    night.put(source, [pet for pet in rows[source] if pet and pet.id != pet_id])
+    night.put(target, [*filter(None, rows[target]), moved])
+    beside = 7 if target == "b.csv" else 2
+    for name in ("One", "Two"):
+        box.put(changed(PETS, beside, name=name)[beside - 1])
+        told = [each for night_ in (night.rounds(),) for each in night_]
+        conflicts = {each.pet_id for one in told for each in one.open if each.kind == "conflict"}
+        row = night.row(target, pet_id)
+        assert row is not None
+        assert row.category is not None
+        assert row.category.id == number
+        assert conflicts == (set() if number == 2 else {pet_id})
+    assert night.stored()[pet_id].category == (CATS if number == 2 else PETS[0].category)
+
+
 @pytest.fixture
 def jobs(box: Sandbox, tmp_path: Path) -> Moving:
     """A job for what is available, and one for what was sold, that were reconciled once."""

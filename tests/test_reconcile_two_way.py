@@ -240,3 +240,16 @@ def test_a_row_for_a_pet_that_the_base_lacks_is_a_conflict_where_it_differs(nigh
     told = night.run()
     assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 77)])
     assert (night.stored()[77].name, night.said()[77].name) == ("New here", "Old name")
+
+
+def test_a_category_number_that_nobody_knows_stays_in_conflict(night: Night) -> None:
+    """Also in a row of which no base knows what was agreed on, whatever else the sheet takes."""
+    shutil.rmtree(night.state)
+    night.write(changed(PETS, 1, category=ps.Category(77, "Dogs")))
+    for name in ("One", "Two"):
+        told = night.run()
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 1)])
+        category = night.said()[1].category
+        assert category is not None
+        assert category.id == 77
+        night.box.put(changed(PETS, 2, name=name)[1])

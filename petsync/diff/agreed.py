@@ -291,11 +291,16 @@ def _has_text(item: Tag | str) -> bool:
 
 
 def sight_of(
-    sheet: Sheet, snapshot: Snapshot, recognised: Mapping[int, int], base: Base | None = None
+    sheet: Sheet,
+    snapshot: Snapshot,
+    recognised: Mapping[int, int],
+    base: Base | None = None,
+    unclear: Collection[int | None] = (),
 ) -> Sight:
     """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
     for a deletion say nothing of their pet. By the `base` it is known which cell of a category was
-    edited, and so which category a row means that names one and gives the number of another.
+    edited, and so which category a row means that names one and gives the number of another; rows
+    whose category is `unclear` agree on none.
     """
     frame = identified(sheet.frame, recognised)
     named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
@@ -304,7 +309,10 @@ def sight_of(
     places = align.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**align.differences(told, at, snapshot.frame, places[at])}
-    masks["category"], cells = _exact(masks["category"], told.iloc[at], places[at], snapshot, base)
+    is_unclear = told.index[at].isin([row for row in unclear if row is not None])
+    masks["category"], cells = _exact(
+        masks["category"], told.iloc[at], places[at], snapshot, base, is_unclear
+    )
     rows = told.index.tolist()
     differing = {
         rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
@@ -342,10 +350,11 @@ def _exact(
     places: align.Positions,
     snapshot: Snapshot,
     base: Base | None,
+    unclear: align.Mask,
 ) -> tuple[align.Mask, dict[int, Category]]:
     """Of the rows that may say another category than their pet, those that do: a cell that empties
     it agrees with a pet that has none, and a name counts before the id beside it, unless the id
-    alone was edited. Then the cells of the others, by pet.
+    alone was edited or it is unclear which of them counts. Then the cells of the others, by pet.
     """
     some = np.flatnonzero(mask)
     if not len(some):
@@ -363,6 +372,7 @@ def _exact(
         )
         for row, pet in zip(lines, pets, strict=True)
     ]
+    result |= mask & unclear
     agree = zip(lines, pets, result[some].tolist(), strict=True)
     return result, {
         pet.id or 0: said_category(row.said) for row, pet, differs in agree if not differs

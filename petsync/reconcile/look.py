@@ -34,7 +34,7 @@ from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["Look", "Looker"]
+__all__ = ["Look", "Looker", "sight_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Looker:
             base=base,
             plan=plan,
             settled=settled,
-            sight=sight_of(sheet, there, settled, base),
+            sight=sight_beside(plan, sheet, there, settled, base),
             elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
             silence=_silence(compared.found.values()),
         )
@@ -313,6 +313,16 @@ class Looker:
             two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
             on_conflict="sheet" if job.on_conflict == "sheet" else "store",
         )
+
+
+def sight_beside(
+    plan: Plan, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int], base: Base | None
+) -> Sight:
+    """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
+    number beside its name.
+    """
+    unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
+    return sight_of(sheet, seen, settled, base, unclear)
 
 
 def _silence(found: Collection[Pet | Unanswered | None]) -> str:

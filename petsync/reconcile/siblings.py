@@ -37,6 +37,8 @@ def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> F
     pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
     # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
     wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
+    # Which of a category's cells was edited, only a base tells.
+    wanted |= sight.cells.keys() - own
     others = [*_others(course, store)] if wanted else []
     parts = _known(look, others, wanted)
     gone = {i: on for each in (*others, base) if each is not None for i, on in each.gone.items()}

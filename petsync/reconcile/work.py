@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from petsync.diff.agreed import sight_of, with_missing
+from petsync.diff.agreed import with_missing
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
 from petsync.diff.settled import categories_of, with_inbound, with_report
@@ -19,7 +19,7 @@ from petsync.reconcile.doubles import came, copies
 from petsync.reconcile.elsewhere import give_up, with_claims
 from petsync.reconcile.footing import Files, Footing, footing_of, must_have_ids, resumed
 from petsync.reconcile.holding import is_held
-from petsync.reconcile.look import Look, Looker
+from petsync.reconcile.look import Look, Looker, sight_beside
 from petsync.reconcile.opens import Opens
 from petsync.reconcile.siblings import with_siblings
 from petsync.sheets import Obstacle
@@ -145,7 +145,7 @@ class _Doing:
             # The store moved meanwhile, and much: the next round holds it back.
             return
         settled = {**beside.settled, **added}
-        beside = replace(beside, sight=sight_of(sheet, now.seen, settled, now.base))
+        beside = replace(beside, sight=sight_beside(now.plan, sheet, now.seen, settled, now.base))
         standing = replace(footing, base=self.base)
         written = sheetside.write(self.course, self.looker, beside, inbound, standing)
         self.stuck = written.stuck
