@@ -83,7 +83,7 @@ class Ledger:
 @dataclass
 class Auditor:
     """Compares what was before a round with what is after it. `renamed` are the pets whose category
-    has another name, until both sides have the same id beside it. `last_said` is what the sheet
+    has another name, or whose row is new, until both sides have the same id beside it. `last_said` is what the sheet
     said of each unit when it last said anything: a run that a kill cut off goes on, and sends it
     while its column is away.
     """
@@ -103,6 +103,8 @@ class Auditor:
         # A killed round may have sent the new name, and not written its id beside it yet.
         open_ = ledger.sheet | ledger.store
         self.renamed |= {key for key, unit in open_ if unit == ("category", "")}
+        # The number in a new row does not count either, if pets of that name have another one.
+        self.renamed |= ledger.rows_added
         for key in view.pets.keys() & view.rows.keys():
             for keys in (ledger.rows_added, ledger.pets_added):
                 keys.discard(key)
