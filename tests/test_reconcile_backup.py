@@ -184,6 +184,24 @@ def test_a_backup_of_a_round_that_wrote_nothing_is_known(
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize("cut_off", [_killed, _opened])
+def test_a_sheet_that_was_not_written_is_no_backup_of_itself(
+    night: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+) -> None:
+    """The store takes its change back meanwhile: the sheet is the file of all along."""
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    with monkeypatch.context() as patch:
+        cut_off(night, patch)
+        assert night.run().round.status in ("interrupted", "error")
+    night.lock.unlink(missing_ok=True)
+    night.box.put(PETS[4])
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, told.open) == ("in-sync", ())
+
+
 def test_a_sheet_that_stays_open_uses_up_no_versions(
     night: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
     marks of the runs that it has. `is_again`: the sheet was a backup that had been put back.
     `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not, as its round was
-    killed before. `is_undone`: a backup from before it was put back, so that the sheet does not
+    killed before, or it could not be written; `is_left`: the sheet was another file since.
+    `is_undone`: a backup from before it was put back, so that the sheet does not
     follow from it.
     """
 
@@ -74,6 +75,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_again: bool = False
     is_agreed: bool = False
     is_lost: bool = False
+    is_left: bool = False
     is_undone: bool = False
     runs: tuple[str, ...] = ()
 
@@ -117,9 +119,14 @@ class Versions:
         as this round has read it tells whether it was. Raises PetsyncError.
         """
         for version in self.all():
-            if not version.is_agreed:
-                is_lost = not version.after and not arrived(sheet, version)
-                self.put(msgspec.structs.replace(version, is_agreed=True, is_lost=is_lost))
+            now = version
+            if not now.is_agreed:
+                is_lost = not now.after and not arrived(sheet, now)
+                now = msgspec.structs.replace(now, is_agreed=True, is_lost=is_lost)
+            if now.is_lost and not now.is_left and sheet.digest != now.before:
+                now = msgspec.structs.replace(now, is_left=True)
+            if now is not version:
+                self.put(now)
 
     def undo(self, versions: Iterable[Version], digest: str) -> None:
         """Mark these as undone, and remove every undone one that starts from the sheet as it is
@@ -180,7 +187,7 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     """
     # Of one that was cut off nobody knows whether it ever was in the sheet.
     written = [each for each in versions if each.is_written]
-    known = [each for each in versions if each.is_written or each.is_lost]
+    known = [each for each in versions if each.is_written or each.is_left]
     if not known or sheet.digest == known[-1].after:
         return ()
     # The file of before one that was cut off is known all the same, if others came after it, or

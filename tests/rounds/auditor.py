@@ -83,9 +83,9 @@ class Ledger:
 @dataclass
 class Auditor:
     """Compares what was before a round with what is after it. `renamed` are the pets whose category
-    has another name, or whose row is new, until both sides have the same id beside it. `last_said` is what the sheet
-    said of each unit when it last said anything: a run that a kill cut off goes on, and sends it
-    while its column is away.
+    has another name, or whose row is new, until both sides have the same id beside it. `last_said`
+    is what the sheet said of each unit when it last said anything: a run that a kill cut off goes
+    on, and sends it while its column is away.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
