@@ -211,6 +211,51 @@ def test_a_later_run_is_to_be_undone_first(store: ps.Store) -> None:
     assert store.look_up([1])[1] == before
 
 
+@pytest.mark.parametrize("status", ["available", "sold"])
+def test_a_pet_that_was_added_again_does_not_come_back_twice(
+    store: ps.Store, tmp_path: Path, status: str
+) -> None:
+    """The row was applied, undone, perhaps edited, and applied again: the undo of the undo keeps
+    the pet that it is now, and names it.
+    """
+    sheet = tmp_path / "new.csv"
+    sheet.write_text("name,status,tags\nNora,available,calm\n", "utf-8")
+    added = store.apply(store.plan(sheet))
+    undo = store.apply(store.undo(added.run_id))
+    store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))  # The live one reuses the last id.
+    sheet.write_text(f"name,status,tags\nNora,{status},calm\n", "utf-8")
+    again = store.apply(store.plan(sheet))
+    plan = store.undo(undo.run_id)
+    assert plan.changes == ()
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.pet_id) == ("added-again", added.results[0].assigned_id)
+    assert f"pet {again.results[0].assigned_id} (run {again.run_id})" in conflict.problem
+    # Once that one is gone, the first one comes back.
+    store.apply(store.undo(again.run_id))
+    assert [each.kind for each in store.undo(undo.run_id).changes] == ["add"]
+
+
+def test_a_deleted_pet_that_was_added_again_does_not_come_back_twice(store: ps.Store) -> None:
+    """A pet that a run deleted, and another one added as it was; one with the name alone is new."""
+    ids = [4001, 4002]
+    pets = [
+        Pet(id=each, name=f"Nora {each}", status="sold", tags=(Tag(1, "calm"),)) for each in ids
+    ]
+    for pet in pets:
+        store.api.add_pet(pet)
+    gone = changed(store, *({"id": each, "action": "delete"} for each in ids))
+    store.api.add_pet(Pet(id=5000, name="Otto", status="sold"))
+    told = {"id": None, "status": "sold", "tags": "calm"}
+    again = changed(
+        store, {**told, "name": "Nora 4001"}, {**told, "name": "Nora 4002", "tags": "loud"}
+    )
+    plan = store.undo(gone)
+    (conflict,) = plan.conflicts
+    assert (conflict.rule, conflict.pet_id) == ("added-again", ids[0])
+    assert again in conflict.problem
+    assert [change.pet_id for change in plan.changes] == [ids[1]]
+
+
 def test_the_gates_are_those_of_every_plan(store: ps.Store, tmp_path: Path) -> None:
     """An undo over the limit is refused, a saved one is applied as it is, and only once."""
     new = [{"id": None, "name": f"New {n}", "status": "sold"} for n in range(9)]

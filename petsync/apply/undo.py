@@ -17,13 +17,16 @@ from petsync.diff.snapshot import Coverage, Unanswered
 from petsync.model import Pet
 from petsync.table.columns import Column
 
-__all__ = ["LaterDeed", "Present", "undo_plan"]
+__all__ = ["AddedAgain", "LaterDeed", "Present", "undo_plan"]
 
 Present = Pet | Unanswered | None
 """A pet as it is now; None where there is none, Unanswered where the service did not say."""
 
 LaterDeed = tuple[str, Deed]
 """A run that began later, and what it did to the pet."""
+
+AddedAgain = tuple[str, int]
+"""A run that began later and added a deleted pet again, and the id that the pet has since."""
 
 _KINDS = ("add", "update", "delete")
 _NO_COVERAGE = Coverage()
@@ -44,6 +47,7 @@ def undo_plan(
     coverage: Coverage = _NO_COVERAGE,
     sentinels: Sequence[Pet] = (),
     later: Mapping[int, Sequence[LaterDeed]] = {},
+    again: Mapping[int, AddedAgain] = {},
     known: Collection[int] = (),
 ) -> Plan:
     """The plan that gives every pet that the run changed back what it was, where nobody changed
@@ -51,12 +55,13 @@ def undo_plan(
 
     `found` are the pets of `deeds_of(entries)` as they are now, `pets` is how many the store has,
     and `capacity` how many it keeps, None where no limit is known. `later` is what later runs did
-    to each pet, the newest first. `known` are the ids of the pets that there were before the run
-    added some without an id: none of them is deleted. There is one change, conflict or unchanged
-    row for each pet that the run changed, or may have changed.
+    to each pet, the newest first. `again`: by id, the pets that the run deleted and that a later
+    run added again: they do not come back a second time. `known` are the ids of the pets that there
+    were before the run added some without an id: none of them is deleted. There is one change,
+    conflict or unchanged row for each pet that the run changed, or may have changed.
     """
     deeds = list(deeds_of(entries))
-    judge = _Judge(past.run_id, found, later, known)
+    judge = _Judge(past.run_id, found, later, again, known)
     told = [judge.taken_back(deed) for deed in deeds]
     changes = [each for each in told if isinstance(each, Change)]
     conflicts = [each for each in told if isinstance(each, Conflict)]
@@ -87,6 +92,7 @@ class _Judge:
     run: str
     found: Mapping[int, Present]
     later: Mapping[int, Sequence[LaterDeed]]
+    again: Mapping[int, AddedAgain]
     known: Collection[int]
 
     def taken_back(self, deed: Deed) -> Change | Conflict | None:
@@ -145,6 +151,11 @@ class _Judge:
 
     def _of_delete(self, deed: Deed, now: Pet | None) -> Change | Conflict | None:
         was = deed.was
+        if now is None and (found := self.again.get(deed.pet_id or 0)) is not None:
+            run, pet_id = found
+            what = f"was deleted by the run, and is in the store again as pet {pet_id} (run {run})"
+            cure = f"To have it under its old id, delete pet {pet_id} by a sheet; then undo again"
+            return _kept(deed, "added-again", what, cure)
         if now is None:
             return Add(row=deed.row, source=deed.source, fields=stated(was), after=was)
         if since := differing(was, now):

@@ -6,6 +6,7 @@ import os.path
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import pandas as pd
 from petsync.apply.journal import Journal
 from petsync.apply.pictures.recount import recounted
 from petsync.diff.history import Entry, Past
-from petsync.diff.lineage import Restored, RowRecord
+from petsync.diff.lineage import Restored, RowRecord, added_for
 from petsync.diff.pictures import Pictures
 from petsync.diff.report import OUTCOMES, Report
 from petsync.diff.uploaded import Uploaded
@@ -132,6 +133,29 @@ class History:
             msgspec.structs.replace(each, source=own) if same[each.source] else each
             for each in records
         ]
+
+    def added_again(self, run_id: str) -> dict[int, tuple[str, int]]:
+        """The pets that the run made of rows without an id, by their ids, where a later run of the
+        same sheet made another pet of the same row: that run, and the other pet's id. A plan that
+        cannot be read any more has none.
+        """
+        with self.opened() as journal:
+            try:
+                plan = journal.plan(run_id)
+            except PlanError:
+                return {}
+            later = journal.later_run(run_id)
+            if later is None:
+                return {}
+            made = {each.number: each.assigned_id for each in journal.entries(run_id)}
+        started = datetime.fromisoformat(self.find(run_id).started)
+        records = [r for r in later.added if datetime.fromisoformat(r.written) > started]
+        runs = {record.pet_id: record.run_id for record in records}
+        return {
+            old: (runs[new], new)
+            for number, new in added_for(plan.changes, plan.tab, records, skip=()).items()
+            if (old := made.get(number)) is not None
+        }
 
     def undone_adds(self, store: str) -> dict[int, str]:
         """The pets that undos took away and that are not back: by id, the run that was undone."""
