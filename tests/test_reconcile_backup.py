@@ -281,6 +281,27 @@ def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:
         night.run(guard=guard)
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_row_of_after_a_backup_that_is_put_back_twice_stays(night: Kept, edited: bool) -> None:
+    """It came when the backup had been put back and edited: to the same backup, put back once more,
+    its pet is not missing.
+    """
+    for pet in changed(changed(PETS, 5, name="Store 5"), 6, name="Store 6")[4:6]:
+        night.box.put(pet)
+    first = night.run()
+    night.backup(first)
+    night.edit(lambda pets: [*pets, ps.Pet(name="Ohne", status="sold")])
+    assert _is_told(night.run())
+    night.backup(first)
+    if edited:
+        night.edit(lambda pets: changed(pets, 2, name="Rex"))
+    assert _is_told(night.run())
+    assert [pet.name for pet in night.said().values()].count("Ohne") == 1
+    assert night.said() == night.stored()
+    names = [night.stored()[number].name for number in (2, 5, 6)]
+    assert names == ["Rex" if edited else "Pet 2", "Store 5", "Store 6"]
+
+
 def test_a_part_of_it_is_a_persons_edit(night: Kept) -> None:
     """One value that is set back, one row that is taken out: sent, and not told as a backup."""
     _news(night)

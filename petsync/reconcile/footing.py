@@ -28,8 +28,8 @@ from petsync.reconcile.place import place_of
 from petsync.reconcile.versions import (
     Version,
     Versions,
-    abandoned,
     arrived,
+    came_since,
     doubtful,
     may_lack_again,
     numbered_by,
@@ -136,11 +136,12 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
     taken = Files.of(course).sheet.released()
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
-    lost = undone(sheet, versions, base) or abandoned(sheet, every, base)
+    lost = undone(sheet, every, base)
     if lost:
-        then = _with_numbered(
-            replace(Base.from_lines(lost[0].base), store=store), numbered_by(every)
-        )
+        then = replace(Base.from_lines(lost[0].base), store=store)
+        if sheet.digest != lost[0].before:
+            then = then.without(came_since(sheet, every))
+        then = _with_numbered(then, numbered_by(every))
         notes = (*_notes(memory.problem, moved), _put_back(lost))
         return Footing(then, carried, notes, undone=lost)
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)

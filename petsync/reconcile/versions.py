@@ -32,8 +32,8 @@ from petsync.table.sheet import Sheet
 __all__ = [
     "Version",
     "Versions",
-    "abandoned",
     "arrived",
+    "came_since",
     "doubtful",
     "may_lack_again",
     "numbered_by",
@@ -181,41 +181,49 @@ def arrived(sheet: Sheet, version: Version) -> bool:
 
 
 def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
-    """Those of the versions that the sheet does not have any more, oldest first: all since the one
-    whose file it is again, or of which everything that was written is as before. `base` is that of
-    the last round.
+    """Those of the versions that the sheet does not have any more, oldest first: it is a backup
+    that was put back. First the one whose file it is again; else the one since which everything
+    that was written is as before, or from before which the sheet is, as the `base` of the last
+    round tells. () where the sheet is no such backup.
+
+    A version that is undone already is found where a newer backup is put back after an older one;
+    then it is followed by those that are not undone and newer.
     """
+    current = [each for each in versions if not each.is_undone]
     # Of one that was cut off nobody knows whether it ever was in the sheet.
-    written = [each for each in versions if each.is_written]
-    known = [each for each in versions if each.is_written or each.is_left]
-    if not known or sheet.digest == known[-1].after:
+    written = [each for each in current if each.is_written]
+    known = [each for each in current if each.is_written or each.is_left]
+    if current and sheet.digest in (current[-1].after, *(each.after for each in known[-1:])):
         return ()
     # The file of before one that was cut off is known all the same, if others came after it, or
     # whole rounds.
-    for at in reversed(range(versions.index(known[-1]) + 1)):
-        if versions[at].before == sheet.digest:
-            return () if _is_meant(known[-1], sheet, base) else tuple(versions[at:])
-    return next((tuple(some) for some in _since(written) if _is_undone(sheet, some)), ())
-
-
-def abandoned(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
-    """The undone version from before which the sheet is, and those that are not undone and newer:
-    after an older backup, a newer one was put back. () where the sheet is no such backup. What the
-    sheet was then is known by the file, or, if it was edited since, by all that has changed in the
-    `base` of the last round.
-    """
-    current = [each for each in versions if not each.is_undone]
-    if current and sheet.digest == current[-1].after:
-        return ()
+    last = current.index(known[-1]) if known else -1
+    for at in reversed(range(last + 1)):
+        if current[at].before == sheet.digest:
+            return () if _is_meant(known[-1], sheet, base) else tuple(current[at:])
     if any(sheet.digest == each.before for each in current):
-        return ()  # its round died before it wrote, or one pet is meant as it is
+        return ()  # its round died before it wrote
     gone = [each for each in versions if each.is_undone]
-    same = [each for each in gone if each.before == sheet.digest]
-    like = same or [each for each in reversed(gone) if _is_from(sheet, each, base)]
-    if not like:
-        return ()
-    found = like[-1] if same else min(like, key=lambda each: _lacking(sheet, each, base))
-    return (found, *(each for each in current if each.number > found.number))
+    same = [each for each in gone if each.before == sheet.digest][-1:]
+    if not same:
+        if some := next((some for some in _since(written) if _is_undone(sheet, some)), ()):
+            return tuple(some)
+        like = [each for each in reversed(gone) if _is_from(sheet, each, base)]
+        same = [min(like, key=lambda each: _lacking(sheet, each, base))] if like else []
+    return tuple(each for one in same for each in (one, *_newer(current, one)))
+
+
+def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
+    """The pets that are in no row, and were in none before the oldest of the versions either: a
+    sheet that may be from before any of them does not lack their rows.
+    """
+    first = Base.from_lines(versions[0].base)
+    ids = {pet_id for each in versions for pet_id in Base.from_lines(each.base).ids}
+    return frozenset(ids - first.ids - named_ids(sheet))
+
+
+def _newer(current: Iterable[Version], than: Version) -> list[Version]:
+    return [each for each in current if each.number > than.number]
 
 
 def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
