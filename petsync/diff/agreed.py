@@ -122,7 +122,12 @@ class Sight:
             headers=old.headers if renamed and old is not None else self.headers,
             unnumbered=self._unnumbered(old),
         )
-        return replace(base, said=self._said(base, old), gone=self._gone(base, snapshot, old))
+        return replace(
+            base,
+            said=self._said(base, old),
+            gone=self._gone(base, snapshot, old),
+            unsure=self._unsure(base, old),
+        )
 
     def _gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
         """The pets that have gone from both sides, for a while: their rows may come back."""
@@ -133,6 +138,18 @@ class Sight:
         # A row that names such a pet again brings it into the base, and it is gone all the same.
         gone = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.gone}
         return {i: on for i, on in gone.items() if i not in there and on >= oldest}
+
+    def _unsure(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
+        """What was unsure before and differs still, or is on one side alone."""
+        before = {} if old is None else {i: u for i, u in old.unsure.items() if i in base.ids}
+        pairs = zip(self.rows, self.ids, self.places, strict=True)
+        rows = {pet_id: row for row, pet_id, at in pairs if at >= 0 and pet_id in before}
+        differing = {pet_id: self.differing.get(row, ()) for pet_id, row in rows.items()}
+        left = {
+            pet_id: tuple(unit for unit in units if unit in differing.get(pet_id, units))
+            for pet_id, units in before.items()
+        }
+        return {pet_id: units for pet_id, units in left.items() if units}
 
     def _unnumbered(self, old: Base | None) -> frozenset[int]:
         """The pets whose rows lack their id; those of before too while a row may be theirs."""

@@ -59,7 +59,8 @@ class Judge:
     can have meant to take them away.
 
     Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
-    in that, and the columns that were missing.
+    in that, the columns that were missing, and the units of which nobody knows whether the row is
+    older than the base: what it says otherwise clashes, whatever the store has.
     """
 
     vocabulary: Vocabulary
@@ -135,9 +136,10 @@ class Judge:
         changed = changed_columns(new, now, unit)
         if not changed:
             return ("alike" if moved else "same"), now, ()
-        if not moved:
+        is_unsure = self.base is not None and unit in self.base.unsure.get(old.id or 0, ())
+        if not moved and not is_unsure:
             return "edited", new, changed
-        return self._both(unit, edits, now, old, new)
+        return self._both(unit, edits, now, old, new, merges=not is_unsure)
 
     def _alone(self, unit: Unit, said: Said, now: Pet) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         """As `_one`, where what was exported is not known."""
@@ -150,11 +152,13 @@ class Judge:
         return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
 
     def _both(
-        self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet
+        self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet, *, merges: bool
     ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
         # A pet without a status could not be found any more, so the store's stays.
         can_win = unit != "status" or bool(normal(new.status))
         rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
+        if not merges:
+            return rule, new, changed_columns(new, now, unit)
         if unit == "tags":
             tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
             rule, new = "merged", msgspec.structs.replace(now, tags=tags)

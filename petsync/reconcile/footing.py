@@ -19,11 +19,13 @@ from petsync.diff.report import Report
 from petsync.diff.round import Open
 from petsync.diff.settled import categories_now, with_inbound, with_report
 from petsync.diff.standing import undone_by
+from petsync.diff.units import COLUMNS_OF, UNITS
 from petsync.errors import GuardError, SheetError
 from petsync.model import Pet
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.look import Look
 from petsync.reconcile.place import place_of
 from petsync.reconcile.versions import (
     Version,
@@ -41,7 +43,15 @@ from petsync.store import Store
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
-__all__ = ["Files", "Footing", "footing_of", "must_have_ids", "resumed", "same_place"]
+__all__ = [
+    "Files",
+    "Footing",
+    "footing_of",
+    "must_have_ids",
+    "resumed",
+    "same_place",
+    "with_older_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +201,8 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
 
 
 def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:
-    """The base without what it says of the one pet of which all that was written is undone, so that
-    both sides are taken for changed; and what has to be said of it.
+    """The base that is unsure of the one pet of which all that was written is undone, or without
+    it; and what has to be said of that.
     """
     touches = written_since(doubts)
     pet_id = next(pet_id for pet_id, _ in touches)
@@ -209,10 +219,30 @@ def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, 
     pet = pet_of(pet_id, then.frame if rows else base.frame)
     if pet is None:
         return base, ()
-    columns = [column for (_, column), text in touches.items() if column is not None and text]
-    # A row that is back counts as edited, so that its pet neither comes back nor takes the row.
-    unsure = with_fields(pet, Pet(id=pet_id), ["name"] if rows else columns)
-    return base.without({pet_id}).with_pets([unsure]), ()
+    if rows:
+        # A row that is back counts as edited, so that its pet neither comes back nor takes the row.
+        edited = with_fields(pet, Pet(id=pet_id), ["name"])
+        return base.without({pet_id}).with_pets([edited]), ()
+    columns = {column for (_, column), text in touches.items() if text}
+    units: set[str] = {unit for unit in UNITS if columns.intersection(COLUMNS_OF[unit])}
+    units |= {*base.unsure.get(pet_id, ())}
+    return replace(base, unsure={**base.unsure, pet_id: tuple(units)}), ()
+
+
+def with_older_rows(footing: Footing, look: Look) -> Footing:
+    """The footing of a backup with the pets that its base lacks, since runs added them later: each
+    as its row said it then. The row of the backup may say what it said even before, so that nobody
+    knows whether it was edited where it says something else.
+    """
+    base = footing.base
+    if base is None or not footing.undone:
+        return footing
+    later = {i: each.said for i, each in look.records.items() if i not in base.ids}
+    if not later:
+        return footing
+    pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
+    unsure = {**base.unsure, **dict.fromkeys(later, UNITS)}
+    return replace(footing, base=replace(base.with_pets(pets), unsure=unsure))
 
 
 def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:

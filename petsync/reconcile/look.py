@@ -44,6 +44,7 @@ class Look:
     is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
     stays, for the sheet that has their rows now. `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
+    `records`: by pet, how the run that added it knew a row that has no id.
     """
 
     sheet: Sheet
@@ -56,6 +57,7 @@ class Look:
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
     silence: str = ""
+    records: Mapping[int, RowRecord] = field(default_factory=dict)
 
     def must_have_answers(self) -> None:
         """Raise ServiceError where the store answered for no pet that was looked up: that is an
@@ -167,6 +169,11 @@ class Looker:
             sight=sight_beside(plan, sheet, there, settled, base),
             elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
             silence=_silence(compared.found.values()),
+            records={
+                pet_id: compared.matches[row].record
+                for row, pet_id in plan.recognised.items()
+                if row in compared.matches and compared.matches[row].kind == "certain"
+            },
         )
         if self.job.mode in ("push", "check"):
             return look

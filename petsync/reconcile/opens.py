@@ -102,13 +102,14 @@ class Opens:
 
     def _conflicts(self) -> Iterator[Open]:
         base = self.look.base
-        agreed = frozenset() if base is None else frozenset(base.frame["id"].tolist())
+        agreed = frozenset() if base is None else base.ids
+        unsure = frozenset() if base is None else frozenset(base.unsure)
         for conflict in self.look.plan.open_conflicts:
             if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
                 continue
             if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
                 continue
-            yield _of_conflict(conflict, is_known=conflict.pet_id in agreed)
+            yield _of_conflict(conflict, is_known=conflict.pet_id in agreed - unsure)
 
     def _blocked(self) -> Iterator[Open]:
         for blocked in self.look.plan.blocked:

@@ -57,7 +57,8 @@ def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> F
     frames = [each.frame for each in (first, *parts) if len(each)]
     frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
     said = {pet_id: pet for each in (*parts, first) for pet_id, pet in each.said.items()}
-    merged = replace(first, frame=frame, said=said)
+    unsure = {pet_id: units for each in (*parts, first) for pet_id, units in each.unsure.items()}
+    merged = replace(first, frame=frame, said=said, unsure=unsure)
     rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
     note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
     return replace(footing, base=merged, notes=(*footing.notes, note))

@@ -17,7 +17,14 @@ from petsync.reconcile.begun import mark_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.doubles import came, copies
 from petsync.reconcile.elsewhere import give_up, with_claims
-from petsync.reconcile.footing import Files, Footing, footing_of, must_have_ids, resumed
+from petsync.reconcile.footing import (
+    Files,
+    Footing,
+    footing_of,
+    must_have_ids,
+    resumed,
+    with_older_rows,
+)
 from petsync.reconcile.holding import is_held
 from petsync.reconcile.look import Look, Looker, sight_beside
 from petsync.reconcile.opens import Opens
@@ -54,6 +61,7 @@ def work(course: Course, looker: Looker) -> None:
         may_delete, claimed = footing.may_delete, footing.claimed
         look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
         known = with_siblings(course, look, footing, looker.store.url)
+        known = with_older_rows(known, look)
         if known is not footing:
             footing = known
             look = looker.look(

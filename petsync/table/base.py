@@ -33,7 +33,9 @@ class Base:
     columns in which the sheet has said anything so far, None where that is not known; `missing`:
     those of them that said nothing at the last round; `headers`: the sheet's headers that petsync
     does not use; `unnumbered`: the pets whose rows lack their id; `gone`: by id, when a pet was
-    seen to be in no row and not in the store any more, ISO 8601 in UTC.
+    seen to be in no row and not in the store any more, ISO 8601 in UTC; `unsure`: by id, the units
+    in which the row may be from a backup, so that no value of it is newer than the store's for
+    certain.
     """
 
     frame: pd.DataFrame
@@ -47,6 +49,7 @@ class Base:
     headers: tuple[str, ...] = ()
     unnumbered: frozenset[int] = frozenset()
     gone: Mapping[int, str] = field(default_factory=dict)
+    unsure: Mapping[int, Collection[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -68,7 +71,8 @@ class Base:
         if keep.all():
             return self
         said = {pet_id: pet for pet_id, pet in self.said.items() if pet_id not in ids}
-        return replace(self, frame=_sorted(self.frame[keep]), said=said)
+        unsure = {pet_id: units for pet_id, units in self.unsure.items() if pet_id not in ids}
+        return replace(self, frame=_sorted(self.frame[keep]), said=said, unsure=unsure)
 
     def with_pets(self, pets: Sequence[Pet]) -> Base:
         """The base with these pets, each in place of the one with its id."""
@@ -89,6 +93,7 @@ class Base:
             headers=self.headers or msgspec.UNSET,
             unnumbered=sorted(self.unnumbered) or msgspec.UNSET,
             gone=dict(sorted(self.gone.items())) or msgspec.UNSET,
+            unsure={i: sorted(units) for i, units in sorted(self.unsure.items())} or msgspec.UNSET,
         )
         parts = [msgspec.json.encode(header), _encoded(self.frame.sort_values("id", kind="stable"))]
         if self.said:
@@ -120,6 +125,7 @@ class Base:
             headers=header.headers or (),
             unnumbered=frozenset(header.unnumbered or ()),
             gone=header.gone or {},
+            unsure=header.unsure or {},
         )
 
 
@@ -140,6 +146,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     unnumbered: list[int] | msgspec.UnsetType = msgspec.UNSET
     gone: dict[int, str] | msgspec.UnsetType = msgspec.UNSET
+    unsure: dict[int, list[str]] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Label(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
