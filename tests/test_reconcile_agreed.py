@@ -21,6 +21,7 @@ from petsync.reconcile.begun import Begun
 from petsync.reconcile.rounds import reconciled
 from petsync.reconcile.versions import Versions
 from petsync.sandbox import Sandbox
+from petsync.store.outputs import Outputs, Wanted
 
 CATS = ps.Category(2, "Cats")
 BIRDS = ps.Category(3, "Birds")
@@ -974,6 +975,22 @@ def _apply_by_hand(night: Typed, **options: Any) -> str:
         return store.apply(store.plan(night.sheet, **options), progress=False).run_id
 
 
+def _apply_and_write_ids(night: Typed) -> tuple[str, Path]:
+    """Apply the sheet by hand as `petsync apply --write-ids`; returns the run and the backup."""
+    with ps.connect(night.box.url, state=night.state) as store:
+        sheet = store.read(night.sheet)
+        plan, outputs = store.plan(sheet), Outputs(store.aio.history)
+        outputs.remember(plan, Wanted(into_sheet="ids"))
+        report = store.apply(plan, progress=False)
+        return report.run_id, outputs.write_into_sheet(sheet, report, "ids")
+
+
+def _add_rows(night: Typed, *names: str) -> None:
+    rows = night.rows()
+    more = [{**NEW_ROW, "name": name, "tags": "1:calm"} for name in names]
+    night.save([*rows, *([each.get(column, "") for column in rows[0]] for each in more)])
+
+
 def _undo(night: Typed, run: str = "") -> str:
     with ps.connect(night.box.url, state=night.state) as store:
         return store.apply(store.undo(run), progress=False).run_id
@@ -1090,6 +1107,62 @@ def test_an_edit_that_is_taken_back_after_it_was_applied_by_hand_is_sent(night: 
     assert (told.round.status, told.open) == ("done", ())
     assert (night.stored()[1].name, night.stored()[2].name) == ("Pet 1", "Rex 3")
     assert night.said() == night.stored()
+
+
+def test_ids_that_were_written_by_hand_do_not_show_that_a_killed_round_wrote(
+    night: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round was to add a row, and to give ids to others, which a run by hand gave them then:
+    the row was not taken out, and its pet stays.
+    """
+    night.options = {"mode": "two-way", "delete_missing": True}
+    _add_rows(night, "Neu", "Alt", "Drei")
+    _apply_by_hand(night)
+    night.box.put(ps.Pet(id=900, name="Store 900", status="sold"))
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    assert "" in [row[0] for row in night.rows()]
+    _apply_and_write_ids(night)
+    assert "" not in [row[0] for row in night.rows()]
+    assert night.run().round.status == "done"
+    assert night.said().keys() == night.stored().keys() == {*range(1, 16), 900}
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("killed", [None, *BREAKS[:3]])
+def test_a_backup_of_a_run_by_hand_is_known(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, killed: Break | None
+) -> None:
+    """What was edited and sent since is the store's news to it, and the row that lacks its id again
+    is the pet's, whose row may have been taken out meanwhile.
+    """
+    _add_rows(night, "Neu")
+    run, backup = _apply_and_write_ids(night)
+    if killed is not None:
+        night.box.put(changed(STORED, 2, name="Store 2")[1])
+        with monkeypatch.context() as patch:
+            killed(night, patch)
+    night.type(1, name="Rex")
+    for _ in range(2):
+        night.run()
+    assert night.stored()[1].name == "Rex"
+    shutil.copy(backup, night.sheet)
+    told = night.run()
+    assert (told.round.status, [each.kind for each in told.open]) == ("done", ["note"])
+    assert f"as it was before run {run}: a backup was put back?" in told.open[0].problem
+    assert night.said() == night.stored()
+    assert (night.cell(1, "name"), len(night.stored())) == ("Rex", 13)
+    assert night.run().round.status == "in-sync"
+
+
+def test_cells_that_are_set_back_after_a_run_by_hand_are_edits(night: Typed) -> None:
+    """A run that did not write into the sheet has no backup: its file, made again, is no such."""
+    night.type(1, name="Rex")
+    _apply_by_hand(night)
+    for name in ("Max", "Rex", "Max", "Rex"):
+        night.type(1, name=name)
+        assert night.run().open == ()
+        assert night.stored()[1].name == night.cell(1, "name") == name
 
 
 @pytest.mark.parametrize("how", ["action", "missing"])

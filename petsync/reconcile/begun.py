@@ -55,10 +55,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What has become of a run, which the kept base does not have yet."""
+    """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
+    not the job's.
+    """
 
     report: Report
     categories: Mapping[int, Category]
+    is_by_hand: bool = False
 
     @property
     def mark(self) -> str:

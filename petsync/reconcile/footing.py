@@ -13,7 +13,7 @@ import msgspec
 from petsync.diff.agreed import named_ids
 from petsync.diff.fields import normal, with_fields
 from petsync.diff.history import Past as PastRun
-from petsync.diff.intake import Inbound
+from petsync.diff.intake import Identified, Inbound
 from petsync.diff.known import pet_of, pets_of
 from petsync.diff.report import Report
 from petsync.diff.round import Open
@@ -40,6 +40,7 @@ from petsync.reconcile.versions import (
 )
 from petsync.reconcile.waiting import SheetWaiting, Waiting
 from petsync.store import Store
+from petsync.store.outputs import Outputs
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
@@ -83,7 +84,9 @@ class Footing:
     Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
     versions that the sheet does not have any more: it is a backup that was put back; of `doubts`
     that is not sure. `own` are the pets of the sheet's own base; those that are `claimed` are in no
-    row, and not missing either. `runs` are the marks of the runs that the base has.
+    row, and not missing either. `runs` are the marks of the runs that the base has. `by_hand` are
+    versions that runs by hand wrote, and that are to be kept; `has_ids_by_hand`: such runs may have
+    written ids into rows since a version whose round was killed.
     """
 
     base: Base | None
@@ -95,6 +98,8 @@ class Footing:
     own: frozenset[int] = frozenset()
     runs: frozenset[str] = frozenset()
     claimed: frozenset[int] = frozenset()
+    by_hand: tuple[Version, ...] = ()
+    has_ids_by_hand: bool = False
 
 
 def resumed(course: Course, store: Store) -> tuple[Past, ...]:
@@ -160,19 +165,31 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
     by_hand, told = _by_hand(course, sheet, base, service, own)
+    has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
+    if taken is None and cut_off is not None:
+        has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
+        taken = cut_off.inbound if has_it else None
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
-    base = _with_runs(base, [each for each in past if each.mark not in runs]) or base
+    new = [each for each in past if each.mark not in runs or each.is_by_hand]
+    written = [*_written_by_hand(sheet, base, new, taken, service, every)]
+    base = _with_runs(base, new) or base
     if taken is not None:
         base = with_inbound(base, taken)
-    elif cut_off is not None and arrived(sheet, cut_off):
-        base = with_inbound(base, cut_off.inbound)
     notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
     if doubts:
         base, in_doubt = _in_doubt(base, doubts)
         notes = (*notes, *in_doubt)
     base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
-    return Footing(base, carried, notes, not memory.is_older, doubts=doubts)
+    return Footing(
+        base,
+        carried,
+        notes,
+        not memory.is_older,
+        doubts=doubts,
+        by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
+        has_ids_by_hand=has_ids_by_hand,
+    )
 
 
 def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
@@ -260,16 +277,12 @@ def _by_hand(
     past, notes = list[Past](), list[Open]()
     if course.job.mode != "two-way" or not sheet.digest:
         return past, notes
-    runs = store.aio.history.runs(store.url)
-    undoing = undone_by(runs)
+    undoing = undone_by(store.aio.history.runs(store.url))
     since = datetime.fromisoformat(base.taken_at)
-    for run in _later(runs, since):
-        report = None if run.run_id in own else told_of(run.run_id, store)
-        if report is None or not _is_of(report, sheet):
-            continue
+    for report in _hand_made(course, sheet, store, own, base.taken_at):
         later = {
             entry.number
-            for entry in store.aio.history.entries(run.run_id)
+            for entry in store.aio.history.entries(report.run_id)
             if entry.intended and datetime.fromisoformat(entry.intended) > since
         }
         named = named_ids(sheet)
@@ -279,16 +292,85 @@ def _by_hand(
             if each.number in later and (each.assigned_id is None or each.assigned_id in named)
         )
         report = msgspec.structs.replace(report, results=results)
-        past.append(Past(report, categories_now(report, sheet)))
-        by = undoing.get(run.run_id)
+        past.append(Past(report, categories_now(report, sheet), is_by_hand=True))
+        by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
-                f"run {run.run_id}, by which somebody applied this sheet, was undone by run "
+                f"run {report.run_id}, by which somebody applied this sheet, was undone by run "
                 f"{by.run_id}: the sheet takes what the store has now"
             )
             hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
             notes.append(Open(kind="note", problem=problem, hint=hint))
     return past, notes
+
+
+def _hand_made(
+    course: Course, sheet: Sheet, store: Store, own: Collection[str], since: str
+) -> Iterator[Report]:
+    """What became of the runs by which somebody has applied the sheet after a moment, oldest first,
+    but for the job's `own`.
+    """
+    if course.job.mode != "two-way" or not sheet.digest:
+        return
+    for run in _later(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
+        report = None if run.run_id in own else told_of(run.run_id, store)
+        if report is not None and _is_of(report, sheet):
+            yield report
+
+
+def _has_ids_by_hand(
+    course: Course,
+    sheet: Sheet,
+    versions: Sequence[Version],
+    store: Store,
+    own: Collection[str],
+) -> bool:
+    """Whether somebody has applied the sheet by hand since a version whose round was killed."""
+    since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
+    return bool(since) and any(True for _ in _hand_made(course, sheet, store, own, min(since)))
+
+
+def _written_by_hand(
+    sheet: Sheet,
+    base: Base,
+    past: Sequence[Past],
+    taken: Inbound | None,
+    store: Store,
+    versions: Sequence[Version],
+) -> Iterator[Version]:
+    """The versions that runs by hand wrote into the sheet, ids or all results, where the sheet
+    still follows from them. `base` is that of before the `past`, and `taken` what the sheet has
+    taken since.
+    """
+    known = {each.round for each in versions}
+    for run in past:
+        report, plan = run.report, run.report.plan
+        base = with_report(base, report, run.categories)
+        is_new = run.is_by_hand and report.run_id not in known
+        after = Outputs(store.aio.history).wanted(plan).digest if is_new else ""
+        if not after or plan.source_digest in ("", sheet.digest):
+            continue
+        ids = tuple(
+            Identified(row=each.row, source=each.source, pet_id=each.assigned_id)
+            for each in report.results
+            if each.row is not None and each.assigned_id is not None
+        )
+        yield Version(
+            round=report.run_id,
+            before=plan.source_digest,
+            after=after,
+            base=tuple((base if taken is None else with_inbound(base, taken)).to_lines()),
+            inbound=Inbound(
+                created=base.taken_at,
+                store=base.store,
+                source=sheet.source,
+                tab=sheet.tab,
+                digest=plan.source_digest,
+                lead="merge",
+                identified=ids,
+            ),
+            is_by_hand=True,
+        )
 
 
 def _later(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
@@ -382,8 +464,9 @@ def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Ver
 
 
 def _put_back(lost: Sequence[Version]) -> Open:
+    writer = "run" if lost[0].is_by_hand else "round"
     problem = (
-        f"the sheet is as it was before round {lost[0].round}: a backup was put back? It is "
+        f"the sheet is as it was before {writer} {lost[0].round}: a backup was put back? It is "
         "compared by what was agreed on then"
     )
     hint = (

@@ -63,7 +63,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not, as its round was
     killed before, or it could not be written; `is_left`: the sheet was another file since.
     `is_undone`: a backup from before it was put back, so that the sheet does not
-    follow from it.
+    follow from it. `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
     """
 
     number: int = 0
@@ -77,6 +77,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     is_left: bool = False
     is_undone: bool = False
+    is_by_hand: bool = False
     runs: tuple[str, ...] = ()
 
     @property
@@ -114,15 +115,15 @@ class Versions:
         self.forget(again or sorted(numbers)[: 1 - _KEPT])
         return numbered
 
-    def agree(self, sheet: Sheet) -> None:
+    def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
         """The kept base has by now what was written. Of a version whose round was killed, the sheet
-        as this round has read it tells whether it was. Raises PetsyncError.
+        as this round has read it tells whether it was, as `arrived` does. Raises PetsyncError.
         """
         for version in self.all():
             now = version
             if not now.is_agreed:
-                is_lost = not now.after and not arrived(sheet, now)
-                now = msgspec.structs.replace(now, is_agreed=True, is_lost=is_lost)
+                has_it = bool(now.after) or arrived(sheet, now, has_ids_by_hand=has_ids_by_hand)
+                now = msgspec.structs.replace(now, is_agreed=True, is_lost=not has_it)
             if now.is_lost and not now.is_left and sheet.digest != now.before:
                 now = msgspec.structs.replace(now, is_left=True)
             if now is not version:
@@ -163,16 +164,17 @@ class Versions:
         return version
 
 
-def arrived(sheet: Sheet, version: Version) -> bool:
+def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
     """Whether the sheet has what was to be written: its round may have been killed before. It is
     written as a whole, so that most of it tells, whatever a person has edited since; a column that
-    is missing tells nothing.
+    is missing tells nothing, and neither do ids of rows where a run by hand may have written them.
     """
     if sheet.digest in (version.before, version.after):
         return sheet.digest == version.after
     texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
     texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
-    texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
+    if not has_ids_by_hand:
+        texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
     said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
     there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
     found = {**there, **said}

@@ -92,6 +92,8 @@ class _Doing:
     def all(self) -> None:
         """Send, write, look again, and keep what both sides agree on now."""
         course, changed = self.course, False
+        for version in self.footing.by_hand:
+            self.files.versions.keep(version)
         if self.look.plan.changes and course.job.mode != "pull":
             with course.step("apply"):
                 self._told(self._apply)
@@ -162,7 +164,7 @@ class _Doing:
             carried = digest_of(written.carried) if written.carried else footing.carried
             self.footing = replace(footing, carried=carried)
             self.files.base.keep(self.base, carried, self.footing.runs)
-            self.files.versions.agree(self.sheet)
+            self._agree()
 
     def _number(self) -> bool:
         """Give rows without an id that of their pet, whatever comes between; whether any got it."""
@@ -198,10 +200,14 @@ class _Doing:
         if job.mode == "push":
             self.notes = (*self.notes, *came(self.course.report, before, snapshot))
 
+    def _agree(self) -> None:
+        has_ids = self.footing.has_ids_by_hand
+        self.files.versions.agree(self.sheet, has_ids_by_hand=has_ids)
+
     def _keep(self) -> None:
         base = self.look.next_base()
         self.files.base.keep(base, self.footing.carried, self.footing.runs)
-        self.files.versions.agree(self.sheet)
+        self._agree()
         give_up(self.course, base.ids - self.footing.own)
         self.files.begun.forget()
         self.files.sheet.forget()
