@@ -32,10 +32,13 @@ Side = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class View:
-    """Both sides at one moment: the values of each pet and row by key."""
+    """Both sides at one moment: the values of each pet and row by key, and the columns that the
+    sheet of a row lacks.
+    """
 
     pets: dict[str, dict[str, Any]]
     rows: dict[str, dict[str, Any]]
+    away: frozenset[tuple[str, str]] = frozenset()
 
 
 def view_of(pets: Sequence[Mapping[str, Any]], grids: Sequence[Grid]) -> View:
@@ -49,6 +52,12 @@ def view_of(pets: Sequence[Mapping[str, Any]], grids: Sequence[Grid]) -> View:
     return View(
         {key: values_of_pet(pet) for key, pet in zip(keys, pets, strict=True) if key},
         {key: values_of_row(grid, row) for key, grid, row in lines if key},
+        frozenset(
+            (key, column)
+            for key, grid, _ in lines
+            for column in (*SCALARS, *LISTS)
+            if key and grid.column(column) is None
+        ),
     )
 
 
@@ -116,6 +125,9 @@ class Auditor:
                 said, has = value(view.rows, key, unit), value(view.pets, key, unit)
                 if said is not BLANK:
                     self.last_said[key, unit] = said
+                elif has in (None, False) and (key, unit[0]) not in view.away:
+                    # An empty cell beside nothing: what the store took away is away.
+                    ledger.store.discard((key, unit))
                 if said is not BLANK and said == has:
                     ledger.sheet.discard((key, unit))
                     ledger.store.discard((key, unit))
