@@ -540,6 +540,30 @@ def test_one_pet_as_in_a_backup_is_a_conflict(night: Typed, newer: dict[str, Any
     assert (again.round.status, again.open) == ("in-sync", ())
 
 
+@pytest.mark.parametrize("column", ["tags", "photo_urls", "name", "category"])
+def test_a_doubt_stays_while_its_column_is_away(night: Typed, column: str) -> None:
+    """A value of a backup is as old as before when its column comes back."""
+    newer = {
+        "name": "Store 1",
+        "category": CATS,
+        "tags": (ps.Tag(2, "shy"),),
+        "photo_urls": ("https://shop.example/new.jpg",),
+    }
+    stored = changed(STORED, 1, **{column: newer[column]})[0]
+    night.box.put(stored)
+    first = night.run()
+    shutil.copy(first.round.backup, night.sheet)
+    night.type(2, status="pending")
+    assert kinds(night.run()) == [("conflict", 1)]
+    cut = night.cut(column)
+    for _ in range(2):
+        assert night.run().round.status != "error"
+    night.paste(cut)
+    for _ in range(2):
+        assert kinds(night.run()) == [("conflict", 1)]
+        assert night.stored()[1] == stored
+
+
 @pytest.mark.parametrize("winner", ["sheet", "store"])
 def test_a_job_may_say_who_wins_in_a_backup(night: Typed, winner: str) -> None:
     """Also of tags and photos, which merge where it is known what both sides had."""

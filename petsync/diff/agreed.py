@@ -140,13 +140,16 @@ class Sight:
         return {i: on for i, on in gone.items() if i not in there and on >= oldest}
 
     def _unsure(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
-        """What was unsure before and differs still, or is on one side alone."""
+        """What was unsure before and differs still, or is on one side alone, or whose column is
+        missing.
+        """
+        missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
         before = {} if old is None else {i: u for i, u in old.unsure.items() if i in base.ids}
         pairs = zip(self.rows, self.ids, self.places, strict=True)
         rows = {pet_id: row for row, pet_id, at in pairs if at >= 0 and pet_id in before}
         differing = {pet_id: self.differing.get(row, ()) for pet_id, row in rows.items()}
         left = {
-            pet_id: tuple(unit for unit in units if unit in differing.get(pet_id, units))
+            pet_id: tuple(u for u in units if u in missing or u in differing.get(pet_id, units))
             for pet_id, units in before.items()
         }
         return {pet_id: units for pet_id, units in left.items() if units}
