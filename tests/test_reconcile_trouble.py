@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from doubles import Double
+from msgspec.structs import replace as replaced
 from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
@@ -340,3 +344,115 @@ def test_what_was_merged_and_cut_off_merges_again(night: Night) -> None:
     assert night.run(watchers=[Meddler("write", interrupt)]).round.status == "interrupted"
     assert night.run().round.status == "done"
     assert night.stored()[1].photo_urls == night.said()[1].photo_urls == (three, two)
+
+
+_KILLED = """
+import os, signal, sys
+from petsync import sheets
+from petsync.cli import main
+
+write, name, moment = sheets.write_synced, sys.argv[1], sys.argv[2]
+
+def killed(sheet, *args, **more):
+    is_it = os.path.basename(sheet.source) == name
+    if is_it and moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    backup = write(sheet, *args, **more)
+    if is_it:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return backup
+
+sheets.write_synced = killed
+main(["reconcile"])
+"""
+_FOLDER = """\
+url = "{url}"
+state = "state"
+
+[jobs.inbox]
+mode = "two-way"
+folder = "in"
+delete_missing = true
+guard = {{ max_update = 100 }}
+"""
+
+
+class _Folder:
+    """A job of a folder with two sheets: a has the pets 1 to 6, b 7 to 12."""
+
+    def __init__(self, box: Sandbox, folder: Path, ending: str) -> None:
+        self.box, self.folder = box, folder
+        self.paths = [folder / "in" / f"{name}.{ending}" for name in "ab"]
+        (folder / "in").mkdir(parents=True)
+        (folder / "petsync.toml").write_text(_FOLDER.format(url=box.url), "utf-8")
+        box.break_with(None)
+        box.reset(PETS)
+        self.write(PETS[:6], PETS[6:])
+        assert self.run() == ["in-sync", "in-sync"]
+
+    def write(self, *pets: list[ps.Pet]) -> None:
+        """Both sheets."""
+        for path, some in zip(self.paths, pets, strict=True):
+            ps.write_sheet(ps.frame_from_pets(some), path, base=False, force=True)
+
+    def said(self) -> list[list[ps.Pet]]:
+        """What both sheets say."""
+        return [ps.pets_from_frame(ps.read_sheet(path).frame) for path in self.paths]
+
+    def run(self) -> list[str]:
+        """A whole round; how it ended for each sheet."""
+        rounds = ps.reconcile.run(self.folder / "petsync.toml")
+        return [told.round.status for told in rounds]
+
+    def run_killed(self, name: str, moment: str) -> None:
+        """One whose process dies before or after it writes the sheet of this name."""
+        args = [sys.executable, "-c", _KILLED, name, moment]
+        done = subprocess.run(args, cwd=self.folder, capture_output=True, timeout=120, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("ending", "sheet", "moment"),
+    [("csv", "a", "after"), ("xlsx", "b", "before"), ("csv", "b", "after")],
+)
+def test_a_round_that_is_killed_between_two_sheets_is_finished(
+    night: Night, tmp_path: Path, ending: str, sheet: str, moment: str
+) -> None:
+    """Killed between the writes of a folder's sheets, or behind the second one, with edits, new
+    rows, news and a row that moves on its way in both: people go on in all of it, and the next
+    round loses, doubles and reverts nothing.
+    """
+    box = night.box
+    inbox = _Folder(box, tmp_path / "inbox", ending)
+    for pet_id, name in ((2, "Store 2"), (8, "Store 8")):
+        box.put(changed(PETS, pet_id, name=name)[pet_id - 1])
+    calm, shy, young = (ps.Tag(n, name) for n, name in enumerate(("calm", "shy", "young"), 1))
+    box.put(changed(PETS, 9, tags=(calm, shy))[8])
+    edited = changed(changed(PETS, 1, name="Sheet 1"), 7, name="Sheet 7")
+    edited = changed(edited, 9, tags=(calm, young))
+    new = [ps.Pet(name=f"New {name}", status="sold", tags=(shy,)) for name in "ab"]
+    inbox.write([*edited[:5], new[0]], [*edited[6:], edited[5], new[1]])
+    inbox.run_killed(f"{sheet}.{ending}", moment)
+
+    first, second = inbox.said()
+    first = changed(first, 3, name="Sheet 3")
+    second = [replaced(p, tags=(young,)) if p.name == "New b" else p for p in second]
+    inbox.write(first, changed(second, 10, name="Sheet 10"))
+    box.put(changed(PETS, 11, name="Store 11")[10])
+    assert set(inbox.run()) <= {"done", "in-sync"}
+
+    first, second = inbox.said()
+    said = {pet.id: pet for pet in (*first, *second)}
+    stored = {pet.id: pet for pet in box.pets()}
+    assert len(first) + len(second) == len(said) == 14
+    assert said == stored
+    expected = {each.id: each.name for each in PETS} | {
+        1: "Sheet 1", 2: "Store 2", 3: "Sheet 3", 7: "Sheet 7", 8: "Store 8", 10: "Sheet 10",
+        11: "Store 11",
+    }  # fmt: skip
+    assert {i: pet.name for i, pet in stored.items() if i in expected} == expected
+    others = {pet.name: pet for i, pet in stored.items() if i not in expected}
+    assert {name: pet.tags for name, pet in others.items()} == {"New a": (shy,), "New b": (young,)}
+    assert set(stored[9].tags) == {calm, shy, young}
+    assert 6 in {pet.id for pet in second}
+    assert inbox.run() == ["in-sync", "in-sync"]
