@@ -428,17 +428,21 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
         box.put(changed(PETS, pet_id, name=name)[pet_id - 1])
     calm, shy, young = (ps.Tag(n, name) for n, name in enumerate(("calm", "shy", "young"), 1))
     box.put(changed(PETS, 9, tags=(calm, shy))[8])
-    edited = changed(changed(PETS, 1, name="Sheet 1"), 7, name="Sheet 7")
-    edited = changed(edited, 9, tags=(calm, young))
+    edited = changed(PETS, 9, tags=(calm, young))
+    for pet_id in (1, 4, 7, 12):
+        edited = changed(edited, pet_id, name=f"Sheet {pet_id}")
     new = [ps.Pet(name=f"New {name}", status="sold", tags=(shy,)) for name in "ab"]
     inbox.write([*edited[:5], new[0]], [*edited[6:], edited[5], new[1]])
     inbox.run_killed(f"{sheet}.{ending}", moment)
 
     first, second = inbox.said()
-    first = changed(first, 3, name="Sheet 3")
+    # Two edits are taken back, whether they were sent or not.
+    first = changed(changed(first, 1, name="Pet 1"), 3, name="Sheet 3")
+    second = changed(changed(second, 7, name="Pet 7"), 10, name="Sheet 10")
     second = [replaced(p, tags=(young,)) if p.name == "New b" else p for p in second]
-    inbox.write(first, changed(second, 10, name="Sheet 10"))
-    box.put(changed(PETS, 11, name="Store 11")[10])
+    inbox.write(first, second)
+    for pet_id, name in ((2, "Store 2b"), (11, "Store 11")):
+        box.put(changed(PETS, pet_id, name=name)[pet_id - 1])
     assert set(inbox.run()) <= {"done", "in-sync"}
 
     first, second = inbox.said()
@@ -447,8 +451,8 @@ def test_a_round_that_is_killed_between_two_sheets_is_finished(
     assert len(first) + len(second) == len(said) == 14
     assert said == stored
     expected = {each.id: each.name for each in PETS} | {
-        1: "Sheet 1", 2: "Store 2", 3: "Sheet 3", 7: "Sheet 7", 8: "Store 8", 10: "Sheet 10",
-        11: "Store 11",
+        2: "Store 2b", 3: "Sheet 3", 4: "Sheet 4", 8: "Store 8", 10: "Sheet 10", 11: "Store 11",
+        12: "Sheet 12",
     }  # fmt: skip
     assert {i: pet.name for i, pet in stored.items() if i in expected} == expected
     others = {pet.name: pet for i, pet in stored.items() if i not in expected}
