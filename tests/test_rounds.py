@@ -11,6 +11,7 @@ import pytest
 from crash.running import Nursery
 from rounds.auditor import Auditor, View
 from rounds.play import Play
+from rounds.sheet import BLANK
 
 KEY, UNIT = "k1", ("name", "")
 
@@ -119,3 +120,48 @@ def test_every_other_command_edits_the_store() -> None:
         _judge(auditor, before, _sides(sheet="newer", store="newer"))
     with pytest.raises(AssertionError, match="the sheet's edit is lost"):
         _judge(auditor, before, _sides(sheet="new", store="new"))
+
+
+def _without(view: View, column: str) -> View:
+    """The same, while the sheet lacks a column."""
+    rows = {key: {**values, column: BLANK} for key, values in view.rows.items()}
+    return View(view.pets, rows, frozenset((key, column) for key in rows))
+
+
+def test_a_killed_run_may_go_on_while_the_column_of_its_edit_is_away() -> None:
+    """It sends what the sheet said last, and nothing else."""
+    auditor = _open_edit()
+    before = _without(_sides(sheet="new", store="old"), "name")
+    auditor.observe(before)
+    _judge(auditor, before, _without(_sides(sheet="new", store="new"), "name"))
+    with pytest.raises(AssertionError, match="nobody said so"):
+        _judge(auditor, before, _without(_sides(sheet="new", store="newer"), "name"))
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_an_empty_cell_beside_nothing_is_no_open_edit(is_away: bool) -> None:
+    """Unless its column is away, and may still say something."""
+    auditor, unit = Auditor(), ("status", "")
+    view = _without(_sides(sheet="old", store="old"), "status")
+    view.pets[KEY]["status"] = None
+    auditor.ledger.store.add((KEY, unit))
+    auditor.observe(view if is_away else View(view.pets, view.rows))
+    assert ((KEY, unit) in auditor.ledger.store) is is_away
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_the_number_in_a_new_row_gives_way_to_that_of_its_name(is_new: bool) -> None:
+    """In a row that was there, the number alone is a value like others."""
+    auditor = Auditor()
+    before = _sides(sheet="Ada", store="Ada")
+    for side, number in ((before.rows, "5"), (before.pets, "481")):
+        side[KEY] |= {"category": "Horses", "category_id": number}
+    if is_new:
+        auditor.ledger.rows_added.add(KEY)
+    auditor.observe(before)
+    after = View(before.pets, before.pets)
+    if is_new:
+        _judge(auditor, before, after)
+        return
+    with pytest.raises(AssertionError, match="nobody edited the store"):
+        _judge(auditor, before, after)
