@@ -1,7 +1,7 @@
 """The merge once more, slowly and plainly: what a plan must be, by loops over single pets.
 
-Written from the documentation alone; it shares the values (Pet, Tag, Category) with petsync, and
-none of the code that compares or merges.
+Written from the documentation alone; it shares the values (Pet, Tag, Category, CLEARED) with
+petsync, and none of the code that compares or merges.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from petsync.model import Category, Pet, Tag
+from petsync.table.columns import CLEARED
 
 UNITS = ("name", "status", "category", "tags", "photo_urls")
 CLASH = object()
@@ -88,6 +89,15 @@ def looks(pet: Pet) -> dict[str, Any]:
 WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
 
 
+def clears(name: str | None, pet: Pet) -> bool:
+    """Whether a cell of the category's name takes the category away; an empty text does not, where
+    the pet's category is called just that.
+    """
+    if name is None or plain(name):
+        return False
+    return name == CLEARED or pet.category is None or pet.category.name != name
+
+
 class UnknownCategoryError(Exception):
     """A category of which only an id is given, and the store does not know it."""
 
@@ -117,14 +127,15 @@ class Words:
 
     def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
         """The category that is meant by a name, a number or both."""
-        if name is not None and not plain(name):
+        if clears(name, pet):
             return None
+        name = name if plain(name) else None
         used = self.categories
         named = [c for c in used if name and plain(c.name) == plain(name)]
         numbered = [c for c in used if number is not None and c.id == number]
         if name is None:
             own = pet.category
-            if own and own.id == number:
+            if number is None or (own and own.id == number):
                 return own
             if not numbered:
                 raise UnknownCategoryError
@@ -256,6 +267,8 @@ class Reference:
         if not named and not self.blocked_ids:
             self.without_ids(lines)
             self.renamed(lines)
+        elif self.base is not None:
+            self.came_since(lines)
         if self.delete_missing or self.base is not None:
             self.lost_ids(lines)
         if self.delete_missing:
@@ -328,6 +341,26 @@ class Reference:
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, most.id, "looks-alike")
+
+    def came_since(self, lines: Mapping[int, Line]) -> None:
+        """In an exported sheet, no row is added that looks like a pet that came since; each of
+        these is one row at the most.
+        """
+        pairs = []
+        for row, new in self.expected.adds.items():
+            for number, pet in self.free.items():
+                agreeing = set(other_units(new)) - differing(new, pet)
+                is_half = 2 * len(agreeing) >= len(other_units(new))
+                is_open = lines[row].get("id") is None and lines[row]["action"] == "merge"
+                is_new = number not in self.exported and plain(pet.name) == plain(new.name)
+                if is_open and is_new and is_half and agreeing - {"status"}:
+                    pairs.append((-len(agreeing), row, number))
+        for _, row, number in sorted(pairs):
+            free = row in self.expected.adds and number in self.free
+            if free and not any(number == known for _, known, *_ in self.expected.conflicts):
+                del self.expected.adds[row]
+                self.expected.uncertain = True
+                self.expected.conflict(row, number, "looks-alike")
 
     def edited_in_one_column(self, lines: Mapping[int, Line]) -> dict[int, Pet]:
         """Where most rows are pets by their names, with one column edited: the pets of those."""
@@ -515,9 +548,11 @@ class Reference:
         """Which of a category's two cells was edited."""
         name, number = line.get("category"), line.get("category_id")
         was = compared("category", old)
-        clears = name is not None and not plain(name) and was != ("", None)
+        if clears(name, old):
+            # Whatever number stands beside it.
+            return was != ("", None), False
         return (
-            clears or (name is not None and plain(name) != was[0]),
+            name is not None and plain(name) != was[0],
             number is not None and number != was[1],
         )
 

@@ -19,6 +19,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import GuardError, PlanError
 from petsync.model import Category, Pet, Tag
 from petsync.profile import LIVE
+from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
 DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")
@@ -63,6 +64,36 @@ def test_a_store_is_in_sync_with_its_own_table(store: list[Pet]) -> None:
     plan = plan_of(store, sheet_of(store), delete_missing=True)
     assert plan.in_sync
     assert plan.unchanged == len(store)
+
+
+@pytest.mark.parametrize("is_based", [False, True])
+def test_an_empty_name_and_a_cleared_cell_are_two_things(is_based: bool) -> None:
+    """A category with an id and an empty name is in sync with its own table; a cell that is cleared
+    takes it away, once, and an unnamed row of another pet is not that pet.
+    """
+    pet = msgspec.structs.replace(REX, category=Category(7, ""))
+    base = base_of([pet]) if is_based else None
+    own = sheet_of([pet], base=base)
+    assert plan_of([pet], own).in_sync
+    for said in ({"category": CLEARED}, {"category": CLEARED, "category_id": 7}):
+        sheet = sheet_saying({"id": 1, **said}, base=base)
+        plan = plan_of([pet], sheet)
+        (change,) = plan.changes
+        assert change.after == msgspec.structs.replace(pet, category=None)
+        assert change.fields == ("category_id",)
+        assert plan_of(applied(plan, [pet]), sheet).in_sync
+    assert plan_of([REX], sheet_of([pet])).updates[0].after.category is None
+
+
+def test_the_id_beside_an_empty_name_can_be_edited() -> None:
+    """The empty name of a table says nothing new: another id is meant."""
+    pet = msgspec.structs.replace(REX, category=Category(7, ""))
+    sheet = sheet_saying({"id": 1, "category": "", "category_id": 2})
+    (change,) = plan_of([pet, TOM], sheet).changes
+    assert change.after is not None
+    assert change.after.category == CATS
+    unknown = sheet_saying({"id": 1, "category": "", "category_id": 9})
+    assert [each.rule for each in plan_of([pet], unknown).conflicts] == ["no-category-name"]
 
 
 @given(shop_pets, shop_pets)

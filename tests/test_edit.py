@@ -73,6 +73,13 @@ def test_an_empty_value_empties_a_field(store: ps.Store) -> None:
     assert (now.name, now.status) == ("Rex", "available")
 
 
+def test_a_category_with_an_id_alone_can_be_emptied(box: Sandbox, store: ps.Store) -> None:
+    """Also where its name is empty, and an empty text could be that name."""
+    box.reset([msgspec.structs.replace(REX, category=ps.Category(9, "")), MIA])
+    assert applied(store, store.edit(7, category="")).category is None
+    assert store.edit(7, category="").in_sync
+
+
 def test_a_category_of_its_own_is_taken_whole(store: ps.Store) -> None:
     """A Category brings name and id."""
     plan = store.edit(7, category=ps.Category(9, "Birds"))

@@ -117,6 +117,21 @@ def list_(desk: Desk) -> Desk:
     return desk
 
 
+def come_since(desk: Desk, *pets: Pet) -> None:
+    """Somebody else adds these pets after the export."""
+    desk.box.reset([*SHOP, *pets])
+
+
+def typed(desk: Desk, *rows: Row) -> Plan:
+    """The plan of an exported workbook below whose rows these were typed, before pets came."""
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.box.reset(SHOP)
+    desk.export()
+    for number, row in enumerate(rows, 8):
+        desk.write(number, row)
+    return desk.plan()
+
+
 def only_conflict(plan: Plan) -> Conflict:
     """The plan's only conflict, of a plan that sends nothing."""
     assert not plan.changes
@@ -945,3 +960,79 @@ def test_a_row_in_doubt_by_its_name_draws_no_other_into_doubt(three: Desk) -> No
     plan = three.plan()
     assert [add.after.name for add in plan.adds] == ["Zoe"]
     assert [(each.row, each.pet_id) for each in plan.conflicts] == [(2, three.pet("Cid").id)]
+
+
+NEW_REX = Pet(
+    id=900,
+    name="Rex",
+    status="available",
+    category=Category(1, "Dogs"),
+    tags=(ps.Tag(1, "calm"), ps.Tag(2, "big")),
+)
+
+
+def test_a_row_that_another_machine_added_and_that_was_edited_since(desk: Desk) -> None:
+    """No journal here knows it: it is a conflict with both ways out, and never a second pet."""
+    plan = typed(desk, REX)
+    assert len(plan.adds) == 1
+    come_since(desk, NEW_REX)
+    desk.write(8, {"status": "sold"})
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("looks-alike", 8, 900)
+    assert "came since the export" in conflict.problem
+    assert not [note for note in desk.plan().notes if "these rows have no id" in note]
+    desk.write(8, {"action": "add-another"})
+    assert len(desk.plan().adds) == 1
+    desk.write(8, {"action": None, "id": "900"})
+    (change,) = desk.plan().changes
+    assert (change.kind, change.pet_id, change.fields) == ("update", 900, ("status",))
+
+
+def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
+    """Five pets are to be called Bella, and one came since: one row is held, the most alike."""
+    bellas = [
+        {"name": "Bella", "status": "sold", "category": group, "tags": tags}
+        for group, tags in [
+            ("Dogs", "small"),
+            ("Dogs", "calm; big"),
+            ("Dogs", "old"),
+            ("Cats", "calm"),
+            ("Cats", None),
+        ]
+    ]
+    typed(desk, *bellas)
+    come_since(desk, msgspec.structs.replace(NEW_REX, name="Bella"))
+    plan = desk.plan()
+    assert [(each.rule, each.row) for each in plan.conflicts] == [("looks-alike", 9)]
+    assert len(plan.adds) == 4
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"status": "sold"},
+        {"status": "sold", "category": "Cats", "tags": "calm; big"},
+        {"status": "available", "category": "Cats"},
+        {"status": "sold", "category": "Dogs", "action": "add"},
+        {"status": "sold", "category": "Dogs", "action": "add-another"},
+    ],
+)
+def test_a_name_alone_is_no_pet_that_came_since(desk: Desk, said: Row) -> None:
+    """Neither is the status beside it, nor less than half of what the row says."""
+    typed(desk, {"name": "Rex", **said})
+    come_since(desk, msgspec.structs.replace(NEW_REX, tags=()))
+    plan = desk.plan()
+    assert not plan.conflicts
+    assert len(plan.adds) == 1
+
+
+def test_a_pet_of_the_export_did_not_come_since(desk: Desk) -> None:
+    """Its row is there, or an export of a part of the store did not have it."""
+    row = {"name": "Pet 1", "status": "sold", "category": "Dogs"}
+    assert len(typed(desk, row).adds) == 1
+    desk.box.reset([*SHOP, msgspec.structs.replace(NEW_REX, status="pending")])
+    desk.path = desk.path.with_name("part.xlsx")
+    ps.write_sheet(desk.store.snapshot(statuses=["available"]), desk.path)
+    desk.write(8, {"name": "Rex", "status": "sold", "category": "Dogs"})
+    plan = desk.plan()
+    assert (len(plan.adds), plan.conflicts) == (1, ())

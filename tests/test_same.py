@@ -368,3 +368,34 @@ def test_undo_of_an_id_alone() -> None:
     more: dict[str, Any] = {"store": "http://s", "profile": "live", "pets": 9, "created": ""}
     plan = undo_plan(past, [entry], {7: left}, guard=Guard(), **more)
     assert [change.after for change in plan.changes] == [was]
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@pytest.mark.parametrize("two_way", [False, True])
+def test_a_category_with_an_empty_name(tmp_path: Path, suffix: str, two_way: bool) -> None:
+    """It is in sync with its export, its table and its frame; [clear] takes it away, once, in the
+    results too, and undo brings it back.
+    """
+    rex = Pet(id=1, name="Rex", status="sold", category=Category(7, ""))
+    tom = replace(rex, id=2, name="Tom", category=Category(1, "Dogs"))
+    path = tmp_path / f"pets{suffix}"
+    with Sandbox(auth=False, pets=[rex, tom]) as box, ps.connect(box.url, state=tmp_path) as store:
+        frame = store.snapshot().frame
+        assert store.plan(frame).in_sync
+        assert store.plan(frame[["id", "category"]]).in_sync
+        ps.write_sheet(store.snapshot(), path)
+        plan = store.plan(path, two_way=two_way)
+        assert (plan.in_sync, plan.unchanged) == (True, 2)
+        cell = f"Pets!{plan.places['category']}2" if suffix == ".xlsx" else "line 2, column 4"
+        sheet = store.read(path, corrections={cell: "[clear]"})
+        plan = store.plan(sheet, two_way=two_way)
+        assert [(each.pet_id, each.fields) for each in plan.updates] == [(1, ("category_id",))]
+        report = store.apply(plan, verify=True, progress=False)
+        assert [result.outcome for result in report.results] == ["applied"]
+        assert [pet.category for pet in box.pets()] == [None, Category(1, "Dogs")]
+        assert store.plan(sheet, two_way=two_way).in_sync
+        ps.write_results(sheet, report, tmp_path / f"results{suffix}")
+        assert store.plan(tmp_path / f"results{suffix}", two_way=two_way).in_sync
+        store.apply(store.undo(report.run_id), progress=False)
+        assert [*box.pets()] == [rex, tom]
+        assert store.plan(frame).in_sync

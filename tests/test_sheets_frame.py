@@ -14,9 +14,10 @@ from shop import plan_of
 from strategies import ids, pets
 
 from petsync.errors import SheetError
-from petsync.model import MAX_ID, Pet, Tag
+from petsync.model import MAX_ID, Category, Pet, Tag
 from petsync.sheets import sheet_from_frame, write_sheet
-from petsync.table.frame import frame_from_pets
+from petsync.table.columns import CLEARED
+from petsync.table.frame import frame_from_pets, pets_from_frame
 
 PLAIN = pets(extra=st.none(), pet_ids=ids).filter(lambda pet: bool((pet.name or "").strip()))
 
@@ -47,6 +48,34 @@ def test_missing_says_nothing_and_empty_clears() -> None:
     assert said["tags"].tolist() == [[], *[[Tag(None, "shy"), Tag(3, "old")]] * 2]
     assert said["photo_urls"].tolist()[1:] == [["a", "b"]] * 2
     assert said["action"].tolist() == ["merge"] * 3
+
+
+def test_the_marker_of_a_cell_is_a_text_only_where_texts_are() -> None:
+    """A text in place of a list or a number is read as a cell's is; the frame of a sheet says as a
+    DataFrame what it said as a sheet.
+    """
+    frame = pd.DataFrame(
+        {"id": [1], "category": ["[clear]"], "tags": ["[clear]"], "photo_urls": ["[Clear]"]}
+    )
+    said = sheet_from_frame(frame).frame
+    assert said["category"].tolist() == ["[clear]"]
+    assert said["tags"].tolist() == said["photo_urls"].tolist() == [[]]
+    cleared = sheet_from_frame(pd.DataFrame({"id": [1], "category": [CLEARED]}))
+    assert cleared.frame["category"].tolist() == [CLEARED]
+
+
+@pytest.mark.parametrize("column", ["name", "category"])
+def test_the_marker_of_a_cell_is_not_written_from_a_frame(column: str) -> None:
+    """A row of a DataFrame that says [clear] is held, if its pet does not say just that."""
+    rex = Pet(id=1, name="Rex", status="sold", category=Category(1, "Dogs"))
+    frame = pd.DataFrame({"id": [1, 2], "name": ["Rex", "Tom"], "category": ["Dogs", "Dogs"]})
+    frame.loc[0, column] = "[Clear]"
+    frame = frame.drop(index=1)
+    (conflict,) = plan_of([rex], sheet_from_frame(frame)).conflicts
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("clear-text", 0, 1)
+    assert column in conflict.problem
+    (pet,) = pets_from_frame(frame.assign(status="sold"))
+    assert plan_of([pet], sheet_from_frame(frame)).in_sync
 
 
 def test_mistakes_are_found_at_their_row_and_column() -> None:

@@ -16,7 +16,7 @@ from petsync.errors import SheetError
 from petsync.model import MAX_ID, Pet, Tag
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.cells import trim
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets
 from petsync.wire.json import decode_pets
 
@@ -74,7 +74,8 @@ def test_a_sheet_comes_back(folder, suffix, catalogue):
     write_sheet(frame, folder / "first.csv")
     first = read_sheet(folder / "first.csv", known_statuses=known)
     if len(first):
-        for name, nothing in (("status", ""), ("category", ""), ("tags", []), ("photo_urls", [])):
+        nothing_in = {"status": "", "category": CLEARED, "tags": [], "photo_urls": []}
+        for name, nothing in nothing_in.items():
             first.frame.at[first.frame.index[0], name] = nothing
     write_sheet(first, folder / f"second{suffix}")
     second = read_sheet(folder / f"second{suffix}", known_statuses=known)

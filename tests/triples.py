@@ -23,6 +23,7 @@ from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Coverage, Unanswered
 from petsync.diff.why import explain
 from petsync.model import Category, Pet, Tag
+from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 
 HIDDEN = "lost"
@@ -30,7 +31,14 @@ HIDDEN = "lost"
 FRESH = 10**6
 STATUSES = ("available", "pending", "sold")
 NAMES = ("Rex", "Zo\u00eb", "Tom", "007")
-CATEGORIES = (None, Category(1, "Dogs"), Category(2, "Cats"), Category(None, "Birds"), Category(7))
+CATEGORIES = (
+    None,
+    Category(1, "Dogs"),
+    Category(2, "Cats"),
+    Category(None, "Birds"),
+    Category(7),
+    Category(8, ""),
+)
 TAGS = (Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm"), Tag(None, "new"))
 URLS = ("a", "b", "c", "d", "\u00e9", "e\u0301", " a")
 COLUMNS = ("name", "status", "category", "category_id", "tags", "photo_urls")
@@ -43,7 +51,7 @@ def row_of(pet: Pet) -> dict[str, Any]:
         "id": pet.id,
         "name": pet.name,
         "status": pet.status,
-        "category": kind.name if kind else None,
+        "category": (kind.name or None) if kind else None,
         "category_id": kind.id if kind else None,
         "tags": list(pet.tags) or None,
         "photo_urls": list(dict.fromkeys(pet.photo_urls)) or None,
@@ -193,7 +201,8 @@ def line_of(start: Pet, now: Pet | None, chance: Random) -> dict[str, Any]:
         elif fate == "spelt" and line[column] is not None:
             line[column] = _spelt_otherwise(column, line[column])
         elif fate == "clear" and column not in ("name", "category_id"):
-            line[column] = [] if column in ("tags", "photo_urls") else ""
+            empty = chance.choice([CLEARED, ""]) if column == "category" else ""
+            line[column] = [] if column in ("tags", "photo_urls") else empty
         elif fate == "":
             line[column] = None
     line["action"] = chance.choice(["merge"] * 12 + ["update", "delete", "add", "ignore"])
@@ -229,6 +238,9 @@ def triple_of(size: int, chance: Random, *, based: bool, strangers: int = 0) -> 
         if start is not None and chance.randrange(6):
             rows.append(line_of(start, now, chance))
     rows += [stranger(size + n, chance) for n in range(1, 1 + strangers)]
+    for row in rows if based else ():
+        # A DataFrame, in which a category may have an empty name, carries no export.
+        row["category"] = CLEARED if row["category"] == "" else row["category"]
     silent = chance.sample(COLUMNS, chance.choice([0, 0, 1, 2]))
     rows = [{name: line[name] for name in line if name not in silent} for line in rows]
     there = [now for _, now in history if now is not None]

@@ -16,7 +16,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Delete
-from petsync.diff.fields import normal
+from petsync.diff.merge import clears
 from petsync.diff.report import Report
 from petsync.diff.rows import Row, said_rows
 from petsync.model import Category, Pet
@@ -123,6 +123,6 @@ def _overlaid(pet: Pet, said: Mapping[Column, Any], sent: Pet | None) -> Pet:
     if "category" in said or "category_id" in said:
         old = (pet if sent is None else sent).category or Category()
         number, name = said.get("category_id", old.id), said.get("category", old.name)
-        is_cleared = "category" in said and not normal(name)
+        is_cleared = "category" in said and clears(name, pet.category)
         new["category"] = None if is_cleared else Category(number, name, old.extra)
     return msgspec.structs.replace(pet, **new)

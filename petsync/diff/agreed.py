@@ -18,7 +18,7 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.advance import identified
-from petsync.diff.fields import equal, normal, tag_key, with_fields
+from petsync.diff.fields import equal, known_id, normal, tag_key, with_fields
 from petsync.diff.judge import Judge
 from petsync.diff.known import pets_of
 from petsync.diff.merge import Said
@@ -28,7 +28,7 @@ from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet, Tag
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import CLEARED, COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -267,9 +267,10 @@ def is_other(pet: Pet, said: Pet) -> bool:
 
 def with_category(pet: Pet, cells: Category) -> Pet:
     """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
-    that is cleared no number counts.
+    that is cleared no number counts. An empty name beside a number is one.
     """
-    if cells.name is not None and not normal(cells.name):
+    is_nameless = cells.name is not None and not normal(cells.name)
+    if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
         return msgspec.structs.replace(pet, category=None)
     old = category_cells(pet)
     number = old.id if cells.id is None else cells.id

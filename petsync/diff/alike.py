@@ -24,6 +24,7 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "Exchanged",
+    "come_since",
     "exchanged",
     "has_ids",
     "looking_alike",
@@ -246,6 +247,50 @@ def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
     """What a pet is in these columns, without the ids that a service may assign."""
     tags = frozenset(normal(tag.name) for tag in pet.tags)
     return tuple(tags if column == "tags" else key(pet, column) for column in columns)
+
+
+def come_since(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that look like one of the `pets`, which no row names, that came
+    to the store since the export; and these as conflicts. For an exported sheet: somebody else may
+    have added the row already.
+
+    Such a row has the name of the pet and agrees with it in half of what else it says, in more than
+    the status. Each pet is one row at the most, the one that agrees in most. A base of a part of
+    the store does not show which pets came since.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    if not adds or base.statuses or base.tags:
+        return changes, []
+    new = pets[align.positions(pets["id"], base.frame) < 0]
+    by_name, _ = _indexed(new, adds)
+    pairs = [
+        (add, pet, agreeing)
+        for add in adds
+        for pet in by_name.get(normal(add.after.name), ())[:_MOST]
+        if _is_like(add.after, agreeing := _agreeing(add.after, pet))
+        and not {*agreeing} <= {"name", "status"}
+    ]
+    conflicts: dict[int | None, Conflict] = {}
+    taken: set[int | None] = set()
+    for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
+        if add.row not in conflicts and pet.id not in taken:
+            taken.add(pet.id)
+            conflicts[add.row] = Conflict(
+                row=add.row,
+                source=add.source,
+                pet_id=pet.id,
+                name=add.after.name or "",
+                rule="looks-alike",
+                problem=f"has no id, and looks like pet {pet.id}, which came since the export: "
+                f"they agree in {', '.join(agreeing)}",
+                suggestion=f"Write the id {pet.id} into the row if it is that pet, or "
+                "`add-another` in the action column to add another one.",
+            )
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, [*conflicts.values()]
 
 
 def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:

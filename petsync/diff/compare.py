@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from petsync.diff import align
-from petsync.diff.alike import has_ids, looking_alike, namesakes, namesakes_note, open_rows, renamed
+from petsync.diff.alike import (
+    come_since,
+    has_ids,
+    looking_alike,
+    namesakes,
+    namesakes_note,
+    open_rows,
+    renamed,
+)
 from petsync.diff.change import Add, Blocked, Change, Conflict
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
@@ -92,6 +100,9 @@ def _compared(
         decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
         decided, others = renamed(decided, sheet, unnamed, identical)
         lookalikes += others
+        decisions.forget(lookalikes)
+    elif not options.match_on and base is not None:
+        decided, lookalikes = come_since(decided, sheet, unnamed, base)
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
     below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]

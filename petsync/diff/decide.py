@@ -34,7 +34,7 @@ from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet, Tag
 from petsync.profile import ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import ADDING, Column
+from petsync.table.columns import ADDING, CLEAR, Column
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -58,6 +58,10 @@ class _Unknown(Enum):
 
 
 _UNKNOWN = _Unknown.UNKNOWN
+_INSTEAD: Mapping[Column, str] = {
+    "name": "A name cannot be emptied; a missing value (None) says nothing.",
+    "category": 'Write "" to empty the field.',
+}
 _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
 """A category as a tag may be written, with its number."""
 
@@ -466,6 +470,7 @@ class Decisions:
         of one that is there, or that more rows name; a number of its own says that it is meant.
         """
         pet_id = row.pet_id if now is None else now.id
+        self._check_marker(row, fields, pet_id)
         if "category" in fields:
             self._check_category(row, pet_id)
         if "tags" not in fields:
@@ -482,6 +487,15 @@ class Decisions:
                 problem = f"names the tag {name!r}, and {who} {meant!r}"
                 hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
                 raise _Held("tag-spelling", problem, hint, pet_id)
+
+    def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
+        """Raise _Held where a DataFrame would write the marker of a cell as a text."""
+        if not self._sheet.is_table:
+            return
+        for column, hint in _INSTEAD.items():
+            if column in fields and normal(row.said.get(column)).casefold() == CLEAR:
+                problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
+                raise _Held("clear-text", problem, hint, pet_id)
 
     def _meant_tag(self, name: str) -> tuple[str, str]:
         if not self._is_new_tag(name):

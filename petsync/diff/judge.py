@@ -13,7 +13,7 @@ import msgspec
 
 from petsync.diff.change import Clash
 from petsync.diff.fields import cell, equal, key, normal, photo_keys
-from petsync.diff.merge import Said, laid_over, said_pet
+from petsync.diff.merge import Said, clears, laid_over, said_pet
 from petsync.diff.photos import kept_photos, merged_photos
 from petsync.diff.tags import merged_tags
 from petsync.diff.units import COLUMNS_OF, UNITS, Unit, changed_columns, says, unit_text
@@ -190,7 +190,7 @@ class Judge:
         given = tuple(column for column in COLUMNS_OF[unit] if column in said)
         old = self._last_said(old)
         if unit == "category":
-            if "category" in said and not normal(said["category"]):
+            if clears(said.get("category"), old.category):
                 given = given[:1]  # whatever number stands beside a category that is cleared
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
@@ -207,7 +207,7 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
-    if column == "category" and not normal(said[column]):
+    if column == "category" and clears(said[column], old.category):
         # [clear] takes away a category that has an id alone, too.
         return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(said_pet({column: said[column]}), old, column)

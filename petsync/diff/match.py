@@ -24,7 +24,7 @@ from petsync.diff.rows import Row
 from petsync.diff.units import UNITS, unit_key
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Pet
-from petsync.table.columns import Column
+from petsync.table.columns import CLEARED, Column
 from petsync.table.frame import pets_from_frame
 
 __all__ = ["Candidates", "key_of", "names_among"]
@@ -97,7 +97,7 @@ def _content(row: Row) -> str:
 
 def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:
     """What a row says in the columns to match on; None where it leaves one out."""
-    if any(said.get(column) in (None, "") for column in on):
+    if any(said.get(column) in (None, "", CLEARED) for column in on):
         return None
     return _pet_key(said_pet(said), on)
 

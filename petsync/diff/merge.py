@@ -13,9 +13,9 @@ from petsync.diff.tags import meant_tags
 from petsync.diff.units import UNITS, Unit, says
 from petsync.diff.vocabulary import Vocabulary
 from petsync.model import Category, Pet
-from petsync.table.columns import Column
+from petsync.table.columns import CLEARED, Column
 
-__all__ = ["Said", "contradiction", "laid_over", "merged", "nameless", "said_pet"]
+__all__ = ["Said", "clears", "contradiction", "laid_over", "merged", "nameless", "said_pet"]
 
 Said = Mapping[Column, Any]
 
@@ -32,10 +32,11 @@ def merged(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
 
 def said_pet(said: Said) -> Pet:
     """A pet that has just what a row says."""
+    name = said.get("category")
     return Pet(
         name=said.get("name"),
         status=said.get("status"),
-        category=Category(said.get("category_id"), said.get("category")),
+        category=Category(said.get("category_id"), "" if name == CLEARED else name),
         tags=tuple(said.get("tags") or ()),
         photo_urls=tuple(said.get("photo_urls") or ()),
     )
@@ -46,6 +47,15 @@ def laid_over(pet: Pet, unit: Unit, said: Said, vocabulary: Vocabulary) -> Pet:
     old = getattr(pet, unit)
     new = _MEANT[unit](old, said, vocabulary)
     return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
+
+
+def clears(name: str | None, old: Category | None) -> bool:
+    """Whether the name of a category in a row takes the category away: CLEARED does, and so does an
+    empty name, unless the category is called just that.
+    """
+    if name is None or normal(name):
+        return False
+    return name == CLEARED or old is None or old.name != name
 
 
 def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
@@ -65,7 +75,9 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
 def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
     """Whether a row gives nothing but an id of a category that nobody has a name for."""
     number = known_id(said.get("category_id"))
-    if number is None or "category" in said or (old is not None and old.id == number):
+    if number is None or (old is not None and old.id == number):
+        return False
+    if "category" in said and (normal(said["category"]) or clears(said["category"], old)):
         return False
     return vocabulary.category_numbered(number) is None
 
@@ -88,10 +100,10 @@ def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
 
 def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:
     name, number = said.get("category"), known_id(said.get("category_id"))
-    if name is None:
-        return _numbered(old, number, vocabulary)
-    if not normal(name):
+    if clears(name, old):
         return None
+    if name is None or not normal(name):
+        return _numbered(old, number, vocabulary)
     if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
         return old
     if number is None or contradiction(said, vocabulary):

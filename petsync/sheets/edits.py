@@ -13,7 +13,7 @@ from petsync.diff.intake import Inbound
 from petsync.model import Pet, Tag
 from petsync.sheets.export.text import OUT, cell_texts
 from petsync.sheets.headers import ACTION
-from petsync.sheets.read import CLEAR
+from petsync.table.columns import CLEAR
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 

@@ -19,9 +19,9 @@ from petsync.model import Tag
 from petsync.sheets.grid import Cells, Grid, Kind
 from petsync.sheets.headers import OURS, RESULTS, Mapper, loose, named, present
 from petsync.sheets.judge.clear import escaped, escaped_list
-from petsync.sheets.read import CLEAR, STATUSES, Origin, judged
+from petsync.sheets.read import STATUSES, Origin, judged
 from petsync.table.cells import format_photo_urls, format_tags
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA
 from petsync.table.sheet import Sheet
 
@@ -29,6 +29,8 @@ __all__ = ["sheet_from_frame"]
 
 _NAME = "DataFrame"
 _LISTED = 12
+_NO_TEXTS = ("id", "category_id", "tags", "photo_urls")
+"""Columns in which a text is read as a cell's is."""
 
 
 def sheet_from_frame(
@@ -44,8 +46,9 @@ def sheet_from_frame(
 
     Rows are numbered from `first`, by position. A named level of the index is a column, so that a
     frame that is indexed by id has an id. A list in `tags` holds `Tag` values or names; a text in
-    place of a list is read as a cell's is. The text "[clear]" is a text. `mapping` gives our column
-    for headers of the frame's own, which must be there; `defaults` for those that may be there.
+    place of a list is read as a cell's is. The text "[clear]" is a text in `name` and `category`,
+    and a plan holds a row that would write it into the store. `mapping` gives our column for
+    headers of the frame's own, which must be there; `defaults` for those that may be there.
 
     Raises SheetError where no column is one of petsync's, where a header is a misspelling of one,
     where nothing but the id is known and other columns are there, and for values that no cell of
@@ -73,9 +76,17 @@ def sheet_from_frame(
             if name != EXTRA
         ],
         places=header,
+        emptied=_emptied(frame, meant),
     )
     sheet = judged(grid, Origin(_NAME), columns, (statuses, known_statuses))
     return replace(sheet, mapping=present(columns, header))
+
+
+def _emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
+    """The positions of the rows with an empty text for a category."""
+    columns = [frame[name] for name in frame.columns if meant.get(str(name)) == "category"]
+    texts = (pair for column in columns for pair in enumerate(column.tolist()))
+    return [at for at, text in texts if isinstance(text, str) and text == ""]
 
 
 def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
@@ -171,8 +182,10 @@ def _kind(value: Any, numbers: tuple[type, ...]) -> Kind:
 def _text(name: str, ours: str, value: Any) -> str:
     """The value as a cell would show it."""
     if type(value) is str:
-        if value == "" and ours in COLUMNS:
+        if (value == "" and ours in COLUMNS) or (value == CLEARED and ours == "category"):
             return CLEAR
+        if ours in _NO_TEXTS:
+            return _written(name, value)
         return escaped(_written(name, value), CLEAR)
     if isinstance(value, list):
         return _joined(name, ours, value) if value else CLEAR

@@ -128,7 +128,8 @@ class Grid:
     `hidden_columns` and `filtered` the places of its columns that are hidden or have a filter set.
     `tabs` are the workbook's other worksheets that a person sees, without petsync's own.
     `corrections` are the cells that say something else here than in the file. `elsewhere` are the
-    `tabs` that have headers of ours, if nobody chose among them.
+    `tabs` that have headers of ours, if nobody chose among them. `emptied` are the positions of the
+    rows of a DataFrame that have an empty text for a category.
     """
 
     tab: str
@@ -145,6 +146,7 @@ class Grid:
     tabs: Sequence[str] = ()
     corrections: Sequence[Correction] = ()
     elsewhere: Sequence[str] = ()
+    emptied: Sequence[int] = ()
 
     def without_blank_rows(self) -> Grid:
         """The same without the rows in which no cell says anything."""

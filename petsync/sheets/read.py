@@ -28,14 +28,13 @@ from petsync.sheets.judge.suspects import note_suspects
 from petsync.sheets.source import Source, load
 from petsync.table.base import Base
 from petsync.table.cells import trim
-from petsync.table.columns import ADDING, COLUMNS
+from petsync.table.columns import ADDING, CLEAR, COLUMNS
 from petsync.table.frame import integers, no_collection, texts
 from petsync.table.sheet import Sheet
 
 __all__ = ["Origin", "judged", "read_grid", "read_sheet"]
 
 STATUSES = ("available", "pending", "sold")
-CLEAR = "[clear]"
 
 
 class Origin(NamedTuple):
@@ -220,6 +219,8 @@ class _Reading:
         column = open_column(name, cells, blank, self.clear, self.notes, special=not is_number)
         self.cleared[name] = column.clear.copy()
         self.values[name] = judge(column)
+        if name == "category" and self.grid.emptied:
+            self.values[name][[*self.grid.emptied]] = ""
 
     def _cell_notes(self) -> Notes:
         ours = self.headers.ours

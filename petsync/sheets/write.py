@@ -20,8 +20,9 @@ from petsync.sheets.delimited.sidecar import write_with
 from petsync.sheets.export.contents import Contents
 from petsync.sheets.export.parquet import parquet_bytes
 from petsync.sheets.export.text import OUT, cell_texts
-from petsync.sheets.read import CLEAR, STATUSES
+from petsync.sheets.read import STATUSES
 from petsync.table.base import Base
+from petsync.table.columns import CLEAR, CLEARED
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet
 from petsync.wire.json import encode_pet, encode_pets
@@ -84,9 +85,9 @@ def write_sheet(
         ".xlsx": workbook,
         ".csv": lambda: _text(data, clear, ","),
         ".tsv": lambda: _text(data, clear, "\t"),
-        ".json": lambda: encode_pets(pets_from_frame(_frame(data))),
-        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_frame(data))),
-        ".parquet": lambda: parquet_bytes(_frame(data)),
+        ".json": lambda: encode_pets(pets_from_frame(_values(data))),
+        ".jsonl": lambda: b"".join(encode_pet(p) + b"\n" for p in pets_from_frame(_values(data))),
+        ".parquet": lambda: parquet_bytes(_values(data)),
     }
     writer = writers.get(path.suffix.casefold())
     if writer is None:
@@ -132,6 +133,14 @@ def _frame(data: Any) -> pd.DataFrame:
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"a DataFrame, a Snapshot or a Sheet is written, not {type(data)}")
     return frame
+
+
+def _values(data: Any) -> pd.DataFrame:
+    """The table without marks, as files have it that hold values and no cells."""
+    frame = _frame(data)
+    if "category" not in frame or not (marked := frame["category"] == CLEARED).any():
+        return frame
+    return frame.assign(category=frame["category"].mask(marked, ""))
 
 
 def _lines(base: Base | None) -> list[str]:

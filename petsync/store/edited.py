@@ -18,9 +18,8 @@ from petsync.diff.plan import Plan
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import FindingsError, SettingsError
 from petsync.model import Category, Pet, Tag
-from petsync.sheets.read import CLEAR
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
@@ -101,7 +100,8 @@ def _said(
     }
     if isinstance(category, Category):
         return {**said, "category": category.name, "category_id": category.id}
-    return {**said, "category": _text("category", category)}
+    text = _text("category", category)
+    return {**said, "category": CLEARED if text == "" else text}
 
 
 def _text(column: str, value: object) -> str | None:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["ACTIONS", "ADDING", "COLUMNS", "Action", "Column"]
+__all__ = ["ACTIONS", "ADDING", "CLEAR", "CLEARED", "COLUMNS", "Action", "Column"]
 
 Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 """`id` and `category_id` are Int64, the text columns `str`, `tags` and `photo_urls` lists."""
+
+CLEAR = "[clear]"
+"""The text of a cell that empties its field."""
+
+CLEARED = "\x1c\x1d\x1e\x1f"
+"""What a sheet's frame has in `category` where the cell takes the category away, with its id. An
+empty text there is the name of a category that has an id alone, if the pet has that name. No
+file and no service means this text: it is white space, and compared as an empty text.
+"""
 
 Action = Literal["merge", "add", "add-another", "update", "delete", "ignore"]
 ACTIONS: tuple[Action, ...] = get_args(Action)

@@ -64,7 +64,8 @@ class Sheet:
     `frame`: the rows that can be used, indexed by their row number in the file (int64, named
     `row`; for CSV the line at which the record starts). It has the canonical columns that the
     file has, with the table's dtypes, plus `action` (str, always there). A missing value says
-    nothing; an empty text or an empty list says "make it empty".
+    nothing; an empty text or an empty list says "make it empty". In `category` CLEARED does so; an
+    empty text there leaves a category alone that has that name.
     `others`: the file's further columns as text, indexed alike.
     `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
     such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
@@ -72,11 +73,11 @@ class Sheet:
     `blocked_pets` gives the id by the row.
     `unidentified`: the blocked rows that name no id at all, or none that can be trusted.
     `columns`: for each column of `frame` and of `others` the letter (XLSX) or number (CSV) of the
-    column in the file; `header_row`: the row of the headers; `mapping`: our column for headers
-    that were named to the reader and are there; `encoding` is that of a CSV file where one was
-    named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the other
-    worksheets that a person sees, and that are not read; `digest` is the SHA-256 of the file's
-    bytes, in hexadecimal.
+    column in the file; `header_row`: the row of the headers, 0 in a DataFrame; `mapping`: our
+    column for headers that were named to the reader and are there; `encoding` is that of a CSV
+    file where one was named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
+    other worksheets that a person sees, and that are not read; `digest` is the SHA-256 of the
+    file's bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
     `corrections`: the cells that were read as somebody said, and not as the file says.
@@ -103,6 +104,11 @@ class Sheet:
     base_refused: str = ""
     corrections: tuple[Correction, ...] = ()
     rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a DataFrame's, and not a file's."""
+        return self.header_row == 0
 
     def knowing(self, statuses: Collection[str]) -> Sheet:
         """The sheet as it reads where these statuses are known too: those that a store has."""

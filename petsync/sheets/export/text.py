@@ -13,7 +13,7 @@ from petsync.model import Tag
 from petsync.sheets.headers import ACTION
 from petsync.sheets.judge.clear import escaped, escaped_list
 from petsync.table.cells import format_photo_urls, format_tags
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import CLEARED, COLUMNS
 
 __all__ = ["OUT", "cell_texts"]
 
@@ -35,6 +35,7 @@ def cell_texts(
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
+        "category": lambda value: empty if value == CLEARED else escaped(str(value), marker),
         "category_id": _number,
         "tags": lambda value: escaped_list(_tags, value, "; ", marker),
         "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),

@@ -28,7 +28,7 @@ from petsync.sheets.judge.octets import beginning_with
 from petsync.sheets.judge.placeholders import are_missing_values, are_placeholders
 from petsync.sheets.judge.spelling import nearest
 from petsync.table.cells import normal_status, parse_tags, trim
-from petsync.table.columns import ACTIONS
+from petsync.table.columns import ACTIONS, CLEARED
 
 __all__ = ["actions", "categories", "names", "statuses", "words"]
 
@@ -53,13 +53,13 @@ _MEANT = {
 
 
 def words(column: Column) -> Any:
-    """A column of free text as typed, as a `str` array; "" where the cell empties the field."""
+    """A column of free text as typed, as a `str` array; CLEARED where the cell empties it."""
     note_damage(column)
     kept = column.cells.text
     if not column.says.all():
         kept = nulled(kept, column.says)
     if column.clear.any():
-        kept = pc.if_else(pa.array(column.clear), pa.scalar("", pa.large_string()), kept)
+        kept = pc.if_else(pa.array(column.clear), pa.scalar(CLEARED, pa.large_string()), kept)
     return pd.array(kept, dtype=pd.StringDtype(na_value=np.nan))
 
 
