@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -533,6 +534,22 @@ def test_an_undone_add_is_no_identity(book: Desk) -> None:
     assert update.kind == "update"
 
 
+def told_everywhere(desk: Desk) -> tuple[str, str, str]:
+    """What plan, summary and results say of the row that an undo explains, in a few words."""
+    plan, sheet = desk.plan(), desk.store.read(desk.path)
+    said = " ".join(repr(plan).split())
+    summary = " ".join(repr(plan.summary()).split())
+    results = desk.path.with_name("results.xlsx")
+    ps.write_results(sheet, desk.store.apply(plan, progress=False), results)
+    messages = desk.store.read(results).others["message"].dropna()
+    (message,) = [each for each in messages if "undo of run" in each]
+    assert not [text for text in (said, summary) if "older than" in text or "gone from" in text]
+    counts = re.findall(r"1 (?:set back|taken away) by an undo", said)
+    rows = re.findall(r"(?:set back|taken away) 1", summary)
+    done = re.findall(r"set the pet back|took the pet away", message)
+    return (*counts, *rows, *done)
+
+
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None:
     """The row has its pet's id by then; what was undone is named, and `add` adds it again."""
@@ -550,6 +567,9 @@ def test_a_row_whose_add_was_undone_says_so(desk: Desk, is_edited: bool) -> None
     assert f"the undo of run {report.run_id} took" in said
     assert "as they were exported" not in said
     assert "since the export" not in said
+    if not is_edited:
+        expected = ("1 taken away by an undo", "taken away 1", "took the pet away")
+        assert told_everywhere(desk) == expected
     assert "Write `add` in the action column to add" in said
     desk.write(8, {"action": "add"})
     desk.apply()
@@ -571,6 +591,7 @@ def test_a_row_whose_change_was_undone_says_so(desk: Desk) -> None:
     assert f"the undo of run {report.run_id}" in note
     assert f"`petsync undo {undo.run_id}`" in note
     assert "newer" not in note
+    assert told_everywhere(desk) == ("1 set back by an undo", "set back 1", "set the pet back")
 
     desk.store.apply(desk.store.undo(undo.run_id), progress=False)
     assert desk.plan().in_sync

@@ -145,6 +145,8 @@ def _compared(
         slots=_slots(sheet, decided, decisions, matches),
         older=tuple(sorted(decisions.remarks.older)),
         gone=tuple(sorted(decisions.remarks.gone)),
+        undone=decisions.remarks.undone
+        | {row: each.run for row, each in decisions.remarks.restored.items()},
         ignored=decisions.sides.ignored,
         rows=len(sheet.frame) + len(sheet.blocked),
         pets=len(snapshot),

@@ -56,7 +56,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     an error in the sheet keeps out. `unchanged` and `ignored`: for how many rows nothing is to be
     done, and how many have the action `ignore`. Of the unchanged rows, by number: `older` say what
     was exported while the store says something newer, and the pets of `gone` are not there any
-    more. `recognised`: the pet of each row without an id that means one; `slots`: where the
+    more; `undone` gives those of both whose pets are so by an undo, with the run that was undone.
+    `recognised`: the pet of each row without an id that means one; `slots`: where the
     rows without an id stand, and what is known of them. `rows`: all rows of the
     sheet; `pets`: the store's size; `capacity`: how many pets the service keeps before an add
     drops the oldest, None where no limit is known. `notes`: what a person should look at.
@@ -93,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     slots: Mapping[int, Slot] = {}
     older: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
+    undone: Mapping[int, str] = {}
     ignored: int = 0
     rows: int = 0
     pets: int = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -13,7 +13,7 @@ from petsync.diff.change import Blocked, Change, Conflict
 from petsync.diff.guard import Verdict
 from petsync.table.columns import COLUMNS
 
-__all__ = ["Summary", "summary_of"]
+__all__ = ["Lagging", "Summary", "lagging", "summary_of"]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,9 +22,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     `adds`, `updates`, `deletes`: changes. `fields`: of how many updates each column is a part.
     `conflicts` are all, `open_conflicts` those in which the sheet does not win. Rows: `blocked`;
     `unchanged`, of which `older` say what was exported while the store has something newer, and
-    the pets of `gone` are not there any more; `ignored`; `left_out`; and `rows`, all of the sheet.
-    `pets` is the store's size. `ok`: whether the guard lets the plan through. `undoes` is the run
-    that the plan takes back, "" for one from a sheet: the rows of an undo are that run's pets.
+    the pets of `gone` are not there any more; of the pets of these, undos set back those of
+    `set_back` and took away those of `taken_away`; `ignored`; `left_out`; and `rows`, all of the
+    sheet. `pets` is the store's size. `ok`: whether the guard lets the plan through. `undoes` is
+    the run that the plan takes back, "" for one from a sheet: the rows of an undo are that run's
+    pets.
     """
 
     adds: int
@@ -37,6 +39,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int
     older: int
     gone: int
+    set_back: int = 0
+    taken_away: int = 0
     ignored: int
     left_out: int
     rows: int
@@ -51,17 +55,34 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         return as_html(self)
 
 
-class _Counted(Protocol):
+class Lagging(NamedTuple):
+    """Rows that say what was exported, and the store does not: why in a few words, and as each of
+    the rows is told it.
+    """
+
+    rows: tuple[int, ...]
+    words: str
+    message: str
+
+
+class _Exported(Protocol):
+    """The rows of a plan that say what was exported, and the store does not."""
+
+    @property
+    def older(self) -> tuple[int, ...]: ...
+    @property
+    def gone(self) -> tuple[int, ...]: ...
+    @property
+    def undone(self) -> Mapping[int, str]: ...
+
+
+class _Counted(_Exported, Protocol):
     """The counts that a plan carries as such."""
 
     @property
     def blocked(self) -> tuple[Blocked, ...]: ...
     @property
     def unchanged(self) -> int: ...
-    @property
-    def older(self) -> tuple[int, ...]: ...
-    @property
-    def gone(self) -> tuple[int, ...]: ...
     @property
     def ignored(self) -> int: ...
     @property
@@ -74,6 +95,33 @@ class _Counted(Protocol):
     def undoes(self) -> str: ...
     @property
     def verdict(self) -> Verdict: ...
+
+
+def lagging(plan: _Exported) -> Iterator[Lagging]:
+    """The rows that nobody edited and whose pets are otherwise in the store, by what became of the
+    pets. An undo is named: nobody else changed these pets.
+    """
+    for rows, words, message, by_undo in (
+        (
+            plan.older,
+            "older than the store",
+            "as exported; the store has something newer, which stays",
+            ("set back by an undo", "set the pet back, which stays"),
+        ),
+        (
+            plan.gone,
+            "gone from the store",
+            "as exported; the pet is gone from the store since then",
+            ("taken away by an undo", "took the pet away"),
+        ),
+    ):
+        runs = {row: plan.undone.get(row, "") for row in rows}
+        for run in sorted({*runs.values()}):
+            own = tuple(row for row, each in runs.items() if each == run)
+            if run:
+                yield Lagging(own, by_undo[0], f"as exported; the undo of run {run} {by_undo[1]}")
+            else:
+                yield Lagging(own, words, message)
 
 
 def summary_of(changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _Counted) -> Summary:
@@ -96,6 +144,8 @@ def summary_of(changes: Iterable[Change], conflicts: Iterable[Conflict], plan: _
         unchanged=plan.unchanged,
         older=len(plan.older),
         gone=len(plan.gone),
+        set_back=sum(row in plan.undone for row in plan.older),
+        taken_away=sum(row in plan.undone for row in plan.gone),
         ignored=plan.ignored,
         left_out=plan.left_out,
         rows=plan.rows,

@@ -41,9 +41,16 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, int, str]]:
     agreeing = "as before" if summary.undoes else "in agreement"
     yield agreeing, summary.unchanged - summary.older - summary.gone, ""
     older = "not edited since the export, and the store has something newer"
-    yield "older", summary.older, older if summary.older else ""
+    own = summary.older - summary.set_back
+    yield "older", own, older if own else ""
+    if summary.set_back:
+        yield "set back", summary.set_back, "not edited since the export, and as an undo left them"
     gone = "not edited since the export, and the pet is not there any more"
-    yield "gone", summary.gone, gone if summary.gone else ""
+    own = summary.gone - summary.taken_away
+    yield "gone", own, gone if own else ""
+    if summary.taken_away:
+        away = "not edited since the export, and an undo took the pets away"
+        yield "taken away", summary.taken_away, away
     yield "ignored", summary.ignored, ""
     yield "left out", summary.left_out, "by a selection" if summary.left_out else ""
     rows = f"that run {summary.undoes} changed" if summary.undoes else "of the sheet"

@@ -12,7 +12,7 @@ from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.plan import Plan
 from petsync.diff.released import release_of
 from petsync.diff.report import OUTCOMES, Outcome, Report
-from petsync.diff.summary import Summary
+from petsync.diff.summary import Summary, lagging
 from petsync.model import Pet
 from petsync.render.corrected import corrections_fact
 from petsync.render.visible import visible
@@ -392,8 +392,10 @@ def _settled(plan: Plan) -> list[str]:
     if plan.undoes:
         return [f"{number(plan.unchanged)} as before already"]
     ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
-    left = [(plan.older, "older than the store"), (plan.gone, "gone from the store")]
-    told = [f"{number(len(rows))} {what}" for rows, what in left if rows]
+    counts: Counter[str] = Counter()
+    for each in lagging(plan):
+        counts[each.words] += len(each.rows)
+    told = [f"{number(count)} {what}" for what, count in counts.items()]
     agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
     return [f"{number(agreeing)} in agreement", *told, *ignored]
 

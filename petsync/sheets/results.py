@@ -10,6 +10,7 @@ import pandas as pd
 
 from petsync.diff.advance import advanced
 from petsync.diff.report import Report
+from petsync.diff.summary import lagging
 from petsync.sheets import atomic
 from petsync.sheets.base import notice
 from petsync.sheets.copies import (
@@ -33,8 +34,6 @@ __all__ = ["put", "told", "write_results"]
 
 _AGREES = "the store agrees already"
 _IGNORED = "ignored, as its action says"
-_OLDER = "as exported; the store has something newer, which stays"
-_GONE = "as exported; the pet is gone from the store since then"
 
 
 def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: bool = True) -> None:
@@ -110,8 +109,9 @@ def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     quiet = said["outcome"].isna()
     said.loc[quiet, "outcome"] = "skipped"
     said.loc[quiet, "message"] = _AGREES
-    for some, message in ((ignored, _IGNORED), (plan.older, _OLDER), (plan.gone, _GONE)):
-        said.loc[quiet & rows.isin(some), "message"] = message
+    said.loc[quiet & rows.isin(ignored), "message"] = _IGNORED
+    for each in lagging(plan):
+        said.loc[quiet & rows.isin(each.rows), "message"] = each.message
     recognised = pd.Series(plan.recognised, dtype="Int64").reindex(rows)
     said["recognised"] = recognised.where(said["outcome"].isin(("applied", "skipped")))
     return said
