@@ -89,13 +89,15 @@ def looks(pet: Pet) -> dict[str, Any]:
 WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
 
 
-def clears(name: str | None, pet: Pet) -> bool:
+def clears(name: str | None, number: int | None, pet: Pet) -> bool:
     """Whether a cell of the category's name takes the category away; an empty text does not, where
-    the pet's category is called just that.
+    the pet's category is called just that, and no other number stands beside it.
     """
     if name is None or plain(name):
         return False
-    return name == CLEARED or pet.category is None or pet.category.name != name
+    if name == CLEARED or pet.category is None or pet.category.name != name:
+        return True
+    return number not in (None, pet.category.id)
 
 
 class UnknownCategoryError(Exception):
@@ -127,7 +129,7 @@ class Words:
 
     def category(self, name: str | None, number: int | None, pet: Pet) -> Category | None:
         """The category that is meant by a name, a number or both."""
-        if clears(name, pet):
+        if clears(name, number, pet):
             return None
         name = name if plain(name) else None
         used = self.categories
@@ -548,7 +550,7 @@ class Reference:
         """Which of a category's two cells was edited."""
         name, number = line.get("category"), line.get("category_id")
         was = compared("category", old)
-        if clears(name, old):
+        if clears(name, number, old):
             # Whatever number stands beside it.
             return was != ("", None), False
         return (

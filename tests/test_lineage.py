@@ -24,6 +24,7 @@ from petsync.diff.plan import Plan
 from petsync.errors import InterruptedRunError
 from petsync.model import Category, Pet
 from petsync.sandbox import Sandbox
+from petsync.sandbox.behaviour import STANDARD
 
 Row = dict[str, Any]
 SHOP = [
@@ -1057,3 +1058,75 @@ def test_a_pet_of_the_export_did_not_come_since(desk: Desk) -> None:
     desk.write(8, {"name": "Rex", "status": "sold", "category": "Dogs"})
     plan = desk.plan()
     assert (len(plan.adds), plan.conflicts) == (1, ())
+
+
+@pytest.fixture
+def renumbering(tmp_path: Path) -> Iterator[Desk]:
+    """A desk beside a service that gives every new pet an id of its own."""
+    own = replace(STANDARD, own_ids=True)
+    old = Pet(id=9000, name="Old", status="sold")
+    with (
+        Sandbox(auth=False, profile=own, pets=[old]) as box,
+        ps.connect(box.url, state=tmp_path / "state") as store,
+    ):
+        yield Desk(box, store, tmp_path / "pets.csv")
+
+
+@pytest.mark.parametrize("action", [None, "add"])
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_an_id_that_the_service_exchanges(
+    renumbering: Desk, suffix: str, action: str | None
+) -> None:
+    """The row gets the pet's real id, in the results and in the sheet, and goes on from there; a
+    sheet that keeps the old id adds nothing, however often it is applied.
+    """
+    desk = renumbering
+    desk.path = desk.path.with_suffix(suffix)
+    desk.export()
+    rex = {**REX, "id": 5, "action": action}
+    if suffix == ".xlsx":
+        desk.write(3, rex)
+    else:
+        desk.csv(rex)
+    sheet = desk.store.read(desk.path)
+    report = desk.apply()
+    (result,) = [each for each in report.results if each.kind == "add"]
+    assert (result.outcome, result.cause, result.assigned_id) == ("applied", "another-id", 9001)
+
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-renumbered", 9001)
+    assert "9001" in conflict.suggestion
+    desk.apply()
+    assert desk.names() == ["Old", "Rex"]
+    copy = desk.path.with_name(f"copy{suffix}")
+    shutil.copy(desk.path, copy)
+    assert only_conflict(desk.plan(copy)).rule == "added-renumbered"
+
+    results = desk.path.with_name(f"results{suffix}")
+    ps.write_results(sheet, report, results)
+    ps.write_back(sheet, report, only_ids=True)
+    for path in (results, desk.path):
+        again = desk.store.read(path)
+        assert 9001 in again.frame["id"].tolist()
+        assert 5 not in again.frame["id"].tolist()
+        assert desk.plan(path).in_sync
+
+
+def test_a_row_that_only_has_an_id_that_was_exchanged_is_new(renumbering: Desk) -> None:
+    """In another sheet and under another name it is another pet; one that says `add-another`, or
+    whose pet was undone, is added.
+    """
+    desk = renumbering
+    desk.csv({**REX, "id": 5})
+    report = desk.apply()
+    desk.csv({**REX, "id": 5, "action": "add-another"})
+    assert len(desk.plan().adds) == 1
+    first = desk.path
+    desk.path = first.with_name("other.csv")
+    desk.csv({**LUNA, "id": 5})
+    assert len(desk.plan().adds) == 1
+    desk.path = first
+    desk.csv({**REX, "id": 5})
+    desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    assert desk.names() == ["Old"]
+    assert len(desk.plan().adds) == 1

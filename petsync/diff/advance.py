@@ -123,6 +123,6 @@ def _overlaid(pet: Pet, said: Mapping[Column, Any], sent: Pet | None) -> Pet:
     if "category" in said or "category_id" in said:
         old = (pet if sent is None else sent).category or Category()
         number, name = said.get("category_id", old.id), said.get("category", old.name)
-        is_cleared = "category" in said and clears(name, pet.category)
+        is_cleared = "category" in said and clears(said, pet.category)
         new["category"] = None if is_cleared else Category(number, name, old.extra)
     return msgspec.structs.replace(pet, **new)

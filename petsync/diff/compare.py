@@ -20,7 +20,7 @@ from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
 from petsync.diff.letters import strange_letters
-from petsync.diff.lineage import Match, Restored, Slot, actions_of, said_in, slots_of
+from petsync.diff.lineage import Match, Renumbered, Restored, Slot, actions_of, said_in, slots_of
 from petsync.diff.missing import missing
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.resolve import notes_of
@@ -59,6 +59,7 @@ def compare(
     matches: Mapping[int, Match] | None = None,
     undone: Mapping[int, str] | None = None,
     restored: Mapping[int, Restored] | None = None,
+    renumbered: Mapping[int, Renumbered] | None = None,
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
@@ -67,7 +68,7 @@ def compare(
     added are not taken away by a sheet that does not know of them. `matches` says which rows
     without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
     undos took away, the run that was undone, and `restored` those that undos changed, as these left
-    them.
+    them; `renumbered` the pets that the store has under another id than they were added with.
 
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
@@ -76,7 +77,17 @@ def compare(
         known = {} if matches is None else matches
         base = base_of(sheet, snapshot.source, two_way=options.two_way)
         decisions = Decisions(
-            snapshot, sheet, found, options, profile, base, uploads, known, undone, restored
+            snapshot,
+            sheet,
+            found,
+            options,
+            profile,
+            base,
+            uploads,
+            known,
+            undone,
+            restored,
+            renumbered,
         )
         return _compared(snapshot, sheet, decisions, created, options, guard, profile, base, known)
 

@@ -19,7 +19,7 @@ from petsync.diff.align import positions
 from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
 from petsync.diff.fields import content, differing, known_id, normal, spelling, stated
 from petsync.diff.judge import Judge, Judgement
-from petsync.diff.lineage import Match, Restored, RowRecord
+from petsync.diff.lineage import Match, Renumbered, Restored, RowRecord
 from petsync.diff.match import Candidates, names_among
 from petsync.diff.merge import Said, contradiction, merged, nameless
 from petsync.diff.plan import PlanOptions
@@ -86,6 +86,7 @@ class Decisions:
         matches: Mapping[int, Match] | None = None,
         undone: Mapping[int, str] | None = None,
         restored: Mapping[int, Restored] | None = None,
+        renumbered: Mapping[int, Renumbered] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
@@ -106,6 +107,7 @@ class Decisions:
         self._has_base = base is not None
         self._gone = {} if base is None else base.gone
         self._undone, self._restored = undone or {}, restored or {}
+        self._renumbered = renumbered or {}
         self._known = self._claim()
 
     def changes(self) -> list[Change]:
@@ -310,6 +312,7 @@ class Decisions:
             hint = "Correct the id, or write `add`."
             raise _Held("no-such-pet", problem, hint, row.pet_id)
         if row.action in ADDING or old is None:
+            self._check_renumbered(row)
             return self._add(row)
         run = self._undone.get(row.pet_id or 0)
         if self.judge.edits(row.said, old):
@@ -325,6 +328,26 @@ class Decisions:
         if run:
             self.remarks.undone[row.number] = run
         return self._agrees()
+
+    def _check_renumbered(self, row: Row) -> None:
+        """Raise _Held where an earlier run added the row, and the store has its pet under another
+        id. A row of another sheet and another name is another pet.
+        """
+        known = self._renumbered.get(row.pet_id or 0)
+        if known is None or row.action == "add-another":
+            return
+        is_there = known.pet_id in self._ids or isinstance(self._found.get(known.pet_id), Pet)
+        is_same = normal(row.said.get("name")) == normal(known.name)
+        if is_there and (is_same or known.source == self._sheet.source):
+            problem = (
+                f"was added on {known.on} as {known.pet_id}: the service gave the pet that id in "
+                f"place of {row.pet_id}"
+            )
+            hint = (
+                f"Write {known.pet_id} into the id cell, or `add-another` in the action column to "
+                "add another pet."
+            )
+            raise _Held("added-renumbered", problem, hint, known.pet_id)
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
         if old is not None and (moved := differing(old, pet)):

@@ -190,7 +190,7 @@ class Judge:
         given = tuple(column for column in COLUMNS_OF[unit] if column in said)
         old = self._last_said(old)
         if unit == "category":
-            if clears(said.get("category"), old.category):
+            if clears(said, old.category):
                 given = given[:1]  # whatever number stands beside a category that is cleared
             return tuple(column for column in given if _other_cell(column, said, old))
         new = laid_over(old, unit, said, self.vocabulary) if given else old
@@ -207,7 +207,7 @@ def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
 
 
 def _other_cell(column: Column, said: Said, old: Pet) -> bool:
-    if column == "category" and clears(said[column], old.category):
+    if column == "category" and clears(said, old.category):
         # [clear] takes away a category that has an id alone, too.
         return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
     return not equal(said_pet({column: said[column]}), old, column)

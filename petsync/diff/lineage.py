@@ -83,6 +83,17 @@ class Restored(NamedTuple):
     pet: Pet
 
 
+class Renumbered(NamedTuple):
+    """The pet that an add with an id made, under another one: `pet_id`. `on` is the run's local
+    date, `source` its sheet, and `name` what the pet was called.
+    """
+
+    pet_id: int
+    on: str
+    source: str
+    name: str
+
+
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A row without an id as a run found it. `on` is the run's local date; `source`, `tab`,
     `digest` and `base` name the sheet, `row`, `above` and `below` the place in it.

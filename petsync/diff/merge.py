@@ -49,13 +49,16 @@ def laid_over(pet: Pet, unit: Unit, said: Said, vocabulary: Vocabulary) -> Pet:
     return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
 
 
-def clears(name: str | None, old: Category | None) -> bool:
-    """Whether the name of a category in a row takes the category away: CLEARED does, and so does an
-    empty name, unless the category is called just that.
+def clears(said: Said, old: Category | None) -> bool:
+    """Whether a row takes the category away: CLEARED does, and so does an empty name, unless the
+    category is called just that, and the row gives no other id.
     """
+    name = said.get("category")
     if name is None or normal(name):
         return False
-    return name == CLEARED or old is None or old.name != name
+    if name == CLEARED or old is None or old.name != name:
+        return True
+    return known_id(said.get("category_id")) not in (None, known_id(old.id))
 
 
 def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
@@ -75,9 +78,7 @@ def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
 def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
     """Whether a row gives nothing but an id of a category that nobody has a name for."""
     number = known_id(said.get("category_id"))
-    if number is None or (old is not None and old.id == number):
-        return False
-    if "category" in said and (normal(said["category"]) or clears(said["category"], old)):
+    if number is None or "category" in said or (old is not None and old.id == number):
         return False
     return vocabulary.category_numbered(number) is None
 
@@ -100,7 +101,7 @@ def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
 
 def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:
     name, number = said.get("category"), known_id(said.get("category_id"))
-    if clears(name, old):
+    if clears(said, old):
         return None
     if name is None or not normal(name):
         return _numbered(old, number, vocabulary)

@@ -41,7 +41,7 @@ CAUSES: Mapping[Cause, Told] = {
     "another-id": Told(
         "under another id",
         "The pet is in the store, but the service gave it an id of its own.",
-        "Write the new id into the sheet; otherwise the next plan adds the pet again.",
+        "Write the new id into the sheet, as --write-ids does; the next plan holds the row else.",
     ),
     "already-so": Told(
         "the store was so already",

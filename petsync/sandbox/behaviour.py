@@ -32,6 +32,8 @@ class Behaviour:
     """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
     parallel adds can get the same id, and the later pet replaces the earlier.
     """
+    own_ids: bool = False
+    """addPet gives a pet that has an id another one."""
     capacity: int | None = None
     """An add beyond so many pets drops the one that was added first; None for no limit."""
     statuses: frozenset[str] | None = STATUSES

@@ -133,6 +133,8 @@ async def _sent(service: Service, request: Request) -> tuple[tuple[str, ...], Bo
 async def _added(service: Service, sent: Bound) -> bytes:
     """The JSON of a pet that was added, with an id if it came without one."""
     behaviour = service.behaviour
+    if behaviour.own_ids:
+        sent = sent._replace(pet=msgspec.structs.replace(sent.pet, id=None))
     if sent.pet.id is None and not behaviour.unique_ids:
         # No lock, as in the original server: until this pet is stored, another request can get
         # the same id.

@@ -40,13 +40,13 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
     """Write to `path` a copy of the sheet's file with the columns of RESULTS filled in.
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
-    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. A blank id
-    cell gets the assigned id, or that of the pet that the row was recognised as, and an `add` that
-    was applied becomes `merge`, so that the copy can be read and applied again; for that the base
-    that the sheet carries goes with it, and says of each row that a report calls applied what the
-    row says. Cells that the sheet has corrected are so here, but for those with a formula
-    on which others hang. Of a workbook all else stays as it is (its macros if the copy is an
-    `.xlsm` too), of a CSV file every other byte.
+    `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An id
+    cell gets the assigned id, a blank one also that of the pet that the row was recognised as, and
+    an `add` that was applied becomes `merge`, so that the copy can be read and applied again; for
+    that the base that the sheet carries goes with it, and says of each row that a report calls
+    applied what the row says. Cells that the sheet has corrected are so here, but for those with a
+    formula on which others hang. Of a workbook all else stays as it is (its macros if the copy is
+    an `.xlsm` too), of a CSV file every other byte.
 
     Without `follow`, for a path that no person named, a symbolic link at `path` is an error, and
     not the way to another file. Raises SheetError where the file has changed since it was read,
@@ -131,22 +131,25 @@ def _edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
             said = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
             blocked |= {"outcome": "failed", "message": before + said}
     adds = set(sheet.frame.index[sheet.frame["action"].isin(ADDING)])
-    named = set(sheet.frame.index[sheet.frame["id"].notna()]) if "id" in sheet.frame else set()
+    ids = sheet.frame["id"].dropna().to_dict() if "id" in sheet.frame else {}
     for result in results.itertuples():
         row = int(str(result.Index))
-        edit = _told(result, is_add=row in adds, is_named=row in named)
+        edit = _told(result, is_add=row in adds, own=ids.get(row))
         edits.setdefault(row, {"row": str(row)}).update(edit)
     return edits
 
 
-def _told(result: object, *, is_add: bool, is_named: bool) -> dict[str, str]:
+def _told(result: object, *, is_add: bool, own: int | None) -> dict[str, str]:
+    """The cells of a row's results, of which `own` is the id that it gives."""
     said = {name: _shown(result, name) for name in ("outcome", "message", "assigned_id")}
     recognised = _shown(result, "recognised")
     if recognised:
         before = "" if said["message"] in ("", _AGREES) else f"; {said['message']}"
         said["message"] = f"recognised as pet {recognised}{before}"
-    # Without its id the row would be another pet as soon as somebody edits it.
-    if not is_named and (pet_id := said["assigned_id"] or recognised):
+    # Without its id the row would be another pet as soon as somebody edits it; and under an id that
+    # the service has exchanged for one of its own it would add the pet again.
+    pet_id = said["assigned_id"] or ("" if own is not None else recognised)
+    if pet_id and pet_id != str(own):
         said["id"] = pet_id
     return {**said, "action": "merge"} if is_add and said["outcome"] == "applied" else said
 

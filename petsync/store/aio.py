@@ -343,7 +343,10 @@ class AsyncStore(Pictured, Edited, Signed):
         matches = await asyncio.to_thread(self._matches, read, now, with_undone=with_undone)
         known = {each.pet_id for match in matches.values() for each in match.records}
         named = [*ids, *sorted(each for each in known if each is not None)]
-        wanted = [*unproved(read.frame, now.frame), *absent(named, now.frame)]
+        lacking = unproved(read.frame, now.frame)
+        renumbered = self.history.renumbered(self._session.base_url) if lacking else {}
+        named += [renumbered[each].pet_id for each in lacking if each in renumbered]
+        wanted = [*lacking, *absent(named, now.frame)]
         found = await look_up(self.api, wanted, on_progress=on_progress)
         base = read.base
         # Later than the snapshot: an upload is in the journal before the store has its photo.
@@ -351,7 +354,7 @@ class AsyncStore(Pictured, Edited, Signed):
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
         restored = {} if base is None else self.history.restored(self._session.base_url)
-        return Compared(now, read, found, uploads, matches, undone, restored)
+        return Compared(now, read, found, uploads, matches, undone, restored, renumbered)
 
     def _matches(self, sheet: Sheet, now: Snapshot, *, with_undone: bool) -> Mapping[int, Match]:
         """Which rows without an id earlier runs on this store know."""

@@ -9,7 +9,7 @@ from petsync.diff.compare import compare
 from petsync.diff.decide import Found
 from petsync.diff.explain import Explanations
 from petsync.diff.guard import Guard
-from petsync.diff.lineage import Match, Restored
+from petsync.diff.lineage import Match, Renumbered, Restored
 from petsync.diff.plan import Plan, PlanOptions
 from petsync.diff.snapshot import Snapshot
 from petsync.diff.uploads import Uploads
@@ -24,7 +24,8 @@ __all__ = ["Compared"]
 class Compared:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
     photos uploads added, which rows without an id earlier runs know, which pets undos took
-    away, by the run that was undone, and which ones undos changed, as these left them.
+    away, by the run that was undone, which ones undos changed, as these left them, and to which
+    ones the store gave another id than they were added with.
     """
 
     snapshot: Snapshot
@@ -34,6 +35,7 @@ class Compared:
     matches: Mapping[int, Match] = field(default_factory=dict)
     undone: Mapping[int, str] = field(default_factory=dict)
     restored: Mapping[int, Restored] = field(default_factory=dict)
+    renumbered: Mapping[int, Renumbered] = field(default_factory=dict)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -51,6 +53,7 @@ class Compared:
             matches=self.matches,
             undone=self.undone,
             restored=self.restored,
+            renumbered=self.renumbered,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:

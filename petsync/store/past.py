@@ -15,7 +15,7 @@ import pandas as pd
 from petsync.apply.journal import Journal
 from petsync.apply.pictures.recount import recounted
 from petsync.diff.history import Entry, Past
-from petsync.diff.lineage import Restored, RowRecord, added_for
+from petsync.diff.lineage import Renumbered, Restored, RowRecord, added_for
 from petsync.diff.pictures import Pictures
 from petsync.diff.report import OUTCOMES, Report
 from petsync.diff.uploaded import Uploaded
@@ -166,6 +166,11 @@ class History:
         """The pets that undos changed, as the newest undo left each."""
         with self.opened() as journal:
             return journal.restored(store)
+
+    def renumbered(self, store: str) -> dict[int, Renumbered]:
+        """The pets to which the store gave another id than they were added with, by that one."""
+        with self.opened() as journal:
+            return journal.renumbered(store)
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""

@@ -21,6 +21,7 @@ from petsync.apply.journal.recount import recounted
 from petsync.apply.journal.row_records import (
     LaterRun,
     later_run,
+    renumbered,
     restored,
     row_records,
     sheet_of_run,
@@ -45,7 +46,7 @@ from petsync.apply.journal.sound import check_sound
 from petsync.apply.journal.trouble import translated
 from petsync.apply.journal.writer import Writer
 from petsync.diff.history import Entry, Past, RunKind
-from petsync.diff.lineage import Restored, RowRecord
+from petsync.diff.lineage import Renumbered, Restored, RowRecord
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import PetsyncError, PlanError, StalePlanError
@@ -182,6 +183,17 @@ class Journal:
         """The pets that undos changed, as the newest undo left each."""
         with self._reading() as connection:
             return restored(connection, store)
+
+    def renumbered(self, store: str) -> dict[int, Renumbered]:
+        """The pets to which the store gave another id than they were added with, by that one; those
+        of the user's other state folders too.
+        """
+        with self._reading() as connection:
+            own = renumbered(connection, store)
+        found: dict[int, Renumbered] = {}
+        for _, other in self._elsewhere(store, lambda each: renumbered(each, store)):
+            found |= other
+        return {**found, **own}
 
     def later_run(self, run_id: str) -> LaterRun | None:
         """The newest run of the same sheet that began after this one, where this one has rows

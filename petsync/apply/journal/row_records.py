@@ -13,7 +13,7 @@ import msgspec
 
 from petsync.apply.journal.run import read_plan
 from petsync.diff.change import Add, Update
-from petsync.diff.lineage import Restored, RowRecord
+from petsync.diff.lineage import Renumbered, Restored, RowRecord
 from petsync.diff.plan import Plan
 from petsync.errors import PlanError
 from petsync.model import Pet
@@ -22,6 +22,7 @@ __all__ = [
     "LaterRun",
     "RunSheet",
     "later_run",
+    "renumbered",
     "restored",
     "row_payload",
     "row_records",
@@ -210,6 +211,21 @@ def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
     }
 
 
+def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
+    """The pets to which the store gave another id than they were added with, by that one; of two
+    the later.
+    """
+    return {
+        int(pet_id): Renumbered(
+            int(assigned),
+            datetime.fromisoformat(started).astimezone().date().isoformat(),
+            source,
+            _read_pet.decode(after).name or "",
+        )
+        for pet_id, assigned, started, source, after in connection.execute(_RENUMBERED, (store,))
+    }
+
+
 def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
     """The newest run of the same sheet that began after this one, where this one has rows without
     an id; None where there is none.
@@ -382,6 +398,13 @@ AND pet_id IS NOT NULL
 _RESTORED = """
 SELECT run.id, undoes, pet_id, after FROM run JOIN change ON change.run = run.id
 WHERE store = ? AND run.kind = 'undo' AND change.kind = 'update' AND outcome = 'applied'
+ORDER BY started, run.rowid
+"""
+_RENUMBERED = """
+SELECT pet_id, assigned_id, started, run.source, after
+FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND change.kind = 'add' AND assigned_id != pet_id
+AND (outcome = 'applied' OR cause IN ('not-as-sent', 'unverified'))
 ORDER BY started, run.rowid
 """
 _LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
