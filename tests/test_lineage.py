@@ -1096,6 +1096,8 @@ def test_an_id_that_the_service_exchanges(
     conflict = only_conflict(desk.plan())
     assert (conflict.rule, conflict.pet_id) == ("added-renumbered", 9001)
     assert "9001" in conflict.suggestion
+    plan = desk.store.plan(desk.path, two_way=True, delete_missing=True)
+    assert 9001 not in [each.pet_id for each in plan.deletes]
     desk.apply()
     assert desk.names() == ["Old", "Rex"]
     copy = desk.path.with_name(f"copy{suffix}")

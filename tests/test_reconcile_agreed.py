@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,6 +22,7 @@ from petsync.reconcile.begun import Begun
 from petsync.reconcile.rounds import reconciled
 from petsync.reconcile.versions import Versions
 from petsync.sandbox import Sandbox
+from petsync.sandbox.behaviour import STANDARD
 from petsync.store.outputs import Outputs, Wanted
 
 CATS = ps.Category(2, "Cats")
@@ -1364,3 +1366,22 @@ def test_a_row_that_lost_its_id_and_was_edited_is_held(
         assert told.round.status == "conflicts"
         assert {each.pet_id for each in told.open if each.kind == "conflict"} == {*blanked}
         assert night.stored() == before
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
+def test_an_id_that_the_service_exchanges(tmp_path: Path, mode: str) -> None:
+    """The round gives the row its pet's real id; no pet is added twice, and none goes."""
+    own = replace(STANDARD, own_ids=True)
+    with Sandbox(auth=False, profile=own, pets=STORED) as box:
+        night = Typed(box, tmp_path, {"mode": mode, "delete_missing": True})
+        night.write([*STORED, ps.Pet(id=500, name="Rex", status="sold", category=PETS[0].category)])
+        for _ in range(3):
+            night.run()
+            names = [pet.name for pet in box.pets()]
+            assert names.count("Rex") == 1
+            assert len(names) == len(STORED) + 1
+        (rex,) = (pet for pet in box.pets() if pet.name == "Rex")
+        assert rex.id != 500
+        assert rex.id in night.said()
+        assert 500 not in night.said()
+        assert night.run().round.status == "in-sync"

@@ -110,10 +110,12 @@ def _edited_since(rows: pd.DataFrame, base: Base) -> align.Mask:
 
 
 def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
-    """The rows, those that were recognised with the ids of their pets."""
+    """The rows, those that were recognised, or whose pets the store has under another id, with the
+    ids of their pets.
+    """
     ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
     known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
-    return frame.assign(id=ids.fillna(known))
+    return frame.assign(id=known.fillna(ids))
 
 
 def _overlaid(pet: Pet, said: Mapping[Column, Any], sent: Pet | None) -> Pet:

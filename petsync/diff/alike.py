@@ -278,16 +278,13 @@ def come_since(
     for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
         if add.row not in conflicts and pet.id not in taken:
             taken.add(pet.id)
-            conflicts[add.row] = Conflict(
-                row=add.row,
-                source=add.source,
-                pet_id=pet.id,
-                name=add.after.name or "",
-                rule="looks-alike",
-                problem=f"has no id, and looks like pet {pet.id}, which came since the export: "
-                f"they agree in {', '.join(agreeing)}",
-                suggestion=f"Write the id {pet.id} into the row if it is that pet, or "
-                "`add-another` in the action column to add another one.",
+            conflicts[add.row] = _held(
+                add,
+                pet,
+                f"has no id, and looks like pet {pet.id}, which came since the export: they agree "
+                f"in {', '.join(agreeing)}",
+                f"Write the id {pet.id} into the row if it is that pet, or `add-another` in the "
+                "action column to add another one.",
             )
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
@@ -370,14 +367,22 @@ def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
 
 
 def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -> Conflict:
+    return _held(
+        add,
+        pet,
+        f"has no id, as no row of the sheet has, and looks like pet {pet.id} ({pet.name}): they "
+        f"agree in {', '.join(agreeing)}{why}",
+        "Give the rows their ids, or write `add` in the action column to add another pet.",
+    )
+
+
+def _held(add: Add, pet: Pet, problem: str, suggestion: str) -> Conflict:
     return Conflict(
         row=add.row,
         source=add.source,
         pet_id=pet.id,
         name=add.after.name or "",
         rule="looks-alike",
-        problem=f"has no id, as no row of the sheet has, and looks like pet {pet.id} "
-        f"({pet.name}): they agree in {', '.join(agreeing)}{why}",
-        suggestion="Give the rows their ids, or write `add` in the action column to add another "
-        "pet.",
+        problem=problem,
+        suggestion=suggestion,
     )

@@ -336,9 +336,12 @@ class Decisions:
         known = self._renumbered.get(row.pet_id or 0)
         if known is None or row.action == "add-another":
             return
-        is_there = known.pet_id in self._ids or isinstance(self._found.get(known.pet_id), Pet)
+        (place,) = positions(pd.Series([known.pet_id], dtype="Int64"), self.sides.pets).tolist()
+        is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
         is_same = normal(row.said.get("name")) == normal(known.name)
         if is_there and (is_same or known.source == self._sheet.source):
+            if place >= 0:
+                self.sides.named[place] = True
             problem = (
                 f"was added on {known.on} as {known.pet_id}: the service gave the pet that id in "
                 f"place of {row.pet_id}"

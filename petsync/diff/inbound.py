@@ -153,11 +153,15 @@ class _Taking:
                 )
 
     def identified(self) -> Iterator[Identified]:
-        """The rows that were settled and lack their id, or say `add` of a pet that is there."""
+        """The rows that were settled and lack the id of their pet, or say `add` of one that is
+        there.
+        """
         own = self._sheet.frame
         rows = own.loc[sorted(row for row in self._settled if row in own.index)]
         adds = rows["action"].isin(ADDING).tolist()
-        lacking = rows["id"].isna().tolist() if "id" in own else [True] * len(rows)
+        ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
+        pets = [self._settled[row] for row in rows.index]
+        lacking = [bool(pd.isna(i)) or i != pet for i, pet in zip(ids, pets, strict=True)]
         for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
             if lacks or was_add:
                 source = self._sheet.address(row, "id" if lacks else "action")
