@@ -305,13 +305,13 @@ def test_a_row_that_repeats_another_is_told_so(tmp_path):
     assert lines[2].startswith('1,Bello,skipped,"The row is the same as line 2')
 
 
-def test_a_given_id_is_never_replaced(tmp_path):
-    """An id that a person wrote stays, also where the service assigned another one."""
+def test_an_id_that_the_service_exchanged_is_replaced(tmp_path):
+    """Under the id that a person wrote the next plan would add the pet again."""
     path = plain(tmp_path / "pets.xlsx", [["id", "name"], ["7", "Rex"], [None, "Mia"]])
     rows = results(r2=("applied", "", 99), r3=("applied", "", 98))
     write_results(read_sheet(path), rows, tmp_path / "out.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "out.xlsx").active
-    assert [sheet["A2"].value, sheet["E2"].value, sheet["A3"].value] == ["7", "99", "98"]
+    assert [sheet["A2"].value, sheet["E2"].value, sheet["A3"].value] == ["99", "99", "98"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
