@@ -262,7 +262,7 @@ def come_since(
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
-    if not adds or base.statuses or base.tags:
+    if not adds or base.tags:
         return changes, []
     new = pets[align.positions(pets["id"], base.frame) < 0]
     by_name, _ = _indexed(new, adds)

@@ -113,7 +113,8 @@ def _compared(
         lookalikes += others
         decisions.forget(lookalikes)
     elif not options.match_on and base is not None:
-        decided, lookalikes = come_since(decided, sheet, unnamed, base)
+        if not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses}:
+            decided, lookalikes = come_since(decided, sheet, unnamed, base)
         decisions.forget(lookalikes)
     decided = namesakes(decided, unnamed, sheet)
     below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
