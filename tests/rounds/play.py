@@ -70,6 +70,7 @@ class Play:
         self.away: dict[Path, tuple[str, dict[str, str], Ledger, int] | None] = {}
         self.renamed: dict[Path, tuple[str, str, Ledger, int] | None] = {}
         self.has_kill_behind = False
+        self._has_stopped = False
         self._states: dict[bytes, tuple[Ledger, int, View]] = {}
         self._put_back: set[bytes] = set()
         self._reported = 0
@@ -190,10 +191,15 @@ class Play:
             self._edit_cell, self._edit_cell, self._edit_cell, self._edit_category,
             self._edit_category, self._edit_pet, self._edit_pet, self._edit_pet, self._add_row,
             self._add_row, self._add_pet, self._remove_row, self._remove_pet, self._sort_rows,
-            self._take_away, self._rename, self._move_row, self._edit_new_row, self._work_by_hand,
+            self._take_away, self._rename, self._move_row, self._edit_new_row,
         ]  # fmt: skip
         for _ in range(self.rng.randrange(6)):
             self.rng.choice(deeds)()
+        if self.rng.random() < 0.5:
+            for _ in range(self.rng.randrange(1, 4)):
+                self._work_by_hand()
+                for _ in range(self.rng.randrange(3)):
+                    self.rng.choice(deeds)()
         if self.has_kill_behind:
             self._edit_new_row()
             self._move_row()
@@ -497,36 +503,49 @@ class Play:
         self.auditor.observe(self.view())
 
     def _work_by_hand(self) -> None:
-        """Somebody takes the newest run back, finishes a stopped one, or applies a sheet; sometimes
-        that is killed, too. To the rounds all of it is an edit of the store.
+        """Somebody applies a sheet, takes a run back, of a round too, or finishes a stopped one;
+        now and then that is killed. To the rounds all of it is an edit of the store.
         """
-        what = self.rng.choice(("undo", "resume", "apply"))
+        what = self.rng.choice(("undo", "apply", "apply"))
+        if self._has_stopped and self.rng.random() < 0.7:
+            what = "resume"
         path = self.rng.choice(self.paths)
         results = ("--results", f"by-hand{path.suffix}")
-        args = [what, "--yes"]
-        if what == "resume":
+        if what == "undo":
+            args = [what, "--yes", *self._older_run()]
+        elif what == "resume":
             args = [what, "--settle", "0", *results]
-        elif what == "apply":
-            if any(map(self._is_out, self.paths)):
-                return
+        elif any(map(self._is_out, self.paths)):
+            return
+        else:
             ids = self.rng.choice(("--write-ids", "--no-write-ids"))
             args = [what, str(path.relative_to(self.folder)), "--yes", *results, ids]
         before = self.view()
-        moment = self._moment()
+        # The first requests read the store; what is sent comes after them.
+        sends = self.box.requests.total() + self.rng.randint(3, 14) // 2 + 1
         running = self._nursery(*args, folder=self.folder)
-        if self.rng.random() < 0.25:
-            self._wait(running, moment)
+        if self.rng.random() < 0.4:
+            running.until(lambda: self.box.requests.total() >= sends)
             running.kill()
         else:
             running.wait(PATIENCE_S)
         self._wait_until_still()
-        name = " ".join(args[:2])
-        self.log.append(f"by hand: {name}: exit {running.code}")
+        self._has_stopped = running.code == -9
+        self.log.append(f"by hand: {' '.join(args)}: exit {running.code}")
         assert running.code in (-9, 0, 1, 2, 3, 4, 5, 6), running.said()
-        if running.code:
+        if running.code not in (-9, 0):
             self.log.append(f"   {running.said()[-300:]}")
         self.auditor.note_store_edits(before, self.view(), is_resume=what == "resume")
         self.auditor.observe(self.view())
+
+    def _older_run(self) -> list[str]:
+        """One of the last runs, or nothing: then it is the newest that is not undone."""
+        if self.rng.random() < 0.5:
+            return []
+        running = self._nursery("runs", "--json", "--limit", "4", folder=self.folder)
+        assert running.wait(PATIENCE_S) == 0, running.said()
+        runs = [each["run_id"] for each in running.json()["runs"]]
+        return [self.rng.choice(runs)] if runs else []
 
     def _decide(self, *, everything: bool) -> None:
         """Where both sides differ, people make them equal: the sheet takes the store's value."""
