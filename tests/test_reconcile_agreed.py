@@ -1004,6 +1004,12 @@ def _apply_by_hand(night: Typed, **options: Any) -> str:
         return store.apply(store.plan(night.sheet, **options), progress=False).run_id
 
 
+def _export(night: Typed) -> None:
+    """Make the sheet an export, which has a base of its own."""
+    with ps.connect(night.box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), night.sheet)
+
+
 def _apply_and_write_ids(night: Typed) -> tuple[str, Path]:
     """Apply the sheet by hand as `petsync apply --write-ids`; returns the run and the backup."""
     with ps.connect(night.box.url, state=night.state) as store:
@@ -1088,6 +1094,48 @@ def test_a_category_that_was_applied_by_hand_stays(night: Typed, cells: dict[str
     told = night.run()
     assert (told.round.status, told.open) == ("done", ())
     assert night.said()[1].category == night.stored()[1].category == BIRDS
+
+
+@pytest.mark.parametrize("also", [{}, {"status": "sold"}, {"name": "Rex"}])
+@pytest.mark.parametrize("cells", HAND_EDITS[1:5])
+def test_a_category_applied_by_hand_stays_while_its_row_lacks_the_id(
+    night: Typed, cells: dict[str, str], also: dict[str, str]
+) -> None:
+    """The id cell is emptied, and other cells are edited too; then the id is put back."""
+    night.type(1, **cells)
+    _apply_by_hand(night)
+    sent = night.stored()[1].category
+    night.type(1, id="", **also)
+    assert night.run().round.to_store.total == 0
+    assert night.stored()[1].category == sent
+    assert len(night.stored()) == len(STORED)
+    if also:
+        _without_id(night, also.get("name", "Pet 1"), id="1")
+        assert night.run().round.status == "done"
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[1].category == sent
+
+
+@pytest.mark.parametrize("also", [{}, {"status": "sold"}])
+@pytest.mark.parametrize("cells", [HAND_EDITS[1], *HAND_EDITS[3:5], {"category_id": "2"}])
+def test_a_category_stays_where_the_first_round_is_killed_and_the_id_is_emptied(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, cells: dict[str, str], also: dict[str, str]
+) -> None:
+    """The sheet is an export, by which the first round compares."""
+    _export(night)
+    night.type(1, **cells)
+    with monkeypatch.context() as patch:
+        _killed_before_the_sheet(night, patch)
+    sent = night.stored()[1].category
+    assert sent != STORED[0].category
+    night.type(1, id="", **also)
+    assert night.run().round.to_store.total == 0
+    assert night.stored()[1].category == sent
+    if also:
+        _without_id(night, "Pet 1", id="1")
+        assert night.run().round.status == "done"
+    assert night.run().round.status == "in-sync"
+    assert night.stored()[1].category == sent
 
 
 def test_the_number_of_a_category_is_filled_in_after_a_hand_made_run(night: Typed) -> None:

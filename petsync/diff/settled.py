@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync.diff.advance import identified
 from petsync.diff.agreed import (
     category_cells,
     is_other,
@@ -69,7 +71,8 @@ def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
 def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
     """As `categories_of`, by the sheet as it is after a run of which the sheet is not there any
     more: a cell that says what was sent, or that is in a row which the run added, said it then; any
-    other cell is None, and counts as what it said before the run.
+    other cell is None, and counts as what it said before the run. So do both cells of a row that
+    is not found.
     """
     changes = report.plan.changes
     sent = {
@@ -77,10 +80,14 @@ def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
         for each in report.results
         if each.kind != "none" and _regroups(changes[each.number])
     }
-    if "id" not in sheet.frame:
-        return {}
-    frame = sheet.frame[sheet.frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
-    found = {}
+    names = {
+        pet_id: pet.name
+        for pet_id, number in sent.items()
+        if pet_id is not None and (pet := changes[number].after) is not None
+    }
+    frame = identified(sheet.frame, _rows_without_id(sheet, names))
+    frame = frame[frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
+    found = dict.fromkeys(sent.values(), Category())
     for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp)):
         number = sent[line.pet_id]
         change, cells = changes[number], said_category(line.said)
@@ -92,6 +99,26 @@ def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
             )
         found[number] = cells
     return found
+
+
+def _rows_without_id(sheet: Sheet, names: Mapping[int, str | None]) -> dict[int, int]:
+    """The pets of rows without an id, by row: of each pet that no row names, the one row that has
+    its name, where no other of these pets has it. `names` are those of the pets, by id.
+    """
+    frame, named = sheet.frame, named_ids(sheet)
+    if "name" not in frame:
+        return {}
+    rows = frame[frame["id"].isna()] if "id" in frame else frame
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for row, name in rows["name"].dropna().items():
+        by_name[normal(name)].append(int(str(row)))
+    wanted = {pet_id: normal(name) for pet_id, name in names.items() if pet_id not in named}
+    counts = Counter(wanted.values())
+    return {
+        by_name[name][0]: pet_id
+        for pet_id, name in wanted.items()
+        if counts[name] == len(by_name.get(name, ())) == 1
+    }
 
 
 def with_report(
@@ -151,10 +178,16 @@ def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
         return {}
     free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
     names = {normal(name) for name in rows["name"].dropna()}
-    known = Candidates(base.frame, free, names, ())
     lines = list(said_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
-    found = known.identical(lines, Vocabulary(pets))
-    return {row: pet.id for row, (_, pet) in found.items() if pet.id is not None}
+    vocabulary = Vocabulary(pets)
+    found: dict[int, int] = {}
+    # A row may say what it last said, or what both sides agreed on.
+    for before in (base.said_frame, base.frame):
+        free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
+        left = [line for line in lines if line.number not in found]
+        known = Candidates(before, free, names, ()).identical(left, vocabulary)
+        found |= {row: pet.id for row, (_, pet) in known.items() if pet.id is not None}
+    return found
 
 
 def _regroups(change: Change) -> bool:

@@ -140,7 +140,7 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
     carried = digest_of(sheet.base)
     if sheet.base is not None and carried != memory.carried:
         base, moved = _of_store(course, sheet.base, store, f"{sheet.source} was exported from")
-        by_hand, told = _by_hand(course, sheet, base, service, ())
+        by_hand, told = _by_hand(course, sheet, base, service, (), past)
         base = _with_runs(base, by_hand) or base
         return Footing(base, carried, (*_notes(memory.problem, moved), *told))
     if memory.base is None:
@@ -269,11 +269,18 @@ def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
 
 
 def _by_hand(
-    course: Course, sheet: Sheet, base: Base, store: Store, own: Collection[str]
+    course: Course,
+    sheet: Sheet,
+    base: Base,
+    store: Store,
+    own: Collection[str],
+    known: Sequence[Past] = (),
 ) -> tuple[list[Past], list[Open]]:
     """The runs by which somebody has applied the sheet since the base, but for the job's `own`, and
-    what has to be said of those that were undone.
+    what has to be said of those that were undone. Of the `known` runs the cells of categories are
+    known as they were.
     """
+    categories = {each.report.run_id: each.categories for each in known}
     past, notes = list[Past](), list[Open]()
     if course.job.mode != "two-way" or not sheet.digest:
         return past, notes
@@ -292,7 +299,10 @@ def _by_hand(
             if each.number in later and (each.assigned_id is None or each.assigned_id in named)
         )
         report = msgspec.structs.replace(report, results=results)
-        past.append(Past(report, categories_now(report, sheet), is_by_hand=True))
+        cells = categories.get(report.run_id)
+        if cells is None:
+            cells = categories_now(report, sheet)
+        past.append(Past(report, cells, is_by_hand=True))
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
