@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from nightly import PETS, Night, changed
+from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -279,6 +279,109 @@ def test_a_backup_from_before_a_row_of_a_folder_is_known(night: Kept) -> None:
         assert [pet.name for pet in stored.values()].count("Ohne") == 1
         assert [stored[n].name for n in (2, 3, 4, 6)] == ["Rex", "Store 3", "Store 4", "Store 6"]
         night.run(guard=guard)
+
+
+def _busy(night: Kept, _: pytest.MonkeyPatch) -> None:
+    night.lock.write_bytes(b"\x05Maria")
+
+
+def _unanswered(night: Kept, _: pytest.MonkeyPatch) -> None:
+    night.box.break_with("html=1,status=sold")
+
+
+def _ends_early(
+    night: Kept, patch: pytest.MonkeyPatch, cut_off: Callable[[Kept, pytest.MonkeyPatch], None]
+) -> None:
+    """A round of a sheet in which a backup was put back ends before it has written anything."""
+    with patch.context() as within:
+        cut_off(night, within)
+        assert night.run().round.status in ("interrupted", "error")
+    night.box.break_with(None)
+    night.lock.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
+def test_a_backup_that_a_round_has_recognised_stays_one(
+    either: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+) -> None:
+    """The round ends early; then somebody takes out the one row that petsync had taken out after
+    that backup. What they had edited and sent before the backup stays in the store, and is named.
+    """
+    night = either
+    night.box.remove(7)
+    first = night.run()
+    night.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
+    assert night.run().round.status == "done"
+    night.backup(first)
+    _ends_early(night, monkeypatch, cut_off)
+    night.edit(lambda pets: [pet for pet in changed(pets, 2, name="Rex") if pet.id != 7])
+    told = night.run()
+    stored = night.stored()
+    assert (stored[5].name, stored[2].name, 7 in stored) == ("Sheet 5", "Rex", False)
+    # A round that had begun to write has kept what the backup is to be compared by.
+    is_named = cut_off not in (_killed, _opened)
+    assert kinds(told) == ([("conflict", 5)] if is_named else [])
+    assert (night.said() == stored) is not is_named
+    night.edit(lambda pets: changed(pets, 5, name="Sheet 5"))
+    assert night.run().round.exit_code == 0
+    again = night.run()
+    assert (again.round.status, again.open) == ("in-sync", ())
+    assert night.said() == night.stored()
+
+
+@pytest.mark.parametrize("cut_off", [_killed, _opened, _busy, _unanswered])
+def test_a_row_of_after_a_backup_that_a_round_has_recognised_stays(
+    night: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    cut_off: Callable[[Kept, pytest.MonkeyPatch], None],
+) -> None:
+    """The round ends early; then somebody takes out the one row that petsync had written before and
+    after that backup. The pet of a row that came later is not deleted.
+    """
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    first = night.run()
+    night.edit(lambda pets: [*pets, NEW])
+    night.box.put(NEW)
+    assert night.run().round.exit_code == 0
+    night.backup(first)
+    _ends_early(night, monkeypatch, cut_off)
+    night.edit(lambda pets: [pet for pet in pets if pet.id != 5])
+    told = night.run()
+    assert night.stored()[50] == night.said()[50] == NEW
+    assert [*night.stored()] == [pet.id for pet in (*PETS, NEW)]
+    assert ("conflict", 5) in kinds(told)
+
+
+def test_a_backup_in_a_folder_with_a_row_twice_stays_one(night: Kept) -> None:
+    """No round of any sheet begins while the backup has a row that went to another sheet. Once both
+    are apart, what was sent before the backup stays in the store, and is named.
+    """
+    folder = night.sheet.parent
+    other = folder / "b.csv"
+    night.options = {**night.options, "sheet": None, "folder": folder, "files": "*.csv"}
+
+    def rounds() -> list[RoundReport]:
+        return [*reconciled(night.config())]
+
+    def write_other(*pets: ps.Pet) -> None:
+        ps.write_sheet(ps.frame_from_pets(pets), other, base=False)
+
+    write_other(NEW)
+    night.box.put(NEW)
+    rounds()
+    night.box.put(changed(PETS, 7, name="Store 7")[6])
+    first = next(told for told in rounds() if told.round.backup)
+    night.edit(lambda pets: [pet for pet in changed(pets, 5, name="Sheet 5") if pet.id != 7])
+    write_other(NEW, night.stored()[7])
+    rounds()
+    night.backup(first)
+    assert [told.round.status for told in rounds()] == ["error"]
+    night.edit(lambda pets: [pet for pet in pets if pet.id != 7])
+    rounds()
+    stored = night.stored()
+    assert (stored[5].name, stored[7].name) == ("Sheet 5", "Store 7")
 
 
 @pytest.mark.parametrize("edited", [False, True])

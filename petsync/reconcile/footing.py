@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os.path
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -25,6 +26,7 @@ from petsync.model import Pet
 from petsync.reconcile.base import BaseFile, digest_of
 from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
+from petsync.reconcile.kept import Kept
 from petsync.reconcile.look import Look
 from petsync.reconcile.place import place_of
 from petsync.reconcile.versions import (
@@ -34,7 +36,10 @@ from petsync.reconcile.versions import (
     came_since,
     doubtful,
     may_lack_again,
+    moved_units,
     numbered_by,
+    still_back,
+    traces,
     undone,
     written_since,
 )
@@ -49,6 +54,7 @@ __all__ = [
     "Footing",
     "footing_of",
     "must_have_ids",
+    "remember_backups",
     "resumed",
     "same_place",
     "with_older_rows",
@@ -68,11 +74,16 @@ class Files:
     @classmethod
     def of(cls, course: Course) -> Files:
         """Those of the sheet that a round is about."""
-        kept, name = course.owner.kept, (course.job.name, course.told.part)
+        return cls.named(course.owner.kept, course.job.name, course.told.part)
+
+    @classmethod
+    def named(cls, kept: Kept, job: str, part: str) -> Files:
+        """Those of a job's sheet."""
+        name = (job, part)
         return cls(
             BaseFile(kept.base(*name)),
             Begun(kept.begun(*name)),
-            Waiting(kept.waiting(*name), course.job.name),
+            Waiting(kept.waiting(*name), job),
             SheetWaiting(kept.waiting(*name, side="sheet")),
             Versions(kept.versions(*name)),
         )
@@ -126,10 +137,18 @@ def resumed(course: Course, store: Store) -> tuple[Past, ...]:
     return tuple(sorted(past, key=lambda each: each.report.started))
 
 
-def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past]) -> Footing:
+def footing_of(
+    course: Course,
+    sheet: Sheet,
+    service: Store,
+    past: Sequence[Past],
+    elsewhere: Collection[int] = (),
+) -> Footing:
     """The base that a round compares by: the kept one, with what runs brought about since; or the
     one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
-    one that was not there at the last round: then somebody exported it afresh.
+    one that was not there at the last round: then somebody exported it afresh. That a backup was
+    put back is remembered until a round has finished with the sheet. A folder's other sheets have
+    the pets that are `elsewhere`.
 
     Raises SheetError where the base is of another store, unless that is the same one, moved.
     """
@@ -151,7 +170,7 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
     taken = Files.of(course).sheet.released()
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
-    lost = undone(sheet, every, base)
+    lost, mixed = _lost(course, sheet, every, base)
     if lost:
         then = replace(Base.from_lines(lost[0].base), store=store)
         if sheet.digest != lost[0].before:
@@ -177,8 +196,9 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
         base = with_inbound(base, taken)
     notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
-    if doubts:
-        base, in_doubt = _in_doubt(base, doubts)
+    if mixed or doubts:
+        tell = _in_doubt if not mixed else partial(_mixed, sheet=sheet, elsewhere=elsewhere)
+        base, in_doubt = tell(base, mixed or doubts)
         notes = (*notes, *in_doubt)
     base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
     return Footing(
@@ -186,10 +206,27 @@ def footing_of(course: Course, sheet: Sheet, service: Store, past: Sequence[Past
         carried,
         notes,
         not memory.is_older,
-        doubts=doubts,
+        doubts=mixed or doubts,
         by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
         has_ids_by_hand=has_ids_by_hand,
     )
+
+
+def _lost(
+    course: Course, sheet: Sheet, versions: Sequence[Version], base: Base
+) -> tuple[tuple[Version, ...], tuple[Version, ...]]:
+    """The versions that the sheet does not have any more, which is remembered until a round has
+    finished with it; or else those of which it may have some, though a round has seen it before.
+    """
+    lost, mixed = undone(sheet, versions, base), tuple[Version, ...]()
+    back = () if lost else still_back(sheet, versions)
+    if back:
+        found = traces(sheet, Base.from_lines(back[0].base), base)
+        lost, mixed = ((), back) if found.now else (back, ())
+        mixed = () if found.is_newer else mixed
+    if lost and not course.owner.dry_run:
+        Files.of(course).versions.back(lost)
+    return lost, mixed
 
 
 def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
@@ -244,6 +281,35 @@ def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, 
     units: set[str] = {unit for unit in UNITS if columns.intersection(COLUMNS_OF[unit])}
     units |= {*base.unsure.get(pet_id, ())}
     return replace(base, unsure={**base.unsure, pet_id: tuple(units)}), ()
+
+
+def _mixed(
+    base: Base, versions: Sequence[Version], *, sheet: Sheet, elsewhere: Collection[int]
+) -> tuple[Base, tuple[Open, ...]]:
+    """The base of a sheet that an earlier round saw to be from before the versions, and in which
+    some of what came since stands: unsure of all that differs, without the pets whose rows may have
+    been taken out; and what has to be said of these.
+    """
+    then = Base.from_lines(versions[0].base)
+    older = traces(sheet, then, base).then
+    units = moved_units(then, base)
+    lacking = older & (base.ids - then.ids)
+    rows = older & (then.ids - base.ids)
+    pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
+    told = tuple(
+        Open(
+            kind="conflict",
+            problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
+            "was taken out, or a backup was put back. It is not taken for missing",
+            pet_id=pet_id,
+            hint="If the pet is to go: delete it in the store, or write delete into the action "
+            "column of its row.",
+        )
+        for pet_id in sorted(lacking - {*elsewhere})
+    )
+    unsure = {i: tuple({*some, *base.unsure.get(i, ())}) for i, some in units.items()}
+    base = base.without(lacking).with_pets(pets)
+    return replace(base, unsure={**base.unsure, **unsure}), told
 
 
 def with_older_rows(footing: Footing, look: Look) -> Footing:
@@ -395,6 +461,17 @@ def _is_of(report: Report, sheet: Sheet) -> bool:
     plan = report.plan
     is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
     return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
+
+
+def remember_backups(kept: Kept, job: str, read: Mapping[str, Sheet]) -> None:
+    """Remember which of a job's sheets are backups that were put back, as `footing_of` does: the
+    job ends before a round of any of them begins.
+    """
+    for part, sheet in read.items():
+        files = Files.named(kept, job, part)
+        base = files.base.load(set_aside=False).base
+        if base is not None and (lost := undone(sheet, files.versions.all(), base)):
+            files.versions.back(lost)
 
 
 def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:

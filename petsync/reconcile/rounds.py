@@ -9,10 +9,11 @@ from difflib import get_close_matches
 from petsync.diff.agreed import named_ids
 from petsync.diff.round_report import RoundReport
 from petsync.diff.rounds import Rounds
-from petsync.errors import SettingsError
+from petsync.errors import SettingsError, SheetError
 from petsync.reconcile.config.model import Configuration, Job
 from petsync.reconcile.connection import connected
 from petsync.reconcile.course import Course, Pass
+from petsync.reconcile.footing import remember_backups
 from petsync.reconcile.lock import locked, turn
 from petsync.reconcile.look import Looker
 from petsync.reconcile.sources import Source, check_apart, sources_of
@@ -85,16 +86,21 @@ def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
     sources = sources_of(job)
     if job.mode in ("push", "two-way") and not owner.dry_run:
         held.enter_context(turn(owner.kept, store.url))
-    return [*_lookers(job, store, sources)]
+    return [*_lookers(owner, job, store, sources)]
 
 
-def _lookers(job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
+def _lookers(owner: Pass, job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
     sources = tuple(sources)
     if job.folder is None:
         yield from (Looker(job, source, store) for source in sources)
         return
     read: dict[str, Sheet] = {source.part: source.read(store) for source in sources}
-    check_apart(read)
+    try:
+        check_apart(read)
+    except SheetError:
+        if job.mode != "check" and not owner.dry_run:
+            remember_backups(owner.kept, job.name, read)
+        raise
     ids = {part: named_ids(sheet) for part, sheet in read.items()}
     for number, source in enumerate(sources):
         others = (named for part, named in ids.items() if part != source.part)

@@ -7,7 +7,7 @@ looks as if a person had taken all of it back; to the base of its own time it is
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from petsync.diff.intake import Inbound
 from petsync.diff.known import pets_of
 from petsync.diff.merge import said_pet
 from petsync.diff.rows import said_rows
-from petsync.diff.units import COLUMNS_OF
+from petsync.diff.units import COLUMNS_OF, Unit
 from petsync.errors import PetsyncError
 from petsync.reconcile.kept import write
 from petsync.table.base import Base
@@ -36,7 +36,10 @@ __all__ = [
     "came_since",
     "doubtful",
     "may_lack_again",
+    "moved_units",
     "numbered_by",
+    "still_back",
+    "traces",
     "undone",
     "written_since",
 ]
@@ -62,8 +65,9 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     marks of the runs that it has. `is_again`: the sheet was a backup that had been put back.
     `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not, as its round was
     killed before, or it could not be written; `is_left`: the sheet was another file since.
-    `is_undone`: a backup from before it was put back, so that the sheet does not
-    follow from it. `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
+    `is_undone`: a backup from before it was put back, so that the sheet does not follow from it.
+    `is_back`: a round has seen that, and none has finished with the sheet since. `is_by_hand`:
+    somebody had a run write into the sheet, and `round` is its id.
     """
 
     number: int = 0
@@ -77,6 +81,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     is_left: bool = False
     is_undone: bool = False
+    is_back: bool = False
     is_by_hand: bool = False
     runs: tuple[str, ...] = ()
 
@@ -129,12 +134,22 @@ class Versions:
             if now is not version:
                 self.put(now)
 
+    def back(self, versions: Collection[Version]) -> None:
+        """Remember, on the disk when this returns, that the sheet is from before these, and from
+        before no others. Raises PetsyncError.
+        """
+        numbers = {each.number for each in versions}
+        for version in self.all():
+            if version.is_back != (version.number in numbers):
+                self.put(msgspec.structs.replace(version, is_back=not version.is_back))
+
     def undo(self, versions: Iterable[Version], digest: str) -> None:
         """Mark these as undone, and remove every undone one that starts from the sheet as it is
         now, which has this digest. Raises PetsyncError.
         """
+        self.back(())
         for version in versions:
-            self.put(msgspec.structs.replace(version, is_undone=True))
+            self.put(msgspec.structs.replace(version, is_undone=True, is_back=False))
         known = (each for each in self.all() if each.is_undone)
         self.forget(each.number for each in known if each.before == digest)
 
@@ -215,6 +230,50 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     return tuple(each for one in same for each in (one, *_newer(current, one)))
 
 
+def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """The versions, oldest first, from before which an earlier round saw the sheet to be, where no
+    round has finished with it, or written into it, since; () where it is a file that is known.
+    """
+    back = tuple(each for each in versions if each.is_back)
+    if not back or any(sheet.digest in (each.before, each.after) for each in versions):
+        return ()
+    return () if _newer(versions, back[-1]) else back
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """How a sheet is beside two bases: the pets of which it says what the older one says (`then`),
+    those of which it says what the newer one says (`now`), and whether it says anything else.
+    """
+
+    then: frozenset[int]
+    now: frozenset[int]
+    has_others: bool
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether it says what the newer base says, and nothing else."""
+        return not (self.then or self.has_others)
+
+
+def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
+    """How the sheet is beside what was agreed on then, and by now, wherever that differs."""
+    moved, named = _moved(then, base), named_ids(sheet)
+    came, went = base.ids - then.ids, then.ids - base.ids
+    older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
+    was, now = ({pet.id: pet for pet in pets_of(moved, each.said_frame)} for each in (then, base))
+    has_others = False
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _said(sheet, cells).items():
+        texts = ["" if column is None else cell(side[pet_id], column) for side in (was, now)]
+        if text in texts:
+            if texts[0] != texts[1]:
+                (older if text == texts[0] else newer).add(pet_id)
+        else:
+            has_others = True
+    return Traces(frozenset(older), frozenset(newer), has_others)
+
+
 def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
     """The pets that are in no row, and were in none before the oldest of the versions either: a
     sheet that may be from before any of them does not lack their rows.
@@ -288,14 +347,22 @@ def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
     """The pets in which the two differ, with the columns of the units in which they do; none for a
     pet that one of them lacks.
     """
+    found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
+    for pet_id, units in moved_units(then, base).items():
+        found[pet_id] = frozenset(column for unit in units for column in COLUMNS_OF[unit])
+    return found
+
+
+def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
+    """The units in which the pets of both differ, by pet."""
     frame, now = then.said_frame, base.said_frame
     places = align.positions(frame["id"], now)
     at = np.flatnonzero(places >= 0)
     ids = frame["id"].to_numpy()[at].tolist()
-    found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
+    found: dict[int, tuple[Unit, ...]] = {}
     for unit, mask in align.differences(frame, at, now, places[at]).items():
         for n in np.flatnonzero(mask):
-            found[ids[n]] = found.get(ids[n], frozenset()) | {*COLUMNS_OF[unit]}
+            found[ids[n]] = (*found.get(ids[n], ()), unit)
     return found
 
 

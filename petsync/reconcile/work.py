@@ -48,12 +48,13 @@ def work(course: Course, looker: Looker) -> None:
         return
     with course.step("read"):
         sheet = looker.read()
-    course.note(rows=len(sheet) + len(sheet.blocked))
+        course.note(rows=len(sheet) + len(sheet.blocked))
+        # Whatever ends the round from here on, a backup that was put back is known as one.
+        footing = footing_of(course, sheet, looker.store, past, looker.elsewhere)
     with course.step("snapshot"):
         snapshot = looker.snapshot()
     course.note(pets=len(snapshot))
     with course.step("plan"):
-        footing = footing_of(course, sheet, looker.store, past)
         must_have_ids(course, sheet, footing)
         runs = frozenset(each.mark for each in past)
         footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
