@@ -73,6 +73,7 @@ class Play:
         self._has_stopped = False
         self._states: dict[bytes, tuple[Ledger, int, View]] = {}
         self._put_back: set[bytes] = set()
+        self._is_unseen = False
         self._reported = 0
 
     @property
@@ -152,7 +153,15 @@ class Play:
             assert opens or running.said().strip(), f"exit code {code} without a reason"
         self.auditor.observe(after)
         self.has_kill_behind = code is None
+        self._is_unseen &= code is None and not self._has_seen_backup()
         return code
+
+    def _has_seen_backup(self) -> bool:
+        """Whether a round that was killed had seen that a backup was put back: from then on nothing
+        that people do may hide it.
+        """
+        kept = (self.folder / "state" / "reconcile" / "versions").rglob("*.json")
+        return any(b'"is_back":true' in path.read_bytes() for path in kept)
 
     def _unnumbered_keys(self) -> set[str]:
         """The rows of the sheets whose id column has another header: none of them may change, and
@@ -181,6 +190,9 @@ class Play:
     # What people do
 
     def _edit(self) -> None:
+        if self._is_unseen:
+            self.log.append("nobody edits before a round has seen the backup")
+            return
         self._decide(everything=False)
         for path in self.paths:
             if self.rng.random() < 0.5:
@@ -416,6 +428,7 @@ class Play:
             if key not in pets:
                 self.ledger.pets_removed.add(key)
         self.auditor.take_back(self.view(), was, step, has, sides=sides)
+        self._is_unseen = True
         self.log.append(f"sheet: {backup.name} put back")
         self.auditor.observe(self.view())
         return True
@@ -431,7 +444,7 @@ class Play:
         return is_second and len(differing) < 2
 
     def _rows_moved(self, path: Path, then: Grid) -> bool:
-        """Whether a row of the backup is in another sheet by now, or the other way round."""
+        """Whether a row of the backup is in another sheet by now."""
         there: set[str] = set()
         for other in self.paths:
             if other != path:
