@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from nightly import PETS, Night, changed, kinds
+from openpyxl import load_workbook
 
 import petsync as ps
 from petsync import sheets
 from petsync.diff.guard import Guard, Limit
 from petsync.diff.round_report import RoundReport
+from petsync.reconcile.base import BaseFile
 from petsync.reconcile.rounds import reconciled
 from petsync.sandbox import Sandbox
 from petsync.sheets import synced
@@ -486,3 +490,218 @@ def test_a_row_that_moves_to_another_file_is_no_edit(night: Kept) -> None:
     night.box.put(changed(PETS, 1, name="Store 1")[0])
     assert night.run(name="renamed").round.to_store.total == 0
     assert night.stored()[1].name == night.said()[1].name == "Store 1"
+
+
+class Exported(Kept):
+    """A workbook that is an export, with the base that it carries."""
+
+    ending = "xlsx"
+
+    def export(self, path: Path) -> None:
+        """Export the store, an hour ago by the base."""
+        with ps.connect(self.box.url, state=self.state) as store:
+            now = store.snapshot()
+        ps.write_sheet(replace(now, taken_at=now.taken_at - timedelta(hours=1)), path)
+
+    def type(self, pet_id: int, column: str, text: str | None) -> None:
+        """Type into the cell of a pet's row, and save the workbook as another program does."""
+        book = load_workbook(self.sheet)
+        sheet = book.worksheets[0]
+        header = [cell.value for cell in sheet[1]]
+        at = {str(row[header.index("id")].value): row for row in sheet.iter_rows(min_row=2)}
+        at[str(pet_id)][header.index(column)].value = text
+        book.save(self.sheet)
+
+    def apply(self) -> str:
+        """Apply the sheet by hand; returns the run."""
+        with ps.connect(self.box.url, state=self.state) as store:
+            return store.apply(store.plan(self.sheet), progress=False).run_id
+
+    def news(self, pet_id: int, **fields: Any) -> None:
+        """The store changes a pet."""
+        self.box.put(changed(self.stored().values(), pet_id, **fields)[pet_id - 1])
+
+
+@pytest.fixture
+def exported(_open_box: Sandbox, tmp_path: Path) -> Exported:
+    """An export that was reconciled once."""
+    _open_box.break_with(None)
+    _open_box.reset(PETS)
+    night = Exported(_open_box, tmp_path, {"mode": "two-way", "delete_missing": True})
+    night.export(night.sheet)
+    assert night.run().round.status == "in-sync"
+    return night
+
+
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("pets", [(5,), (5, 6)])
+@pytest.mark.parametrize("how", ["sent", "by hand", "killed before", "killed behind"])
+def test_a_backup_of_an_export_reverts_nothing(
+    exported: Exported,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    pets: tuple[int, ...],
+    edited: bool,
+) -> None:
+    """What a person has edited and sent since is the store's news to it, though the backup carries
+    a base of its own; however often it is put back, and whatever was written by then.
+    """
+    night = exported
+    for pet_id in pets:
+        night.news(pet_id, name=f"Store {pet_id}")
+    backup = night.folder / "backup.xlsx"
+    shutil.copy(night.sheet, backup)
+    with monkeypatch.context() as patch:
+        if how == "killed behind":
+            patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
+        if how == "killed before":
+            patch.setattr(sheets, "write_synced", Mock(side_effect=KeyboardInterrupt))
+        told = night.run()
+    assert told.round.status == ("interrupted" if "killed" in how else "done")
+    if how == "killed before":
+        assert night.run().round.status == "done"
+    night.type(4, "name", "Rex")
+    if how == "by hand":
+        night.apply()
+    assert night.run().round.exit_code == 0
+    assert night.stored()[4].name == "Rex"
+    for pet_id in (2, 3):
+        shutil.copy(backup, night.sheet)
+        if edited:
+            night.type(pet_id, "name", "Sheet")
+        before = night.stored()
+        dry = night.run(dry_run=True)
+        told = night.run()
+        assert (told.round.status, told.round.to_store.total) == ("done", int(edited))
+        assert dry.round.to_store == told.round.to_store
+        assert _is_told(told)
+        new = {pet_id: changed(PETS, pet_id, name="Sheet")[pet_id - 1]} if edited else {}
+        assert night.stored() == {**before, **new} == night.said()
+        assert night.run().open == ()
+
+
+def test_a_newer_backup_of_an_export_after_an_older_one_is_known(exported: Exported) -> None:
+    """Each by what both sides had agreed on when it was made."""
+    night, backups = exported, []
+    for name in ("One", "Two", "Three"):
+        night.news(5, name=name)
+        night.news(6, name=name)
+        backups.append(Path(night.run().round.backup))
+        night.type(4, "name", f"Rex {name}")
+        assert night.run().round.to_store.total == 1
+    before = night.stored()
+    for backup in (backups[0], backups[2], backups[1], backups[0]):
+        shutil.copy(backup, night.sheet)
+        told = night.run()
+        assert (told.round.to_store.total, _is_told(told)) == (0, True)
+        assert night.stored() == before == night.said()
+        assert night.run().open == ()
+
+
+def test_a_cell_that_is_set_back_in_an_export_is_an_edit(exported: Exported) -> None:
+    """It is the sheet of the last round, and no backup."""
+    night = exported
+    night.news(5, name="Store 5")
+    night.news(6, name="Store 6")
+    night.run()
+    night.type(4, "name", "Rex")
+    night.run()
+    night.type(4, "name", "Pet 4")
+    told = night.run()
+    assert (told.round.status, told.open) == ("done", ())
+    assert night.stored()[4].name == "Pet 4"
+
+
+@pytest.mark.parametrize("how", ["sent", "by hand"])
+def test_an_older_export_in_the_place_of_the_sheet_reverts_nothing(
+    exported: Exported, how: str
+) -> None:
+    """It is compared by the base that it carries, and what was sent of the other file is no part
+    of that; a note says so.
+    """
+    night = exported
+    other = night.folder / "other.xlsx"
+    night.news(5, name="Store 5")
+    night.export(other)
+    night.type(4, "name", "Rex")
+    if how == "by hand":
+        night.apply()
+    assert night.run().round.exit_code == 0
+    shutil.copy(other, night.sheet)
+    night.type(3, "name", "Max")
+    told = night.run()
+    assert (told.round.status, told.round.to_store.total) == ("done", 1)
+    assert any("an older file was put in its place?" in each.problem for each in told.open)
+    assert (night.stored()[4].name, night.stored()[3].name) == ("Rex", "Max")
+    assert night.said() == night.stored()
+    assert night.run().open == ()
+
+
+def test_a_backup_of_an_export_from_before_the_last_ten_reverts_nothing(
+    exported: Exported,
+) -> None:
+    """petsync does not know what it wrote then, and goes by the base that the sheet carries."""
+    night = exported
+    night.news(5, name="First")
+    backup = night.run().round.backup
+    for number in range(11):
+        night.news(6, name=f"Store {number}")
+        night.type(4, "name", f"Rex {number}")
+        assert night.run().round.status == "done"
+    shutil.copy(backup, night.sheet)
+    before = night.stored()
+    told = night.run()
+    assert (told.round.status, told.round.to_store.total) == ("done", 0)
+    assert any("an older file was put in its place?" in each.problem for each in told.open)
+    assert night.stored() == before == night.said()
+    assert night.run().open == ()
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push", "check"])
+@pytest.mark.parametrize("how", ["cut", "renamed", "emptied"])
+def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
+    exported: Exported, how: str, mode: str
+) -> None:
+    """The export has it, so that it is away as after a first round, and is told as such."""
+    night = exported
+    night.options = {"mode": mode}
+
+    def run() -> RoundReport:
+        return night.run(name="fresh")
+
+    night.export(night.sheet)
+    book = load_workbook(night.sheet)
+    sheet = book.worksheets[0]
+    at = [cell.value for cell in sheet[1]].index("name") + 1
+    cells = [sheet.cell(row, at).value for row in range(1, sheet.max_row + 1)]
+    if how == "cut":
+        sheet.delete_cols(at)
+    elif how == "renamed":
+        sheet.cell(1, at).value = "Rufname"
+    else:
+        for row in range(2, sheet.max_row + 1):
+            sheet.cell(row, at).value = None
+    book.save(night.sheet)
+    told = run()
+    is_finding = how == "renamed"
+    assert told.round.exit_code == (3 if is_finding else 0)
+    (said,) = (each for each in told.open if "the column name is" in each.problem)
+    assert said.kind == ("finding" if is_finding else "note")
+    assert ("'Rufname'" in said.problem) is is_finding
+    if mode != "two-way":
+        return
+    night.news(5, name="Store 5")
+    night.news(6, name="Store 6")
+    run()
+    book = load_workbook(night.sheet)
+    sheet = book.worksheets[0]
+    at = sheet.max_column + 1 if how == "cut" else at
+    for row, text in enumerate(cells, 1):
+        sheet.cell(row, at).value = text
+    book.save(night.sheet)
+    night.type(6, "name", "Sheet 6")
+    night.type(7, "name", "Sheet 7")
+    told = run()
+    assert [(each.kind, each.pet_id) for each in told.open] == [("conflict", 6)]
+    assert [night.stored()[n].name for n in (5, 6, 7)] == ["Store 5", "Store 6", "Sheet 7"]
+    assert (night.said()[5].name, night.said()[6].name) == ("Store 5", "Sheet 6")

@@ -34,6 +34,7 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "Sight",
+    "as_exported",
     "category_cells",
     "is_blank",
     "is_empty",
@@ -234,6 +235,14 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
     """The ids that rows give, blocked ones too."""
     known = sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else []
     return frozenset([*known, *sheet.blocked_ids])
+
+
+def as_exported(base: Base) -> Base:
+    """The base that a sheet carries, with the columns in which the export said anything."""
+    if base.columns is not None:
+        return base
+    said = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
+    return replace(base, columns=frozenset(said))
 
 
 def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:

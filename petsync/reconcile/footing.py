@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from petsync.diff.agreed import named_ids
+from petsync.diff.agreed import as_exported, named_ids
 from petsync.diff.fields import normal, with_fields
 from petsync.diff.history import Past as PastRun
 from petsync.diff.intake import Identified, Inbound
@@ -23,7 +23,7 @@ from petsync.diff.standing import undone_by
 from petsync.diff.units import COLUMNS_OF, UNITS
 from petsync.errors import GuardError, SheetError
 from petsync.model import Pet
-from petsync.reconcile.base import BaseFile, digest_of
+from petsync.reconcile.base import BaseFile, Remembered, digest_of
 from petsync.reconcile.begun import Begun, Past, told_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.kept import Kept
@@ -153,15 +153,15 @@ def footing_of(
     Raises SheetError where the base is of another store, unless that is the same one, moved.
     """
     store = service.url
+    own_base = None if sheet.base is None else as_exported(sheet.base)
     if course.job.mode == "check":
-        return Footing(sheet.base)
+        return Footing(own_base)
     memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
     carried = digest_of(sheet.base)
-    if sheet.base is not None and carried != memory.carried:
-        base, moved = _of_store(course, sheet.base, store, f"{sheet.source} was exported from")
-        by_hand, told = _by_hand(course, sheet, base, service, (), past)
-        base = _with_runs(base, by_hand) or base
-        return Footing(base, carried, (*_notes(memory.problem, moved), *told))
+    # The last round saw another base in the sheet: it was exported afresh, or is an older file.
+    other = carried if carried != memory.carried else ""
+    if own_base is not None and other and not _is_backup(course, sheet, memory, other):
+        return _of_export(course, sheet, own_base, service, memory, past)
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
         first = _with_runs(None, past)
@@ -170,7 +170,7 @@ def footing_of(
     taken = Files.of(course).sheet.released()
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
-    lost, mixed = _lost(course, sheet, every, base)
+    lost, mixed = _lost(course, sheet, every, base, other)
     if lost:
         then = replace(Base.from_lines(lost[0].base), store=store)
         if sheet.digest != lost[0].before:
@@ -183,7 +183,7 @@ def footing_of(
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
-    by_hand, told = _by_hand(course, sheet, base, service, own)
+    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own)
     has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
     if taken is None and cut_off is not None:
         has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
@@ -213,12 +213,12 @@ def footing_of(
 
 
 def _lost(
-    course: Course, sheet: Sheet, versions: Sequence[Version], base: Base
+    course: Course, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
 ) -> tuple[tuple[Version, ...], tuple[Version, ...]]:
     """The versions that the sheet does not have any more, which is remembered until a round has
     finished with it; or else those of which it may have some, though a round has seen it before.
     """
-    lost, mixed = undone(sheet, versions, base), tuple[Version, ...]()
+    lost, mixed = undone(sheet, versions, base, carried), tuple[Version, ...]()
     back = () if lost else still_back(sheet, versions)
     if back:
         found = traces(sheet, Base.from_lines(back[0].base), base)
@@ -227,6 +227,47 @@ def _lost(
     if lost and not course.owner.dry_run:
         Files.of(course).versions.back(lost)
     return lost, mixed
+
+
+def _is_backup(course: Course, sheet: Sheet, memory: Remembered, carried: str) -> bool:
+    """Whether the sheet, which carries another base than at the last round, is a backup of this
+    job's that was put back.
+    """
+    base = memory.base
+    if base is None or sheet.base is None or not same_place(base.store, sheet.base.store):
+        return False
+    return bool(undone(sheet, Files.of(course).versions.all(), base, carried))
+
+
+def _of_export(
+    course: Course,
+    sheet: Sheet,
+    base: Base,
+    service: Store,
+    memory: Remembered,
+    past: Sequence[Past],
+) -> Footing:
+    """The footing by the base that the sheet carries, with what somebody sent of this very file.
+    Where that base is older than the last round, what was sent before that round may be of another
+    file. Raises SheetError where it is of another store.
+    """
+    base, moved = _of_store(course, base, service.url, f"{sheet.source} was exported from")
+    last = "" if memory.base is None else memory.base.taken_at
+    is_older = bool(last) and _is_before(base.taken_at, last)
+    since = last if is_older else base.taken_at
+    bases = (base.taken_at,) if is_older else (base.taken_at, "")
+    by_hand, told = _by_hand(course, sheet, since, service, (), past, bases)
+    # An export is dated in whole seconds: one of this very second is no older file.
+    older = base.taken_at[:19] < last[:19] and (
+        f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
+        "round: an older file was put in its place? It is compared by that base"
+    )
+    notes = _notes(memory.problem, moved, older or "")
+    return Footing(_with_runs(base, by_hand) or base, digest_of(sheet.base), (*notes, *told))
+
+
+def _is_before(one: str, other: str) -> bool:
+    return datetime.fromisoformat(one) < datetime.fromisoformat(other)
 
 
 def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
@@ -337,22 +378,26 @@ def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
 def _by_hand(
     course: Course,
     sheet: Sheet,
-    base: Base,
+    taken_at: str,
     store: Store,
     own: Collection[str],
     known: Sequence[Past] = (),
+    bases: Collection[str] = (),
 ) -> tuple[list[Past], list[Open]]:
-    """The runs by which somebody has applied the sheet since the base, but for the job's `own`, and
+    """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
     what has to be said of those that were undone. Of the `known` runs the cells of categories are
-    known as they were.
+    known as they were. Where `bases` are given, only runs that compared by one of these: moments,
+    "" for a run that compared with the store alone.
     """
     categories = {each.report.run_id: each.categories for each in known}
     past, notes = list[Past](), list[Open]()
     if course.job.mode != "two-way" or not sheet.digest:
         return past, notes
     undoing = undone_by(store.aio.history.runs(store.url))
-    since = datetime.fromisoformat(base.taken_at)
-    for report in _hand_made(course, sheet, store, own, base.taken_at):
+    since = datetime.fromisoformat(taken_at)
+    for report in _hand_made(course, sheet, store, own, taken_at):
+        if bases and report.plan.base not in bases:
+            continue
         later = {
             entry.number
             for entry in store.aio.history.entries(report.run_id)
@@ -469,8 +514,10 @@ def remember_backups(kept: Kept, job: str, read: Mapping[str, Sheet]) -> None:
     """
     for part, sheet in read.items():
         files = Files.named(kept, job, part)
-        base = files.base.load(set_aside=False).base
-        if base is not None and (lost := undone(sheet, files.versions.all(), base)):
+        memory, carried = files.base.load(set_aside=False), digest_of(sheet.base)
+        other = "" if carried == memory.carried else carried
+        base, versions = memory.base, files.versions.all()
+        if base is not None and (lost := undone(sheet, versions, base, other)):
             files.versions.back(lost)
 
 

@@ -14,6 +14,7 @@ from petsync.diff.report import Report
 from petsync.diff.settled import SETTLED, with_inbound
 from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
+from petsync.reconcile.base import digest_of
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
 from petsync.reconcile.look import Look, Looker
@@ -94,6 +95,7 @@ def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> 
         inbound=inbound,
         is_again=bool(footing.undone or footing.doubts),
         runs=tuple(sorted(footing.runs)),
+        carried=digest_of(look.sheet.base),
     )
 
 

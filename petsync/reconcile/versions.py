@@ -62,12 +62,13 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
     `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
     both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
-    marks of the runs that it has. `is_again`: the sheet was a backup that had been put back.
-    `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not, as its round was
-    killed before, or it could not be written; `is_left`: the sheet was another file since.
-    `is_undone`: a backup from before it was put back, so that the sheet does not follow from it.
-    `is_back`: a round has seen that, and none has finished with the sheet since. `is_by_hand`:
-    somebody had a run write into the sheet, and `round` is its id.
+    marks of the runs that it has. `carried` is the digest of the base that the sheet itself carried
+    before, "" if it carried none or that is not known. `is_again`: the sheet was a backup that had
+    been put back. `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not,
+    as its round was killed before, or it could not be written; `is_left`: the sheet was another
+    file since. `is_undone`: a backup from before it was put back, so that the sheet does not follow
+    from it. `is_back`: a round has seen that, and none has finished with the sheet since.
+    `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
     """
 
     number: int = 0
@@ -84,6 +85,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     is_back: bool = False
     is_by_hand: bool = False
     runs: tuple[str, ...] = ()
+    carried: str = ""
 
     @property
     def is_written(self) -> bool:
@@ -197,7 +199,9 @@ def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) ->
     return sum(has) * 2 > len(has)
 
 
-def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Version, ...]:
+def undone(
+    sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
+) -> tuple[Version, ...]:
     """Those of the versions that the sheet does not have any more, oldest first: it is a backup
     that was put back. First the one whose file it is again; else the one since which everything
     that was written is as before, or from before which the sheet is, as the `base` of the last
@@ -205,6 +209,9 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
 
     A version that is undone already is found where a newer backup is put back after an older one;
     then it is followed by those that are not undone and newer.
+
+    `carried` is the digest of the base that the sheet carries, where the last round saw another
+    one, else "". It shows without doubt before which versions the sheet was saved.
     """
     current = [each for each in versions if not each.is_undone]
     # Of one that was cut off nobody knows whether it ever was in the sheet.
@@ -217,12 +224,17 @@ def undone(sheet: Sheet, versions: Sequence[Version], base: Base) -> tuple[Versi
     last = current.index(known[-1]) if known else -1
     for at in reversed(range(last + 1)):
         if current[at].before == sheet.digest:
-            return () if _is_meant(known[-1], sheet, base) else tuple(current[at:])
+            is_meant = not carried and _is_meant(known[-1], sheet, base)
+            return () if is_meant else tuple(current[at:])
     if any(sheet.digest == each.before for each in current):
         return ()  # its round died before it wrote
     gone = [each for each in versions if each.is_undone]
     same = [each for each in gone if each.before == sheet.digest][-1:]
-    if not same:
+    if carried and not same:
+        # Of several, the oldest: what was sent later is then no edit that was taken back.
+        same = [each for each in (*gone, *current[: last + 1]) if each.carried == carried]
+        same = sorted(same, key=lambda each: each.number)[:1]
+    elif not same:
         if some := next((some for some in _since(written) if _is_undone(sheet, some)), ()):
             return tuple(some)
         like = [each for each in reversed(gone) if _is_from(sheet, each, base)]
