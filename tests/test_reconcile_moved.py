@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from nightly import PETS, Night, changed
+from openpyxl import load_workbook
 
 import petsync as ps
+from petsync.diff.guard import Guard, Limit
+from petsync.diff.round import Open
 from petsync.diff.rounds import Rounds
+from petsync.reconcile.base import BaseFile
 from petsync.reconcile.rounds import reconciled
 from petsync.sandbox import Sandbox
 
+OPEN = Guard(max_delete=Limit(12, is_share=False))
 NEWER = changed(PETS, 5, name="Mia", photo_urls=("https://shop.example/new.jpg",))[4]
 
 
@@ -212,3 +218,132 @@ def test_a_job_of_another_name_begins_with_what_was_agreed_on(jobs: Moving) -> N
     (told,) = reconciled(jobs.config(jobs.job("renamed", sheet=path, statuses=("sold",))))
     assert told.round.status == "done"
     assert jobs.stored()[5] == NEWER == jobs.row("b.csv", 5)
+
+
+class Cut(Moving):
+    """A folder with two workbooks that were cut from one export: a.xlsx, b.xlsx."""
+
+    def cut(self, ids: Iterable[int], name: str) -> None:
+        """Keep these pets' rows of the export, under another name."""
+        book = load_workbook(self.folder / "all.xlsx")
+        sheet, keep = book.worksheets[0], {*ids}
+        for row in range(sheet.max_row, 1, -1):
+            if int(str(sheet.cell(row, 1).value)) not in keep:
+                sheet.delete_rows(row)
+        (self.folder / "in").mkdir(exist_ok=True)
+        book.save(self.folder / "in" / name)
+
+    def rounds(self) -> Rounds:
+        """A night of the folder."""
+        job = self.job("inbox", folder=self.folder / "in", sheet=None, files="*.xlsx")
+        return reconciled(self.config(job))
+
+    def opens(self, rounds: Rounds) -> list[Open]:
+        """What is told of a file that is away."""
+        told = [each for round_ in rounds for each in round_.open]
+        return [each for each in told if "is not there any more" in each.problem]
+
+
+@pytest.fixture
+def cut(box: Sandbox, tmp_path: Path) -> Cut:
+    """Reconciled twice, so that each base has what it has for good."""
+    return _cut(box, tmp_path, "two-way")
+
+
+def _cut(box: Sandbox, tmp_path: Path, mode: str) -> Cut:
+    box.break_with(None)
+    box.reset(PETS)
+    night = Cut(box, tmp_path, {"mode": mode, "delete_missing": True, "guard": OPEN})
+    with ps.connect(box.url, state=night.state) as store:
+        ps.write_sheet(store.snapshot(), tmp_path / "all.xlsx")
+    night.cut(range(1, 4), "a.xlsx")
+    night.cut(range(4, 13), "b.xlsx")
+    for _ in range(2):
+        assert [told.round.status for told in night.rounds()] == ["in-sync", "in-sync"]
+    return night
+
+
+@pytest.mark.parametrize(("name", "ids"), [("a.xlsx", range(1, 4)), ("b.xlsx", range(4, 13))])
+def test_a_file_that_is_away_deletes_no_pet(
+    cut: Cut, name: str, ids: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pets stay until it is back, and a person is told; also where a round was killed."""
+    path = cut.folder / "in" / name
+    away = path.rename(cut.folder / name)
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
+        assert [told.round.status for told in cut.rounds()] == ["interrupted"]
+    for _ in range(2):
+        rounds = cut.rounds()
+        assert (rounds.exit_code, rounds[0].round.to_store.total) == (5, 0)
+        (told,) = cut.opens(rounds)
+        assert told.problem.startswith(f"the file {name} was in the folder")
+        assert f"(pets {ids[0]}, {ids[1]}, {ids[2]}" in told.problem
+        unnamed = [each for each in rounds[0].open if each.pet_id in ids]
+        assert {each.pet_id for each in unnamed} == {*ids}
+        assert not any("as the plan" in each.problem for each in unnamed)
+        assert len(cut.stored()) == len(PETS)
+    cut.box.put(changed(PETS, ids[0], name="Store")[ids[0] - 1])
+    away.rename(path)
+    rounds = cut.rounds()
+    assert rounds.exit_code == 0
+    assert cut.stored()[ids[0]].name == "Store"
+    assert len(cut.stored()) == len(PETS)
+    assert cut.rounds().exit_code == 0
+
+
+def test_a_file_that_is_away_deletes_no_pet_in_push(box: Sandbox, tmp_path: Path) -> None:
+    """The other file's base has nothing of it, and the pets are in no row."""
+    night = _cut(box, tmp_path, "push")
+    (tmp_path / "in" / "a.xlsx").rename(tmp_path / "a.xlsx")
+    rounds = night.rounds()
+    assert (rounds.exit_code, rounds[0].round.to_store.total, rounds[0].round.notes) == (0, 0, 3)
+    assert len(night.stored()) == len(PETS)
+
+
+def test_a_file_that_is_meant_to_go_takes_its_pets_along(cut: Cut) -> None:
+    """Once what petsync kept of it is removed, as the report says."""
+    (cut.folder / "in" / "a.xlsx").unlink()
+    (told,) = cut.opens(cut.rounds())
+    base = cut.state / "reconcile" / "bases" / "inbox--a.xlsx.base"
+    assert f"remove {base}," in told.hint
+    # Rows of the other file may still be taken out: what it has, the lost file has given up.
+    cut.cut(range(4, 12), "b.xlsx")
+    rounds = cut.rounds()
+    assert rounds[0].round.to_store.delete == 1
+    assert cut.stored().keys() == {*range(1, 12)}
+    base.unlink()
+    assert cut.rounds().exit_code == 0
+    assert cut.stored().keys() == {*range(4, 12)}
+
+
+def test_a_renamed_file_may_lose_rows(cut: Cut) -> None:
+    """It is not away: what is taken out of it after a round under its new name is deleted."""
+    (cut.folder / "in" / "a.xlsx").rename(cut.folder / "in" / "c.xlsx")
+    for _ in range(2):
+        rounds = cut.rounds()
+        assert (rounds.exit_code, cut.opens(rounds)) == (0, [])
+    cut.cut(range(1, 3), "c.xlsx")
+    rounds = cut.rounds()
+    assert (rounds.exit_code, cut.opens(rounds)) == (0, [])
+    assert cut.stored().keys() == {pet.id for pet in PETS} - {3}
+
+
+def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Path) -> None:
+    """Where all rows of a sheet would go, the way out is no option that lets them go."""
+    night = _moving(box, tmp_path)
+    with ps.connect(box.url, state=night.state) as store:
+        frame = ps.frame_from_pets([ps.Pet(id=n) for n in range(1, 7)])
+        plan = store.plan(frame.assign(action="delete"), guard=OPEN)
+        run = store.apply(plan, progress=False).run_id
+    first, _ = night.rounds()
+    assert first.round.status == "refused"
+    assert f"`petsync undo {run}` brings them back" in first.round.hint
+    with ps.connect(box.url, state=night.state) as store:
+        store.apply(store.undo(run), progress=False)
+    assert night.rounds().exit_code == 0
+    assert len(night.stored()) == len(PETS)
+    for pet_id in range(1, 7):
+        box.remove(pet_id)
+    first, _ = night.rounds()
+    assert "write add into the action column" in first.round.hint

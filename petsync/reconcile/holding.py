@@ -62,7 +62,7 @@ def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> boo
         return False
     if not _waits(refusals) or course.job.mode == "check":
         course.stands((*footing.notes, *_never(course, looker, look)))
-        _refuse(course, refusals)
+        _refuse(course, looker, look, refusals)
     elif is_dry:
         _would_wait(course, looker, look, footing, refusals)
     elif to_store:
@@ -139,13 +139,42 @@ def _never(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
     return Opens(course.job, look, is_refused=True, is_first=looker.is_first).all()
 
 
-def _refuse(course: Course, refusals: Sequence[Refusal]) -> None:
+def _refuse(course: Course, looker: Looker, look: Look, refusals: Sequence[Refusal]) -> None:
     limits = {each.limit for each in refusals}
     # An empty sheet is why everything would go: one way out is enough.
     limits -= {"everything"} if "empty" in limits else set()
     cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
+    if "everything" in limits and any(each.limit == "everything" for each in _of_sheet(look)):
+        cures = {_undo_of(looker, look): None} | cures
     hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
     course.ends("refused", broken(refusals), hint)
+
+
+def _undo_of(looker: Looker, look: Look) -> str:
+    """How the pets come back whose rows would go from the sheet: by an undo of the runs that have
+    deleted them, or by their rows.
+    """
+    left = set[int]() if look.inbound is None else {each.pet_id for each in look.inbound.removed}
+    history, runs = looker.store.aio.history, list[str]()
+    for run in history.runs(looker.store.url) if left else ():
+        deleted = {
+            entry.pet_id
+            for entry in history.entries(run.run_id)
+            if entry.kind == "delete" and entry.outcome == "applied"
+        }
+        runs += [run.run_id] if left & deleted else []
+        left = {pet_id for pet_id in left if pet_id not in deleted}
+        if not left:
+            break
+    undo = " and ".join(f"`petsync undo {run}`" for run in runs)
+    if undo and not left:
+        return f"petsync deleted these pets in the store: {undo} brings them back."
+    if undo:
+        undo = f" petsync deleted some of them: {undo} brings these back."
+    return (
+        f"The store has none of these pets any more.{undo} To bring pets back, write add into the "
+        "action column of their rows."
+    )
 
 
 def _wait(

@@ -42,7 +42,8 @@ class Look:
     """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
     outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
     is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
-    stays, for the sheet that has their rows now. `settled` are the pets of rows without an id.
+    stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
+    not missing either. `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
     `records`: by pet, how the run that added it knew a row that has no id.
     """
@@ -56,6 +57,7 @@ class Look:
     sight: Sight
     inbound: Inbound | None = None
     elsewhere: frozenset[int] = frozenset()
+    claimed: frozenset[int] = frozenset()
     silence: str = ""
     records: Mapping[int, RowRecord] = field(default_factory=dict)
 
@@ -168,6 +170,7 @@ class Looker:
             settled=settled,
             sight=sight_beside(plan, sheet, there, settled, base),
             elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
+            claimed=claimed,
             silence=_silence(compared.found.values()),
             records={
                 pet_id: compared.matches[row].record

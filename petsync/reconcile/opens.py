@@ -85,8 +85,8 @@ class Opens:
         there = missing <= {*self.look.sheet.columns}
         says = "is empty" if there else "is missing"
         problem = (
-            f"the column {names} {says}, and was not at an earlier round: when it comes back, it "
-            "is compared by what it said then"
+            f"the column {names} {says}, and was not before: when it comes back, it is "
+            "compared by what it said then"
         )
         if not new:
             yield Open(kind="note", problem=problem)
@@ -178,14 +178,18 @@ class Opens:
         for pet in pets_of(sorted({*left} & known) + never, self.look.snapshot.frame):
             yield Open(
                 kind="note",
-                problem=self._why_unnamed(pet.id in known),
+                problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
                 pet_id=pet.id,
                 name=pet.name or "",
             )
 
-    def _why_unnamed(self, was_there: bool) -> str:
+    def _why_unnamed(self, pet_id: int, *, was_there: bool) -> str:
         if not was_there:
             return "is in the store, and in no row"
+        if self.job.delete_missing and pet_id in self.look.claimed:
+            return (
+                "is in no row here any more; it is not deleted, as another sheet may have its row"
+            )
         if self.job.delete_missing:
             return "is in no row any more; it is not deleted, as the plan's notes say"
         return "is in no row any more, and delete_missing is off: it stays in the store"

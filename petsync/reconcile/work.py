@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from petsync.diff.agreed import with_missing
+from petsync.diff.agreed import named_ids, with_missing
 from petsync.diff.report import Report
 from petsync.diff.round import Counts, Open
 from petsync.diff.settled import categories_of, with_inbound, with_report
@@ -209,7 +209,7 @@ class _Doing:
         base = self.look.next_base()
         self.files.base.keep(base, self.footing.carried, self.footing.runs)
         self._agree()
-        give_up(self.course, base.ids - self.footing.own)
+        give_up(self.course, base, self.footing.own, named_ids(self.look.sheet))
         self.files.begun.forget()
         self.files.sheet.forget()
         self.files.versions.undo(self.footing.undone, self.look.sheet.digest)
