@@ -10,6 +10,7 @@ from petsync.diff.guard import CAPACITY_CURE, Refusal
 from petsync.diff.released import broken
 from petsync.diff.round import Open
 from petsync.diff.settled import categories_of
+from petsync.diff.standing import undone_by
 from petsync.reconcile.config.model import Job
 from petsync.reconcile.course import Course
 from petsync.reconcile.footing import Files, Footing
@@ -156,7 +157,11 @@ def _undo_of(looker: Looker, look: Look) -> str:
     """
     left = set[int]() if look.inbound is None else {each.pet_id for each in look.inbound.removed}
     history, runs = looker.store.aio.history, list[str]()
-    for run in history.runs(looker.store.url) if left else ():
+    past = history.runs(looker.store.url)
+    undone = undone_by(past)
+    for run in past if left else ():
+        if run.run_id in undone:
+            continue
         deleted = {
             entry.pet_id
             for entry in history.entries(run.run_id)
