@@ -271,6 +271,7 @@ class Reference:
             self.renamed(lines)
         elif self.base is not None:
             self.came_since(lines)
+        self.under_other_ids(lines)
         if self.delete_missing or self.base is not None:
             self.lost_ids(lines)
         if self.delete_missing:
@@ -360,6 +361,39 @@ class Reference:
         for _, row, number in sorted(pairs):
             free = row in self.expected.adds and number in self.free
             if free and not any(number == known for _, known, *_ in self.expected.conflicts):
+                del self.expected.adds[row]
+                self.expected.uncertain = True
+                self.expected.conflict(row, number, "looks-alike")
+
+    def under_other_ids(self, lines: Mapping[int, Line]) -> None:
+        """No row is added under an id that no pet has, if it looks like a pet in no row; each of
+        these is one row at the most.
+        """
+        adds = {
+            row: new
+            for row, new in self.expected.adds.items()
+            if (new.id or 0) >= 1 and lines[row]["action"] == "merge"
+        }
+        photos = [compared("photo_urls", new) for new in adds.values()]
+        pairs = []
+        for row, new in adds.items():
+            mine = compared("photo_urls", new)
+            named = [n for n, p in self.listed.items() if plain(p.name) == plain(new.name)]
+            shown = [
+                n for n, p in self.listed.items() if mine and mine == compared("photo_urls", p)
+            ]
+            for number, pet in self.free.items():
+                agreeing = set(other_units(new)) - differing(new, pet)
+                is_sole = named == [number] or (shown == [number] and photos.count(mine) == 1)
+                is_half = is_sole and 2 * len(agreeing) >= len(other_units(new))
+                is_same = number in named and not differing(new, pet)
+                if is_same or (is_half and agreeing - {"status"}):
+                    count = len(agreeing) + (number in named)
+                    pairs.append((-count, row, number not in named, number))
+        taken = set()
+        for _, row, _, number in sorted(pairs):
+            if row in self.expected.adds and number not in taken:
+                taken.add(number)
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, number, "looks-alike")

@@ -420,6 +420,94 @@ def test_a_catalogue_without_its_ids_is_not_added_once_more() -> None:
     assert strange.select(numbers=range(10)).verdict.ok
 
 
+@pytest.mark.parametrize("delete_missing", [False, True])
+@pytest.mark.parametrize("edit", [{}, {"status": "pending"}, {"category": "Cats", "tags": []}])
+@pytest.mark.parametrize("ids", [range(1, 31), [1, 2, 3, 4, *range(105, 131)]])
+def test_a_catalogue_under_other_ids_is_not_added_once_more(
+    ids: Sequence[int], edit: dict[str, Any], delete_missing: bool
+) -> None:
+    """All ids are numbered anew, or some of them: each row that looks like a pet in no row is a
+    conflict, and nothing is deleted.
+    """
+    pets = [
+        Pet(
+            id=100 + n,
+            name=f"p{n}",
+            status="sold",
+            category=Category(1, "Dogs"),
+            photo_urls=(f"u{n}",) if n % 2 else (),
+        )
+        for n in range(1, 31)
+    ]
+    rows = [
+        {
+            "id": number,
+            "name": pet.name,
+            "status": "sold",
+            "category": "Dogs",
+            "photo_urls": [*pet.photo_urls],
+            **(edit if pet.photo_urls or "status" in edit else {}),
+        }
+        for number, pet in zip(ids, pets, strict=True)
+    ]
+    changed = [pet for row, pet in zip(rows, pets, strict=True) if row["id"] != pet.id]
+    plan = plan_of(pets, sheet_saying(*rows), delete_missing=delete_missing)
+    expected = [pet.id for pet in changed]
+    assert {each.rule for each in plan.conflicts} == {"looks-alike"}
+    assert (plan.adds, plan.deletes) == ((), ())
+    assert [each.pet_id for each in sorted(plan.conflicts, key=lambda c: c.row or 0)] == expected
+    assert all("has the id" in each.problem for each in plan.conflicts)
+    meant = [{**row, "action": "add"} if row["id"] < 100 else row for row in rows]
+    plan = plan_of(pets, sheet_saying(*meant))
+    assert ([add.pet_id for add in plan.adds], plan.conflicts) == (
+        [row["id"] for row in rows if row["id"] < 100],
+        (),
+    )
+
+
+def test_many_names_in_no_row_are_refused_under_other_ids() -> None:
+    """Where so much was edited that no row looks like a pet any more."""
+    pets = [
+        Pet(id=100 + n, name=f"p{n}", status="sold", category=Category(1, "Dogs"))
+        for n in range(1, 31)
+    ]
+    other = {"status": "pending", "category": "Cats", "photo_urls": ["x"]}
+    rows = [{"id": n, "name": f"p{n}", **other} for n in range(1, 31)]
+    plan = plan_of(pets, sheet_saying(*rows), guard=Guard())
+    assert limits(plan) == ["add"]
+    assert [add.namesake for add in plan.adds] == [pet.id for pet in pets]
+    assert any("one that no pet has" in note for note in plan.notes)
+
+
+def test_new_pets_under_ids_of_the_sheet_are_added() -> None:
+    """Under new names, also where they share all but the name with pets of the store; and under a
+    name that several pets have, of which none is the same.
+    """
+    placeholder = "https://shop.example/none.jpg"
+    pets = [
+        Pet(
+            id=n,
+            name="Rex" if n > 18 else f"p{n}",
+            status="available",
+            category=Category(1, "Dogs"),
+            photo_urls=(placeholder,),
+        )
+        for n in range(1, 21)
+    ]
+    look = {"status": "available", "category": "Dogs", "photo_urls": [placeholder]}
+    new = [{"id": 500 + n, "name": f"New {n}", **look} for n in range(20)]
+    plan = plan_of(pets, sheet_saying(*new), guard=Guard())
+    assert (len(plan.adds), plan.conflicts, plan.verdict.ok) == (20, (), True)
+    assert not any(add.namesake for add in plan.adds)
+    other = {"id": 600, "name": "Rex", **look, "status": "sold"}
+    plan = plan_of(pets, sheet_saying(other))
+    assert ([add.namesake for add in plan.adds], plan.conflicts) == ([19], ())
+    (same,) = plan_of(pets, sheet_saying({**other, "status": "available"})).conflicts
+    assert (same.rule, same.pet_id) == ("looks-alike", 19)
+    status_alone = {"id": 600, "name": "p1", "status": "available", "category": "Cats"}
+    assert len(plan_of(pets, sheet_saying(status_alone)).adds) == 1
+
+
 def test_rows_that_are_other_pets_are_added() -> None:
     """With the action `add`, beside rows with ids, and where only the name is that of a pet."""
     pets = [Pet(id=1, name="Rex", status="sold"), Pet(id=2, name="Tom", status="sold")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,3 +86,30 @@ def test_an_outage_is_no_matter_for_a_person_to_decide(night: Night) -> None:
     assert (told.round.status, told.round.exit_code) == ("error", 1)
     assert "answered for none" in told.round.problem
     assert night.stored()[2].name == "Pet 2"
+
+
+@pytest.mark.parametrize("delete_missing", [False, True])
+@pytest.mark.parametrize("rows", [12, 4])
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_rows_under_other_ids_double_no_pet(
+    night: Night, mode: str, rows: int, delete_missing: bool, is_first: bool
+) -> None:
+    """Ids that were dragged down, or numbered anew: each such row is a conflict, no pet is added or
+    deleted, and none becomes a row, until the ids are put back.
+    """
+    if is_first:
+        shutil.rmtree(night.state)
+    night.options = {"mode": mode, "delete_missing": delete_missing}
+    moved = [other(pet, id=(pet.id or 0) + 2000) for pet in PETS[:rows]]
+    night.write([*moved, *PETS[rows:]])
+    said = night.said()
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.status, told.round.conflicts) == ("conflicts", rows)
+        assert (told.round.to_store.total, told.round.to_sheet.total) == (0, 0)
+        assert (night.box.pets(), night.said()) == (PETS, said)
+    night.write()
+    assert night.run().round.status in ("done", "in-sync")
+    assert night.run().round.status == "in-sync"
+    assert night.box.pets() == PETS

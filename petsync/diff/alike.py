@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,6 +33,7 @@ __all__ = [
     "open_rows",
     "renamed",
     "twins",
+    "under_other_ids",
 ]
 
 _LOOKS: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
@@ -273,29 +274,93 @@ def come_since(
         if _is_like(add.after, agreeing := _agreeing(add.after, pet))
         and not {*agreeing} <= {"name", "status"}
     ]
+    return _held_once(
+        changes,
+        pairs,
+        lambda _, pet, columns: (
+            f"has no id, and looks like pet {pet.id}, which came since the "
+            f"export: they agree in {columns}"
+        ),
+        lambda pet: (
+            f"Write the id {pet.id} into the row if it is that pet, or `add-another` in "
+            "the action column to add another one."
+        ),
+    )
+
+
+def under_other_ids(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: align.Mask
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds under an id of their own that look like one of the `pets` of the
+    store that are `unnamed`, so in no row; and these as conflicts: the ids may be numbered anew.
+
+    Such a row says all that a pet of its name is. If no other pet has that name, or the photos of
+    the row, it is enough that they agree in half of what else the row says, in more than the
+    status. Each pet is one row at the most, the one that agrees in most.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
+    if not adds or not unnamed.any():
+        return changes, []
+    by_name, by_photos = _indexed(pets, adds)
+    given = Counter(photo_keys(add.after.photo_urls) for add in adds)
+    free = {*pets["id"][unnamed].tolist()}
+    pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
+    for add in adds:
+        photos = photo_keys(add.after.photo_urls)
+        named = by_name.get(normal(add.after.name), [])
+        shown = by_photos.get(photos, []) if photos and given[photos] == 1 else []
+        sole = [near[0] for near in (named, shown) if len(near) == 1]
+        for pet in [*sole, *named[: _MOST if len(named) > 1 else 0]]:
+            agreeing = _agreeing(add.after, pet)
+            is_half = pet in sole and _is_like(add.after, agreeing)
+            is_same = pet in named and not _differing(add.after, pet)
+            if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
+                pairs.append((add, pet, agreeing))
+    return _held_once(
+        changes,
+        pairs,
+        lambda add, pet, columns: (
+            f"has the id {add.pet_id}, which no pet has, and looks like pet "
+            f"{pet.id} ({pet.name}), which is in no row: they agree in {columns}"
+        ),
+        lambda pet: (
+            f"Write the id {pet.id} into the row if it is that pet, or `add` in the action "
+            "column to add another one."
+        ),
+    )
+
+
+def _held_once(
+    changes: Sequence[Change],
+    pairs: Iterable[tuple[Add, Pet, Sequence[Column]]],
+    problem: Callable[[Add, Pet, str], str],
+    suggestion: Callable[[Pet], str],
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds of the pairs, and conflicts of these: each pet has one row at
+    the most, the one that agrees in most columns.
+    """
     conflicts: dict[int | None, Conflict] = {}
     taken: set[int | None] = set()
     for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
         if add.row not in conflicts and pet.id not in taken:
             taken.add(pet.id)
-            conflicts[add.row] = _held(
-                add,
-                pet,
-                f"has no id, and looks like pet {pet.id}, which came since the export: they agree "
-                f"in {', '.join(agreeing)}",
-                f"Write the id {pet.id} into the row if it is that pet, or `add-another` in the "
-                "action column to add another one.",
-            )
+            why = problem(add, pet, ", ".join(agreeing))
+            conflicts[add.row] = _held(add, pet, why, suggestion(pet))
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
 
 
 def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
-    """The changes, the adds without an id told of the first of the `pets`, which no row names,
-    that has their name.
+    """The changes, the adds whose rows leave open that their pet is there told of the first of the
+    `pets`, which no row names, that has their name.
     """
     changes = list(changes)
-    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    adds = [
+        each
+        for each in changes
+        if isinstance(each, Add) and (_is_open(each, sheet) or _has_new_id(each, sheet))
+    ]
     if not adds or pets.empty:
         return changes
     there: dict[str, int] = {}
@@ -320,9 +385,9 @@ def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
     ]
     if pairs:
         yield (
-            f"{some(pairs)}: these rows have no id, and the store has pets of their names that are "
-            "in no row. Where they are the same pets, give the rows their ids; else new ones are "
-            "added."
+            f"{some(pairs)}: these rows have no id, or one that no pet has, and the store has pets "
+            "of their names that are in no row. Where they are the same pets, give the rows their "
+            "ids; else new ones are added."
         )
 
 
@@ -333,10 +398,19 @@ def open_rows(sheet: Sheet) -> frozenset[int]:
 
 
 def _is_open(add: Add, sheet: Sheet) -> bool:
-    """Whether the row of an add leaves open that its pet may be there."""
-    if add.pet_id is not None or add.row not in sheet.frame.index:
-        return False
-    return bool(sheet.frame.at[add.row, "action"] == "merge")
+    """Whether the row of an add has no id, and leaves open that its pet may be there."""
+    return add.pet_id is None and _is_merged(add, sheet)
+
+
+def _has_new_id(add: Add, sheet: Sheet) -> bool:
+    """Whether the row of an add has an id that no pet has, and leaves open that its pet is there
+    under another one.
+    """
+    return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
+
+
+def _is_merged(add: Add, sheet: Sheet) -> bool:
+    return add.row in sheet.frame.index and bool(sheet.frame.at[add.row, "action"] == "merge")
 
 
 def _indexed(

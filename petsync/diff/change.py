@@ -30,7 +30,9 @@ class Add(_Change, frozen=True, kw_only=True, tag="add"):
     alike: int = 0
     """How many pets say just the same already, where no id is given."""
     namesake: int | None = None
-    """The id of a pet of this name that is in no row, where no id is given; None for none."""
+    """The id of a pet of this name that is in no row, where no id is given, or one that no pet has;
+    None for none.
+    """
     kind: ClassVar[Kind] = "add"
 
     @property

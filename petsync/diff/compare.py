@@ -14,6 +14,7 @@ from petsync.diff.alike import (
     namesakes_note,
     open_rows,
     renamed,
+    under_other_ids,
 )
 from petsync.diff.change import Add, Blocked, Change, Conflict
 from petsync.diff.decide import Decisions, Found
@@ -116,6 +117,9 @@ def _compared(
         if not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses}:
             decided, lookalikes = come_since(decided, sheet, unnamed, base)
         decisions.forget(lookalikes)
+    decided, strangers = under_other_ids(decided, sheet, snapshot.frame, ~decisions.sides.named)
+    decisions.forget(strangers)
+    lookalikes += strangers
     decided = namesakes(decided, unnamed, sheet)
     below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
     gone = missing(

@@ -222,6 +222,8 @@ class _Taking:
         if normal(pet.name) in awaited:
             row = awaited[normal(pet.name)]
             return f"it is in no row, unless {row} is meant, which has its name and no id"
+        if pet.id in self._meant:
+            return f"it is in no row, unless {self._meant[pet.id]} is meant, which looks like it"
         if was_there and not self._leads:
             end = "" if delete_missing else ", as deleting was not asked for"
             return f"its row was taken out of the sheet, and it stays in the store{end}"
@@ -240,6 +242,12 @@ class _Taking:
             return frozenset()
         conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
         return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
+
+    @cached_property
+    def _meant(self) -> Mapping[int | None, str]:
+        """The pets in no row that a row looks like which the plan holds, with that row."""
+        held = () if self._plan is None else self._plan.conflicts
+        return {each.pet_id: each.source for each in held if each.rule == "looks-alike"}
 
     def _named(self) -> align.Mask:
         ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
