@@ -22,6 +22,14 @@ from petsync.table.sheet import Sheet
 
 SOLD = replace(REX, status="sold")
 TAGS = [Tag(n, f"tag {n}") for n in range(4)]
+
+
+def _own(pet: Pet) -> Pet:
+    """The pet with a name and photos that no pet of another id has."""
+    photos = tuple(f"{pet.id}/{url}" for url in pet.photo_urls)
+    return replace(pet, name=f"{pet.name} {pet.id}", photo_urls=photos)
+
+
 catalogues = st.lists(
     st.builds(
         Pet,
@@ -34,7 +42,7 @@ catalogues = st.lists(
     ),
     max_size=5,
     unique_by=lambda pet: pet.id,
-).map(lambda pets: sorted(pets, key=lambda pet: pet.id or 0))
+).map(lambda pets: sorted(map(_own, pets), key=lambda pet: pet.id or 0))
 
 
 def report_on(plan: Plan, *, failed: Collection[int] = (), first_id: int = 100) -> Report:
@@ -101,6 +109,76 @@ def test_a_category_that_was_given_by_its_number_has_its_name(was: Category | No
     )
     (change,) = again.changes
     assert (change.after and change.after.category, again.conflicts) == (Category(9, "Birds"), ())
+
+
+SHOP = [
+    replace(REX, category=Category(1, "Dogs")),
+    replace(TOM, category=CATS),
+    Pet(id=3, name="Ara", status="sold", category=Category(9, "Birds")),
+]
+
+
+@pytest.mark.parametrize("also", [{}, {"status": "pending"}])
+@pytest.mark.parametrize(
+    ("cells", "back"),
+    [
+        ({"category": "Birds"}, {"category_id": 1}),
+        ({"category_id": 9}, {"category": "Dogs"}),
+        ({"category": "Birds", "category_id": 1}, {}),
+        ({"category": "Dogs", "category_id": 9}, {}),
+        ({"category": ""}, {"category_id": 1}),
+    ],
+)
+def test_a_category_s_cell_that_comes_back_is_no_edit(
+    cells: dict[str, object], back: dict[str, object], also: dict[str, object]
+) -> None:
+    """Its column was away, or it says what it said before the run; the category that was sent
+    stays, also after one more run, and where the store has another one by then.
+    """
+    row = {"id": 1, **cells}
+    sheet = sheet_saying(row, base=base_of(SHOP))
+    plan = plan_of(SHOP, sheet)
+    base, store = after(sheet, report_on(plan)), applied(plan, SHOP)
+    sent = store[0].category
+    assert sent == (Category(9, "Birds") if cells.get("category") != "" else None)
+    if also:
+        sheet = sheet_saying(row | also, base=base)
+        plan = plan_of(store, sheet)
+        assert [change.fields for change in plan.changes] == [("status",)]
+        base, store = after(sheet, report_on(plan)), applied(plan, store)
+    whole = row | also | back
+    again = plan_of(store, sheet_saying(whole, base=base))
+    assert (again.changes, again.conflicts) == ((), ())
+    moved = [replace(store[0], category=CATS), *store[1:]]
+    again = plan_of(moved, sheet_saying(whole, base=base))
+    assert (again.changes, again.conflicts) == ((), ())
+    again = plan_of(
+        store, sheet_saying({"category_id": 1} | whole | {"category": "Cats"}, base=base)
+    )
+    assert (len(again.updates), again.conflicts) == (1, ())
+    assert again.updates[0].after.category == CATS
+
+
+def test_an_added_row_with_a_name_and_another_number_keeps_its_category() -> None:
+    """The name counted; the number beside it is no edit once the row has the id of its pet."""
+    row = {"name": "New", "status": "sold", "category": "Cats", "category_id": 1}
+    sheet = sheet_saying({"id": 1, "name": "Rex"}, row, base=base_of(SHOP))
+    plan = plan_of(SHOP, sheet)
+    base, store = after(sheet, report_on(plan)), applied(plan, SHOP)
+    store = [replace(pet, id=pet.id or 100) for pet in store]
+    again = plan_of(store, sheet_saying({"id": 1, "name": "Rex"}, {"id": 100} | row, base=base))
+    assert (again.changes, again.conflicts) == ((), ())
+
+
+def test_what_the_store_changed_beside_a_missing_column_is_not_reverted() -> None:
+    """Another field of the row is sent, and the number of its category is away meanwhile."""
+    store = [replace(SHOP[0], category=CATS), *SHOP[1:]]
+    row = {"id": 1, "category": "Dogs", "status": "pending"}
+    sheet = sheet_saying(row, base=base_of(SHOP))
+    plan = plan_of(store, sheet)
+    base = after(sheet, report_on(plan))
+    again = plan_of(applied(plan, store), sheet_saying(row | {"category_id": 1}, base=base))
+    assert (again.changes, again.conflicts) == ((), ())
 
 
 @given(catalogues, catalogues)

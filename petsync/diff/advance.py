@@ -16,9 +16,11 @@ import pandas as pd
 
 from petsync.diff import align
 from petsync.diff.change import Add, Delete
+from petsync.diff.fields import equal
 from petsync.diff.merge import clears
 from petsync.diff.report import Report
 from petsync.diff.rows import Row, said_rows
+from petsync.diff.units import COLUMNS_OF
 from petsync.model import Category, Pet
 from petsync.table.base import Base
 from petsync.table.columns import Column
@@ -44,18 +46,25 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     sent = _partly_applied(report)
-    left = dict(_applied(report))
-    moved = {*left}
+    moved = {*dict(_applied(report))}
+    regrouped = _regrouped(report)
+    before = {pet.id: pet for pet in pets_from_frame(sheet.base.said_frame)}
+    said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
     for row in _edited(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
         if row.action == "delete":
             pets.pop(row.pet_id, None)
-        elif row.pet_id in pets:
-            moved.add(row.pet_id)
-            pets[row.pet_id] = _overlaid(pets[row.pet_id], _of(row, sent), left.get(row.pet_id))
+        elif row.pet_id is not None and row.pet_id in pets:
+            cells = _of(row, sent)
+            last = before.get(row.pet_id, pets[row.pet_id])
+            agreed = _overlaid(pets[row.pet_id], cells, last, regrouped)
+            pets[row.pet_id] = agreed
+            said.pop(row.pet_id, None)
+            spelled = msgspec.structs.replace(agreed, category=_spelled(cells, last))
+            if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
+                said[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
-    said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
     return replace(sheet.base, frame=frame_from_pets(ordered), said=said)
 
 
@@ -74,6 +83,19 @@ def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
             yield change.pet_id, change.after
 
 
+def _regrouped(report: Report) -> dict[int | None, Category | None]:
+    """The categories that the run sent, by the ids of the pets."""
+    changes = report.plan.changes
+    columns = {*COLUMNS_OF["category"]}
+    return {
+        change.pet_id if result.assigned_id is None else result.assigned_id: change.after.category
+        for result in report.results
+        if result.outcome == "applied" and result.kind != "none"
+        if not isinstance(change := changes[result.number], Delete)
+        if isinstance(change, Add) or columns & {*change.fields}
+    }
+
+
 def _partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
     """The fields that were applied of rows that are in conflict in others."""
     stuck = {result.row for result in report.results if result.kind == "none"}
@@ -90,7 +112,12 @@ def _edited(
     sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
 ) -> Iterator[Row]:
     """The rows that may have been edited, and are settled now, at least in what was sent."""
-    frame = identified(sheet.frame, report.plan.recognised)
+    added = {
+        each.row: each.assigned_id
+        for each in report.results
+        if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
+    }
+    frame = identified(sheet.frame, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
@@ -101,10 +128,11 @@ def _edited(
 
 def _edited_since(rows: pd.DataFrame, base: Base) -> align.Mask:
     """Which rows say anything that the base does not; rows that it lacks do."""
-    places = align.positions(rows["id"], base.frame)
+    said = base.said_frame
+    places = align.positions(rows["id"], said)
     result = places < 0
     at = np.flatnonzero(~result)
-    masks = align.differences(rows, at, base.frame, places[at])
+    masks = align.differences(rows, at, said, places[at])
     result[at] = np.logical_or.reduce(list(masks.values()))
     return result
 
@@ -118,13 +146,30 @@ def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFra
     return frame.assign(id=known.fillna(ids))
 
 
-def _overlaid(pet: Pet, said: Mapping[Column, Any], sent: Pet | None) -> Pet:
-    """The pet with what a row says; a cell of a category that the row lacks is as it was sent."""
+def _overlaid(
+    pet: Pet,
+    said: Mapping[Column, Any],
+    last: Pet,
+    regrouped: Mapping[int | None, Category | None],
+) -> Pet:
+    """The pet with what a row says; with the category as it was sent, or as the row says it where
+    it says another one than it `last` did.
+    """
     new = {name: said[name] for name in ("name", "status") if name in said}
     new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
-    if "category" in said or "category_id" in said:
-        old = (pet if sent is None else sent).category or Category()
-        number, name = said.get("category_id", old.id), said.get("category", old.name)
-        is_cleared = "category" in said and clears(said, pet.category)
-        new["category"] = None if is_cleared else Category(number, name, old.extra)
+    if pet.id in regrouped:
+        new["category"] = regrouped[pet.id]
+    elif _spelled(said, last) != last.category:
+        new["category"] = _spelled(said, pet)
     return msgspec.structs.replace(pet, **new)
+
+
+def _spelled(said: Mapping[Column, Any], last: Pet) -> Category | None:
+    """The category as a row says it: a cell that says nothing counts as what it `last` said."""
+    if "category" in said and clears(said, last.category):
+        return None
+    old = last.category or Category()
+    number, name = said.get("category_id", old.id), said.get("category", old.name)
+    if (number, name) == (old.id, old.name):
+        return last.category
+    return Category(number, name, old.extra)
