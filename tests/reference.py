@@ -86,6 +86,7 @@ def looks(pet: Pet) -> dict[str, Any]:
     }
 
 
+LOOKS_ALIKE = frozenset({"looks-alike"})
 WHOLE = {"name", "status", "category", "category_id", "tags", "photo_urls"}
 
 
@@ -269,6 +270,7 @@ class Reference:
         if not named and not self.blocked_ids:
             self.without_ids(lines)
             self.renamed(lines)
+            self.in_a_copy(lines)
         elif self.base is not None:
             self.came_since(lines)
         self.under_other_ids(lines)
@@ -457,6 +459,33 @@ class Reference:
                 del self.expected.adds[row]
                 self.expected.uncertain = True
                 self.expected.conflict(row, next(iter(like)), "looks-alike")
+
+    def in_a_copy(self, lines: Mapping[int, Line]) -> None:
+        """In a sheet without ids of which most rows look like pets, no row is added that is all
+        that such a pet is but for the name, or has its name in capitals.
+        """
+        merging = [line for line in lines.values() if line["action"] == "merge"]
+        held = [number for _, number, rules, _ in self.expected.conflicts if rules == LOOKS_ALIKE]
+        if len(held) < 2 or 2 * len(held) <= len(merging):
+            return
+        taken = set(held)
+        for row, new in list(self.expected.adds.items()):
+            if lines[row]["action"] != "merge":
+                continue
+            name, stated = plain(new.name).casefold(), other_units(new)
+            near = []
+            for number, pet in self.free.items():
+                other = plain(pet.name).casefold()
+                is_like = all(looks(new)[unit] == looks(pet)[unit] for unit in stated)
+                if number not in taken and (name == other or is_like):
+                    is_longer = bool(other) and name.startswith(other)
+                    near.append((name != other, not is_longer, number))
+            if near:
+                number = min(near)[2]
+                taken.add(number)
+                del self.expected.adds[row]
+                self.expected.uncertain = True
+                self.expected.conflict(row, number, "looks-alike")
 
     def lost_ids(self, lines: Mapping[int, Line]) -> None:
         """A new row that is like a pet in no row is held, and so is that pet."""

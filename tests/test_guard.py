@@ -508,6 +508,58 @@ def test_new_pets_under_ids_of_the_sheet_are_added() -> None:
     assert len(plan_of(pets, sheet_saying(status_alone)).adds) == 1
 
 
+@pytest.mark.parametrize("edit", [str.upper, str.title, "{} x".format])
+def test_a_copy_of_the_catalogue_with_other_names_is_not_added(edit: Callable[[str], str]) -> None:
+    """Without ids, also the rows that share all but the name with several pets, where most rows
+    look like pets; new pets that look like none are added.
+    """
+    pets = [
+        Pet(
+            id=n,
+            name=f"pet {n} of 30",
+            status=["available", "pending", "sold"][n % 2],
+            category=Category(1, "Dogs"),
+            photo_urls=(f"u{n}",) if n % 3 else (),
+        )
+        for n in range(1, 31)
+    ]
+    columns = {"category_id": 1, "tags": []}
+    rows = [
+        {
+            "name": edit(str(pet.name)),
+            "status": pet.status,
+            "category": "Dogs",
+            "photo_urls": [*pet.photo_urls],
+            **columns,
+        }
+        for pet in pets
+    ]
+    new = {**rows[0], "name": "New", "status": "sold", "category": "Cats", "category_id": 2}
+    new |= {"photo_urls": []}
+    plan = plan_of(pets, sheet_saying(*rows, new), delete_missing=True)
+    assert [change.kind for change in plan.changes] == ["add"]
+    assert plan.adds[0].after.name == "New"
+    found = {each.row: each.pet_id for each in plan.conflicts}
+    assert found == {row: pet.id for row, pet in enumerate(pets, 2)}
+    assert {each.rule for each in plan.conflicts} == {"looks-alike"}
+    assert held(*({**row, "action": "add"} for row in rows), pets=pets) == []
+
+
+@pytest.mark.parametrize("has_base", [False, True])
+def test_two_exchanged_ids_are_noted(has_base: bool) -> None:
+    """Each row says what the other pet was; a name that is new is none of these."""
+    pets = [Pet(id=n, name=f"p{n}", status="sold") for n in range(1, 13)]
+    base = base_of(pets) if has_base else None
+    rows = [{"id": pet.id, "name": pet.name, "status": pet.status} for pet in pets]
+    swapped = [{**rows[0], "id": 2}, {**rows[1], "id": 1}, *rows[2:]]
+    plan = plan_of(pets, sheet_saying(*swapped, base=base))
+    (note,) = (note for note in plan.notes if "put the ids back" in note)
+    assert "gives 'p1', which was pet 1, the id 2, which was 'p2'" in note
+    named = [{**rows[0], "name": "q1"}, {**rows[1], "name": "q2"}, *rows[2:]]
+    plan = plan_of(pets, sheet_saying(*named, base=base))
+    assert not any("put the ids back" in note for note in plan.notes)
+
+
 def test_rows_that_are_other_pets_are_added() -> None:
     """With the action `add`, beside rows with ids, and where only the name is that of a pet."""
     pets = [Pet(id=1, name="Rex", status="sold"), Pet(id=2, name="Tom", status="sold")]

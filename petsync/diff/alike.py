@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from petsync.diff import align
-from petsync.diff.change import Add, Change, Conflict
-from petsync.diff.fields import key, normal, photo_keys, same, stated
+from petsync.diff.change import Add, Change, Conflict, Update
+from petsync.diff.fields import folded, key, normal, photo_keys, same, stated
 from petsync.diff.match import names_among
 from petsync.diff.remarks import some
 from petsync.model import Pet
@@ -26,7 +26,9 @@ __all__ = [
     "Exchanged",
     "come_since",
     "exchanged",
+    "exchanged_note",
     "has_ids",
+    "in_a_copy",
     "looking_alike",
     "namesakes",
     "namesakes_note",
@@ -56,14 +58,15 @@ class Exchanged(NamedTuple):
     name: str
 
 
-def exchanged(sheet: Sheet, base: Base | None, rows: Collection[int]) -> tuple[Exchanged, ...]:
-    """Those of the `rows` that say, in all that they say, what both sides agreed on for another
-    pet, whose own row says something else by now; none where it is one alone.
+def exchanged(
+    sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
+) -> tuple[Exchanged, ...]:
+    """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
+    row says something else by now; none where it is one alone.
     """
     frame = sheet.frame
-    if base is None or len(rows) < _LEAST or not {"id", "name"} <= {*frame.columns}:
+    if before is None or len(rows) < _LEAST or not {"id", "name"} <= {*frame.columns}:
         return ()
-    before = base.said_frame
     places = align.positions(frame["id"], before)
     acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
     at = np.flatnonzero(~acts & (places >= 0))
@@ -75,6 +78,25 @@ def exchanged(sheet: Sheet, base: Base | None, rows: Collection[int]) -> tuple[E
     if len(some) < _LEAST:
         return ()
     return tuple(_told(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some)
+
+
+def exchanged_note(changes: Iterable[Change], sheet: Sheet, before: pd.DataFrame) -> Iterator[str]:
+    """A sentence on the rows that say what other pets were `before`."""
+    rows = [
+        each.row
+        for each in changes
+        if isinstance(each, Update) and each.row is not None and "name" in each.fields
+    ]
+    pairs = [
+        f"{sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
+        f"{each.pet_id}, which was {each.was!r}"
+        for each in exchanged(sheet, before, rows)
+    ]
+    if pairs:
+        yield (
+            f"{some(pairs)}: these rows say what other pets were, as if the ids had been moved "
+            "without their rows. Where that was not meant, put the ids back."
+        )
 
 
 def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> align.Positions:
@@ -222,6 +244,49 @@ def renamed(
             )
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
     return kept, [*conflicts.values()]
+
+
+def in_a_copy(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, held: Collection[Conflict]
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that may be one of the `pets`, which no row names, in a sheet
+    without ids of which most rows are `held`, as they look like pets; and these as conflicts.
+
+    Such a row says what such a pet is but for the name, or has its name in capitals. Each pet is
+    one row at the most: first the one of its name, in capitals or with more letters behind it.
+    """
+    changes = list(changes)
+    if len(held) < _LEAST or 2 * len(held) <= len(open_rows(sheet)):
+        return changes, []
+    taken = {each.pet_id for each in held}
+    free = {pet.id: pet for pet in pets_from_frame(pets[~pets["id"].isin(taken)])}
+    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    by_name: dict[str, list[Pet]] = defaultdict(list)
+    for pet in free.values():
+        by_name[folded(pet.name)].append(pet)
+    conflicts: list[Conflict] = []
+    for add in changes:
+        if not isinstance(add, Add) or not _is_open(add, sheet):
+            continue
+        columns = tuple(c for c in _LOOKS if c in stated(add.after))
+        if columns not in by_look:
+            by_look[columns] = _by_look(free.values(), columns)
+        name = folded(add.after.name)
+        like = by_look[columns].get(_look(add.after, columns), [])
+        near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken]
+        if near:
+            pet = min(near, key=lambda pet: _likeness(name, folded(pet.name), pet.id or 0))
+            taken.add(pet.id)
+            agreeing = _agreeing(add.after, pet) or ("name",)
+            why = ", and most rows look like pets"
+            conflicts.append(_look_alike(add, pet, agreeing, why))
+    rows = {each.row for each in conflicts}
+    return [each for each in changes if not (isinstance(each, Add) and each.row in rows)], conflicts
+
+
+def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
+    """What is least for the pet whose name is most like the name; then for the lowest id."""
+    return name != other, not (other and name.startswith(other)), pet_id
 
 
 def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from petsync.diff import align
 from petsync.diff.alike import (
     come_since,
+    exchanged_note,
     has_ids,
+    in_a_copy,
     looking_alike,
     namesakes,
     namesakes_note,
@@ -16,7 +18,7 @@ from petsync.diff.alike import (
     renamed,
     under_other_ids,
 )
-from petsync.diff.change import Add, Blocked, Change, Conflict
+from petsync.diff.change import Add, Blocked, Change, Conflict, Update
 from petsync.diff.decide import Decisions, Found
 from petsync.diff.guard import Guard, Verdict
 from petsync.diff.known import pets_of
@@ -112,6 +114,8 @@ def _compared(
         decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
         decided, others = renamed(decided, sheet, unnamed, identical)
         lookalikes += others
+        decided, rest = in_a_copy(decided, sheet, unnamed, lookalikes)
+        lookalikes += rest
         decisions.forget(lookalikes)
     elif not options.match_on and base is not None:
         if not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses}:
@@ -139,6 +143,7 @@ def _compared(
     changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
     conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
     moved = shifted(decided, sheet, base)
+    before = snapshot.frame if base is None else base.said_frame
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
@@ -168,12 +173,12 @@ def _compared(
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
-            *_silent(sheet, base),
+            *_silent(sheet, base, decided),
             *_warned(sheet),
             *decisions.notes(),
             *gone.notes,
             *namesakes_note(decided),
-            *([moved.note] if moved.note else []),
+            *([moved.note] if moved.note else exchanged_note(decided, sheet, before)),
             *strange_letters(decided, snapshot.frame),
             *notes_of(conflicts),
             *_corrected(sheet),
@@ -233,7 +238,7 @@ def _slots(
     return slots
 
 
-def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:
+def _silent(sheet: Sheet, base: Base | None, changes: Iterable[Change]) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
     lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if lost:
@@ -241,8 +246,13 @@ def _silent(sheet: Sheet, base: Base | None) -> Iterator[str]:
         unused = f" Columns that are not used: {own}." if own else ""
         hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
         which = "column" if len(lost) == 1 else "columns"
-        kept = [column for column in lost if column != "id"]
+        sent = {c for each in changes if isinstance(each, Update) for c in each.fields}
+        kept = [column for column in lost if column != "id" and column not in sent]
         stay = f"; the plan leaves {', '.join(kept)} as the store has it" if kept else ""
+        if "category_id" in lost and "category_id" in sent:
+            stay += "; category_id changes with a category that was edited"
+        if "category" in lost and "category" in sent:
+            stay += "; category changes with a category_id that was edited"
         yield f"The sheet lacks the {which} {', '.join(lost)} of its export{stay}.{unused}{hint}"
 
 

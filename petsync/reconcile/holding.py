@@ -107,7 +107,8 @@ def _mixed_up(job: Job, look: Look) -> tuple[Exchanged, ...]:
     """Rows whose ids went astray, if the store is to take what they say."""
     if job.mode not in ("push", "two-way"):
         return ()
-    return exchanged(look.sheet, look.base, look.sight.differing)
+    before = None if look.base is None else look.base.said_frame
+    return exchanged(look.sheet, before, look.sight.differing)
 
 
 def _refuse_mixed(course: Course, look: Look, mixed: Sequence[Exchanged]) -> None:
