@@ -14,7 +14,6 @@ from nightly import PETS, Night, changed
 import petsync as ps
 from petsync.diff.alike import exchanged, twins
 from petsync.sandbox import Sandbox
-from petsync.table.base import Base
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +90,11 @@ def test_rows_that_say_nothing_else_are_alike_by_name_alone(tmp_path: Path) -> N
     path = tmp_path / "names.csv"
     path.write_text("id,name\n1,Pet 2\n2,Pet 1\n3,Pet 3\n")
     sheet = ps.read_sheet(path)
-    base = Base(frame=ps.frame_from_pets(PETS), store="", taken_at="")
-    assert [(each.pet_id, each.other) for each in exchanged(sheet, base, {2, 3})] == [
+    before = ps.frame_from_pets(PETS)
+    assert [(each.pet_id, each.other) for each in exchanged(sheet, before, {2, 3})] == [
         (1, 2),
         (2, 1),
     ]
     assert not exchanged(sheet, None, {2, 3})
-    assert not exchanged(sheet, base, {2})
-    assert not exchanged(replace(sheet, frame=sheet.frame.drop(columns="name")), base, {2, 3})
+    assert not exchanged(sheet, before, {2})
+    assert not exchanged(replace(sheet, frame=sheet.frame.drop(columns="name")), before, {2, 3})

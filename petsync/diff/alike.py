@@ -413,7 +413,7 @@ def _held_once(
             why = problem(add, pet, ", ".join(agreeing))
             conflicts[add.row] = _held(add, pet, why, suggestion(pet))
     kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
-    return kept, [*conflicts.values()]
+    return kept, sorted(conflicts.values(), key=lambda each: each.row or 0)
 
 
 def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
