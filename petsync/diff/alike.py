@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from petsync.diff import align
-from petsync.diff.change import Add, Change, Conflict, Update
+from petsync.diff.change import Add, Change, Conflict
 from petsync.diff.fields import folded, key, normal, photo_keys, same, stated
 from petsync.diff.match import names_among
 from petsync.diff.remarks import some
@@ -80,13 +80,13 @@ def exchanged(
     return tuple(_told(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some)
 
 
-def exchanged_note(changes: Iterable[Change], sheet: Sheet, before: pd.DataFrame) -> Iterator[str]:
-    """A sentence on the rows that say what other pets were `before`."""
-    rows = [
-        each.row
-        for each in changes
-        if isinstance(each, Update) and each.row is not None and "name" in each.fields
-    ]
+def exchanged_note(
+    edited: Mapping[int, Collection[Column]], sheet: Sheet, before: pd.DataFrame
+) -> Iterator[str]:
+    """A sentence on the rows that say what other pets were `before`; `edited` are the columns in
+    which rows say something else than their pets, by row.
+    """
+    rows = [row for row, columns in edited.items() if "name" in columns]
     pairs = [
         f"{sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
         f"{each.pet_id}, which was {each.was!r}"

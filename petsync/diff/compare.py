@@ -32,10 +32,11 @@ from petsync.diff.shifted import shifted
 from petsync.diff.sides import Sides
 from petsync.diff.since import base_of
 from petsync.diff.snapshot import Snapshot
+from petsync.diff.units import COLUMNS_OF, UNITS
 from petsync.diff.uploads import Uploads
 from petsync.profile import STANDARD, ServiceProfile
 from petsync.table.base import Base
-from petsync.table.columns import COLUMNS
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import no_collection
 from petsync.table.sheet import Finding, Sheet
 
@@ -144,6 +145,7 @@ def _compared(
     conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
     moved = shifted(decided, sheet, base)
     before = snapshot.frame if base is None else base.said_frame
+    edited = _edited(decided, conflicts)
     watched = pets_of(guard.sentinels, snapshot.frame)
     plan = Plan(
         created=created,
@@ -173,12 +175,12 @@ def _compared(
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
-            *_silent(sheet, base, decided),
+            *_silent(sheet, base, edited.values()),
             *_warned(sheet),
             *decisions.notes(),
             *gone.notes,
             *namesakes_note(decided),
-            *([moved.note] if moved.note else exchanged_note(decided, sheet, before)),
+            *([moved.note] if moved.note else exchanged_note(edited, sheet, before)),
             *strange_letters(decided, snapshot.frame),
             *notes_of(conflicts),
             *_corrected(sheet),
@@ -238,7 +240,23 @@ def _slots(
     return slots
 
 
-def _silent(sheet: Sheet, base: Base | None, changes: Iterable[Change]) -> Iterator[str]:
+def _edited(
+    changes: Iterable[Change], conflicts: Iterable[Conflict]
+) -> dict[int, frozenset[Column]]:
+    """By row, the columns in which it says something else than its pet, whoever wins a clash."""
+    edited: dict[int, frozenset[Column]] = {}
+    for each in changes:
+        if isinstance(each, Update) and each.row is not None:
+            edited[each.row] = frozenset(each.fields)
+    for held in conflicts:
+        units = {clash.column for clash in held.clashes}
+        if held.row is not None and units:
+            columns = {c for unit in UNITS if unit in units for c in COLUMNS_OF[unit]}
+            edited[held.row] = edited.get(held.row, frozenset()) | columns
+    return edited
+
+
+def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
     lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
     if lost:
@@ -246,7 +264,7 @@ def _silent(sheet: Sheet, base: Base | None, changes: Iterable[Change]) -> Itera
         unused = f" Columns that are not used: {own}." if own else ""
         hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
         which = "column" if len(lost) == 1 else "columns"
-        sent = {c for each in changes if isinstance(each, Update) for c in each.fields}
+        sent = frozenset[Column]().union(*edited)
         kept = [column for column in lost if column != "id" and column not in sent]
         stay = f"; the plan leaves {', '.join(kept)} as the store has it" if kept else ""
         if "category_id" in lost and "category_id" in sent:
