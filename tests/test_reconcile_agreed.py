@@ -16,7 +16,7 @@ from nightly import PETS, Night, changed, kinds
 import petsync as ps
 from petsync import sheets
 from petsync.diff.guard import Guard, Limit
-from petsync.errors import SheetError
+from petsync.errors import InterruptedRunError, SheetError
 from petsync.reconcile.base import BaseFile
 from petsync.reconcile.begun import Begun
 from petsync.reconcile.rounds import reconciled
@@ -1029,6 +1029,31 @@ def _add_rows(night: Typed, *names: str) -> None:
 def _undo(night: Typed, run: str = "") -> str:
     with ps.connect(night.box.url, state=night.state) as store:
         return store.apply(store.undo(run), progress=False).run_id
+
+
+def test_a_pet_whose_add_nobody_saw_the_end_of_becomes_no_second_row(night: Typed) -> None:
+    """Somebody renames its row meanwhile: the row is in conflict, and is the only one."""
+    night.options = {"mode": "two-way", "delete_missing": True}
+    night.run()
+    _add_rows(night, "Neu")
+    night.box.break_with("drop_after=1,only=addPet")
+    with ps.connect(night.box.url, state=night.state) as store:
+        plan = store.plan(night.sheet)
+        with pytest.raises(InterruptedRunError):
+            # The answer is lost, and from then on every other one.
+            store.apply(plan, on_progress=lambda _: night.box.break_with("drop_after=1"))
+    night.box.break_with(None)
+    assert "Neu" in [pet.name for pet in night.stored().values()]
+    night.save([["Neuer" if cell == "Neu" else cell for cell in row] for row in night.rows()])
+    for _ in range(2):
+        told = night.run()
+        assert told.round.status == "conflicts"
+        assert [row[1] for row in night.rows() if "Neu" in row[1]] == ["Neuer"]
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.resume(progress=False)
+    assert night.run().round.exit_code == 0
+    assert [row[1] for row in night.rows() if "Neu" in row[1]] == ["Neuer"]
+    assert night.said() == night.stored()
 
 
 HAND_EDITS: tuple[dict[str, str], ...] = (

@@ -62,6 +62,7 @@ def inbound(
     adds: bool = True,
     statuses: Sequence[str] = (),
     tags: Sequence[str] = (),
+    begun: Mapping[str, str] | None = None,
     guard: Guard = _NO_GUARD,
 ) -> Inbound:
     """What the sheet is to take from the store as the snapshot has it, judged by the guard.
@@ -77,7 +78,7 @@ def inbound(
         asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
         edits = tuple(asked.edits())
         removed, stay = asked.gone(delete_missing)
-        added, held = asked.added(statuses, tags, delete_missing) if adds else ([], [])
+        added, held = asked.added(statuses, tags, begun or {}, delete_missing, adds=adds)
         return Inbound(
             created=created,
             store=snapshot.source,
@@ -189,14 +190,24 @@ class _Taking:
         return removed, list(told_rows(told, self._sheet, leads=self._leads))
 
     def added(
-        self, statuses: Sequence[str], tags: Sequence[str], delete_missing: bool
+        self,
+        statuses: Sequence[str],
+        tags: Sequence[str],
+        begun: Mapping[str, str],
+        delete_missing: bool,
+        *,
+        adds: bool,
     ) -> tuple[list[Pet], list[Open]]:
-        """The pets that become rows, and notes on those that are in no row and stay so."""
+        """The pets that become rows, if any `adds` are made, and notes on those that are in no row
+        and stay so.
+        """
+        if not adds:
+            return [], []
         lacking = self._pets[~self._named()]
         lacking = lacking[_in_scope(lacking, statuses, tags)]
         old = _positions(lacking["id"], self._base) >= 0
         doubts = uncertain(self._sheet)
-        awaited = self._awaited()
+        awaited = {**begun, **self._awaited()}
         added, notes = [], []
         for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
             why = self._why_not(pet, was_there, doubts, awaited, delete_missing)

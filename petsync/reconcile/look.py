@@ -45,7 +45,8 @@ class Look:
     stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
     not missing either. `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
-    `records`: by pet, how the run that added it knew a row that has no id.
+    `records`: by pet, how the run that added it knew a row that has no id. `begun`: where nobody
+    knows whether a run added a row's pet, the row's address by the name that it had then.
     """
 
     sheet: Sheet
@@ -60,6 +61,7 @@ class Look:
     claimed: frozenset[int] = frozenset()
     silence: str = ""
     records: Mapping[int, RowRecord] = field(default_factory=dict)
+    begun: Mapping[str, str] = field(default_factory=dict)
 
     def must_have_answers(self) -> None:
         """Raise ServiceError where the store answered for no pet that was looked up: that is an
@@ -177,6 +179,12 @@ class Looker:
                 for row, pet_id in plan.recognised.items()
                 if row in compared.matches and compared.matches[row].kind == "certain"
             },
+            begun={
+                normal(record.said.name): sheet.address(row)
+                for row, match in compared.matches.items()
+                for record in match.records
+                if record.state == "unknown"
+            },
         )
         if self.job.mode in ("push", "check"):
             return look
@@ -204,6 +212,7 @@ class Looker:
             adds=job.folder is None,
             statuses=job.statuses,
             tags=job.tags,
+            begun=look.begun,
             guard=job.guard,
         )
 
