@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 import petsync as ps
 from petsync.diff.change import Conflict
 from petsync.diff.plan import Plan
-from petsync.errors import InterruptedRunError
+from petsync.errors import InterruptedRunError, PetsyncError
 from petsync.model import Category, Pet
 from petsync.sandbox import Sandbox
 from petsync.sandbox.behaviour import STANDARD
@@ -1132,3 +1133,181 @@ def test_a_row_that_only_has_an_id_that_was_exchanged_is_new(renumbering: Desk) 
     desk.store.apply(desk.store.undo(report.run_id), progress=False)
     assert desk.names() == ["Old"]
     assert len(desk.plan().adds) == 1
+
+
+def _sort_down(sheet: Worksheet) -> None:
+    _write(sheet, sorted(_rows(sheet), key=lambda row: str(row[1]), reverse=True))
+
+
+@pytest.mark.parametrize("tags", [None, "calm; big"])
+@pytest.mark.parametrize("status", ["available", "sold"])
+def test_a_place_in_a_sorted_sheet_gives_no_row_another_row_s_pet(
+    book: Desk, tags: str | None, status: str
+) -> None:
+    """The row of the pet was renamed, and sorting puts a new row into its place."""
+    rex = book.pet("Rex")
+    book.write(8, {"name": "Aaron", "status": status})
+    book.write(9, {"name": "Rufus", "status": "available", "category": "Dogs", "tags": tags})
+    book.edit(_sort)
+    plan = book.plan()
+    assert not plan.changes
+    assert {(each.row, each.pet_id) for each in plan.conflicts} == {(2, rex.id), (9, rex.id)}
+    book.write(2, {"id": str(rex.id)})
+    book.apply()
+    assert book.names()[:1] == ["Aaron"]
+    assert len(book.box.pets()) == len(SHOP) + 2
+
+
+EDITED: dict[str, Row] = {
+    "other tags": {"name": "Vroni", "tags": "shy"},
+    "a tag less": {"name": "Vroni", "tags": "shy; calm"},
+    "all but the category": {"name": "Vroni", "status": "sold", "tags": "shy"},
+    "all but the name": {"name": "Rexy", "status": "sold", "category": "Cats", "tags": "shy"},
+}
+
+
+@pytest.mark.parametrize("edit", EDITED)
+def test_a_row_of_a_sorted_sheet_that_has_anything_of_an_added_one_is_in_doubt(
+    book: Desk, edit: str
+) -> None:
+    """It stays so, whatever is added beside it, until a person says which pet it is."""
+    rex = book.pet("Rex")
+    book.write(8, EDITED[edit])
+    book.edit(_sort_down)
+    conflict = only_conflict(book.plan())
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("added-before", 2, rex.id)
+    book.write(9, {"name": "Extra", "status": "pending"})
+    for _ in range(2):
+        book.apply()
+        assert len(book.box.pets()) == len(SHOP) + 2
+    book.write(2, {"action": "add-another"})
+    assert [each.kind for each in book.plan().changes] == ["add"]
+    book.write(2, {"action": None, "id": str(rex.id)})
+    assert [each.pet_id for each in book.plan().changes] == [rex.id]
+
+
+@pytest.mark.parametrize("sort", [_sort, _sort_down, _stay])
+def test_a_day_s_new_rows_are_adds_while_each_older_one_is_found(
+    three: Desk, sort: Callable[[Worksheet], None]
+) -> None:
+    """They have all in common with the rows of the day before but their names."""
+    for row, name in enumerate(("Dora", "Emil", "Fritz", "Gitta", "Hans"), 11):
+        three.write(row, {**NEWBY, "name": name, "tags": "calm"})
+    three.write(9, {"status": "sold"})
+    three.edit(sort)
+    plan = three.plan()
+    assert (len(plan.adds), len(plan.updates)) == (5, 1)
+    assert not plan.conflicts
+
+
+def test_a_row_that_was_renamed_in_its_place_is_its_pet_s_beside_new_rows(three: Desk) -> None:
+    """The rows around it are where they were, and none is nearer to what it said."""
+    three.write(9, {"name": "Otto"})
+    for row, name in enumerate(("Dora", "Emil", "Fritz", "Gitta", "Hans"), 11):
+        three.write(row, {**NEWBY, "name": name, "tags": "calm"})
+    plan = three.plan()
+    assert [each.pet_id for each in plan.updates] == [three.pet("Ben").id]
+    assert len(plan.adds) == 5
+    assert not plan.conflicts
+
+
+def test_a_row_that_was_renamed_in_its_place_in_a_copy_is_its_pet_s(three: Desk) -> None:
+    """All else of it and its neighbours are as they were, and one more row is new."""
+    three.write(9, {"name": "Otto"})
+    three.write(11, {"name": "Dora", "status": "available"})
+    plan = three.plan(Path(shutil.copy(three.path, three.path.with_name("copy.xlsx"))))
+    assert [each.pet_id for each in plan.updates] == [three.pet("Ben").id]
+    assert [each.after.name for each in plan.adds] == ["Dora"]
+    assert not plan.conflicts
+
+
+def _stopped(desk: Desk) -> None:
+    """Apply the sheet, and stop before anything is added."""
+    plan = desk.plan()
+    desk.box.break_with("portal=1,only=findPetsByStatus")
+    with pytest.raises(PetsyncError):
+        desk.store.apply(plan, progress=False)
+    desk.box.break_with(None)
+
+
+def test_a_row_in_the_place_of_one_that_a_stopped_run_left_may_be_an_added_one(
+    book: Desk,
+) -> None:
+    """The stopped run says of no row that its pet is new."""
+    rex = book.pet("Rex")
+    book.edit(lambda sheet: sheet.insert_rows(2))
+    book.write(2, NEWBY)
+    _stopped(book)
+    book.edit(lambda sheet: sheet.delete_rows(2))
+    book.write(8, {"name": "Vroni"})
+    book.edit(_move_up)
+    conflict = only_conflict(book.plan())
+    assert (conflict.row, conflict.pet_id) == (2, rex.id)
+
+
+def test_a_row_that_a_later_run_added_is_none_that_a_stopped_run_left(book: Desk) -> None:
+    """A new row beside it is not taken for it, also where the later run left out another row."""
+    book.write(10, {**LUNA, "action": "ignore"})
+    book.write(9, NEWBY)
+    _stopped(book)
+    (note,) = [each for each in book.plan().notes if "stopped before" in each]
+    assert "Pets!A9" in note
+    book.write(9, {"status": "sold"})
+    book.apply()
+    book.write(10, {**NEWBY, "name": "Other", "tags": None, "action": None})
+    plan = book.plan()
+    assert [each.after.name for each in plan.adds] == ["Other"]
+    assert not [each for each in plan.notes if "stopped before" in each]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8])
+def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
+    """Rows are edited, sorted, put in and added from day to day, and keep something of theirs."""
+    random = Random(seed)
+    desk.box.reset(
+        [
+            msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet {pet.id}")
+            for n, pet in enumerate(SHOP)
+        ]
+    )
+    desk.path = desk.path.with_suffix(".xlsx")
+    desk.export()
+    desk.edit(lambda sheet: _set(sheet, 1, 9, "ref"))
+    owner: dict[str, str] = {}
+
+    def word(ref: str) -> str:
+        name = "".join(random.choices("abdefgiklmnoprstuz", k=8)).capitalize()
+        owner[name] = ref
+        return name
+
+    def work(sheet: Worksheet) -> None:
+        rows = [[cell.value for cell in row[:9]] for row in sheet.iter_rows(min_row=2)]
+        rows = [row for row in rows if row[1]]
+        own = [row for row in rows if row[8]]
+        for row in random.sample(own, min(len(own), 2)):
+            what = random.choice(("name", "status", "category", "tags"))
+            row[1] = word(row[8]) if what == "name" else row[1]
+            row[2] = random.choice(("sold", "pending")) if what == "status" else row[2]
+            row[3] = random.choice(("Dogs", "Cats")) if what == "category" else row[3]
+            row[5] = random.choice(("calm", "calm; big", "shy")) if what == "tags" else row[5]
+        for _ in range(random.choice((1, 3))):
+            ref = f"row {len(owner)}"
+            new = [None, word(ref), "available", random.choice(("Dogs", None)), None]
+            at = random.choice((len(rows), len(rows), random.randrange(len(rows))))
+            rows.insert(at, [*new, random.choice(("calm; big", None)), None, None, ref])
+        if random.random() < 0.5:
+            key = random.choice((1, 2, 3))
+            rows.sort(key=lambda row: str(row[key] or "~"), reverse=random.random() < 0.3)
+        _write(sheet, rows)
+
+    for _ in range(4):
+        desk.edit(work)
+        plan = desk.plan()
+        desk.store.apply(plan, progress=False)
+        held = {each.row for each in plan.conflicts}
+        sheet = load_workbook(desk.path).worksheets[0]
+        refs = {row: sheet.cell(row, 9).value for row in range(2, sheet.max_row + 1)}
+        rows = {ref for row, ref in refs.items() if ref and row not in held}
+        there = [owner[pet.name or ""] for pet in desk.box.pets() if (pet.id or 0) > len(SHOP)]
+        assert sorted(there) == sorted(set(there))
+        assert rows <= {*there}

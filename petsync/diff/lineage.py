@@ -196,6 +196,7 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
     claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
     files = _files(sheet, lines, records, units, claimed)
     last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
+    order = _order_of(sheet, records, claimed)
     found: dict[int, Match] = {}
     for trust in _TRUSTS:
         group = [record for file in files if file.trust == trust for record in file.records]
@@ -204,9 +205,9 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
             old = [r for r in group if r.state == state and r.pet_id not in used]
             new = [line for line in lines if line.row not in found]
             if old and new:
-                found |= _Matching(trust, units, old, new, claimed, last_seen).matches()
+                found |= _Matching(trust, units, old, new, order, last_seen).matches()
     ignored = _ignored_names(sheet, vocabulary)
-    return found | _lost(lines, files, found, claimed, ignored, units, last_seen)
+    return found | _lost(lines, files, found, order, ignored, units, last_seen)
 
 
 def doubted(
@@ -321,6 +322,35 @@ _MOST_LOST = 100_000
 _Pair = tuple[RowRecord, _Line]
 
 
+class _Order(NamedTuple):
+    """How the rows of the sheet stand. `ids` are those in the sheet, and `later` those of pets that
+    were not in its export. `is_shuffled`: the ids are not in the order of an export; `is_by_name`:
+    the sheet may be sorted by name. A place in either says little of which row stands in it.
+    """
+
+    ids: Collection[int]
+    later: Collection[int]
+    is_shuffled: bool
+    is_by_name: bool
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing tells that the rows were sorted."""
+        return not (self.is_shuffled or self.is_by_name)
+
+    def is_place(self, old: _Gap, new: _Gap) -> bool:
+        """Whether both are one place: one neighbour is the same, and the other one as well, or the
+        old one has gone, or the new one came later.
+        """
+        same = [was == now for was, now in zip(old, new, strict=True)]
+        return any(same) and all(
+            was == now
+            or (was is not None and was not in self.ids)
+            or (now is not None and now in self.later)
+            for was, now in zip(old, new, strict=True)
+        )
+
+
 class _File(NamedTuple):
     """The newest record of each pet in a file, and those of them that the sheet should have a row
     of: where it is, or comes from, that file.
@@ -330,6 +360,20 @@ class _File(NamedTuple):
     tie: _Tie
     records: list[RowRecord]
     expected: list[RowRecord]
+
+
+def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
+    frame, order = sheet.frame, [*_ids(sheet)]
+    later = {record.pet_id for record in records} - {None}
+    if sheet.base is not None:
+        later |= {*ids} - sheet.base.ids
+    names = [normal(name).casefold() for name in frame["name"].dropna()] if "name" in frame else []
+    return _Order(
+        ids=ids,
+        later={each for each in later if each is not None},
+        is_shuffled=order != sorted(order),
+        is_by_name=names in (sorted(names), sorted(names, reverse=True)),
+    )
 
 
 def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
@@ -389,24 +433,26 @@ def _lost(
     lines: Iterable[_Line],
     files: Iterable[_File],
     found: Mapping[int, Match],
-    claimed: Collection[int],
+    order: _Order,
     ignored: Collection[str],
     units: Collection[Unit],
     last_seen: str,
 ) -> dict[int, Match]:
     """The rows that match no record, and may be the row of a record that no row stands for."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
-    there = {*claimed, *map(_identity, certain)}
+    there = {*order.ids, *map(_identity, certain)}
     matched = {id(record) for record in certain}
-    left = [x for x in lines if x.row not in found or found[x.row].kind == "other"]
-    # Where one row alone is in doubt, as it has the name or the action, another needs its name.
     by_row = {line.row: line for line in lines}
+    left = [line for line in lines if _is_free(found.get(line.row))]
+    # Where one row alone is in doubt, as it has the name or the action, another needs its name.
+    alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
-        _identity(match.record)
-        for row, match in found.items()
-        if match.kind == "doubt" and len(match.records) == 1
-        if any(_names(match.record, by_row[row])) or _is_another_still(match.record, by_row[row])
+        _identity(record)
+        for record, line in alone
+        if len(found[line.row].records) == 1
+        if any(_names(record, line)) or _is_another_still(record, line)
     }
+    in_doubt = {_identity(record) for record, _ in alone} - has_row
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for file in files:
         lost = [
@@ -422,11 +468,21 @@ def _lost(
         if is_much and tie == "name":
             continue
         for record in lost:
-            is_away = record.written < last_seen
-            looks = [] if is_away or tie == "name" else [u for u in _LOOKS if u in units]
+            is_away = record.written < last_seen or tie == "name"
+            looks = [] if is_away else [u for u in _LOOKS if u in units]
             for line in left:
-                is_another = _is_another_still(record, line) and not is_away and tie != "name"
+                if _were_both_known(found.get(line.row), record):
+                    continue
+                is_another = _is_another_still(record, line) and not is_away
                 is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+                if not is_away:
+                    is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_kept
+                    is_like = is_like or _is_in_common(
+                        record,
+                        line,
+                        is_moved=is_moved or _identity(record) in in_doubt,
+                        is_open=order.is_shuffled or _identity(record) in in_doubt,
+                    )
                 if _identity(record) in has_row and not is_another:
                     is_like = is_like and any(_names(record, line))
                 if is_much or is_like:
@@ -437,10 +493,23 @@ def _lost(
     }
 
 
-def _may_be(record: RowRecord, line: _Line, looks: Sequence[Unit], *, is_named: bool) -> bool:
-    """Whether the row may be the record's, edited and somewhere else: it has the record's name, or
-    a similar one, and half of what else both say (`is_named`: the same name is enough); or its
-    tags or photos; or it says the same in all of `looks`. A category alone is many pets'.
+def _is_free(match: Match | None) -> bool:
+    """Whether the row has no pet by its match: a run that stopped before it added the row knew
+    none.
+    """
+    return match is None or match.kind == "other" or match.record.state == "unsent"
+
+
+def _were_both_known(match: Match | None, record: RowRecord) -> bool:
+    """Whether a run that stopped knew the record's row beside this one, which says the same yet."""
+    is_unsent = match is not None and match.kind == "certain" and not match.is_edited
+    return is_unsent and match is not None and match.record.written == record.written
+
+
+def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
+    """Whether the row may be the record's, wherever it stands: it has the name (alone, where it
+    `is_named`), or the tags or the photos, or says the same but for the name in all `looks`.
+    A category alone is many pets'.
     """
     has_name, is_similar = _names(record, line)
     if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
@@ -448,6 +517,32 @@ def _may_be(record: RowRecord, line: _Line, looks: Sequence[Unit], *, is_named: 
     if _support(record, line) & {"tags", "photo_urls"}:
         return True
     return bool(looks) and all(_PARTS[u](record.said) == _PARTS[u](line.said) for u in looks)
+
+
+def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
+    """Whether the row has anything of the record's, which the sheet should have a row of: nearly
+    the name, a tag, a photo; where the rows have been moved, category and status; and where that
+    `is_open`, as the rows were sorted or others are in doubt, the category alone, or the status of
+    a record that says nothing else.
+    """
+    if (
+        any(_names(record, line))
+        or _share(record, line, "tags")
+        or _share(record, line, "photo_urls")
+    ):
+        return True
+    has_status = "status" in _agreeing(record, line)
+    if "category" in _support(record, line):
+        return is_open or (is_moved and has_status)
+    return is_open and has_status and not any(_PARTS[unit](record.said) for unit in _TELLING)
+
+
+def _share(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
+    """Whether both have a tag, or a photo, in common."""
+    if unit == "photo_urls":
+        return not {*record.said.photo_urls}.isdisjoint(line.said.photo_urls)
+    one, other = ({normal(tag.name) for tag in each.said.tags} - {""} for each in (record, line))
+    return not one.isdisjoint(other)
 
 
 def _identity(record: RowRecord) -> Hashable:
@@ -466,7 +561,17 @@ def _base_of(sheet: Sheet) -> str:
 def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
     """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
     found: dict[Hashable, RowRecord] = {}
+    rows: dict[int, str] = {}
+    contents: dict[Hashable, str] = {}
     for record in records:
+        said = _content(record)
+        # A row to which a run did not come, and a later one did.
+        is_done = max(rows.get(record.row, ""), contents.get(said, "")) > record.written
+        if record.state != "unsent":
+            rows.setdefault(record.row, record.written)
+            contents.setdefault(said, record.written)
+        elif is_done:
+            continue
         found.setdefault(_identity(record), record)
     return list(found.values())
 
@@ -502,10 +607,10 @@ class _Matching:
         units: Sequence[Unit],
         old: Sequence[RowRecord],
         new: Sequence[_Line],
-        claimed: Collection[int],
+        order: _Order,
         last_seen: str,
     ) -> None:
-        self._trust, self._units, self._claimed = trust, units, claimed
+        self._trust, self._units, self._order = trust, units, order
         self._last_seen = last_seen
         self._old = sorted(old, key=lambda record: record.row)
         self._new = sorted(new, key=lambda line: line.row)
@@ -518,8 +623,10 @@ class _Matching:
         self._same()
         if self._trust != "any":
             self._named_alone()
-        for pair, is_anchored, is_loose in list(self._in_place()):
-            self._judge(pair, is_anchored=is_anchored, is_loose=is_loose)
+        placed = list(self._in_place())
+        rivals = self._rivals([pair for pair, _, _ in placed])
+        for pair, is_anchored, is_loose in placed:
+            self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals))
         if self._trust != "any":
             self._namesakes()
         return self._found
@@ -543,7 +650,7 @@ class _Matching:
             else:
                 for line in free:
                     self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
-        self._old = [r for r in self._old if r.pet_id not in self._claimed]
+        self._old = [r for r in self._old if r.pet_id not in self._order.ids]
         self._drop_matched()
 
     def _named_alone(self) -> None:
@@ -573,7 +680,7 @@ class _Matching:
                 gaps[one].add(known)
         # A row that was away before is in no place: what stands there now is another one.
         olds = _by(_gap, (each for each in self._old if each.written >= self._last_seen))
-        news = _by(lambda n: _gap_among(n, gaps), self._new)
+        news = _by(lambda n: _gap_among(n, gaps, self._order), self._new)
         settled = _by(lambda pair: _gap(pair[0]), self._pairs)
         is_mostly_there = 2 * len(self._pairs) >= self._total
         for gap, lines in news.items():
@@ -593,30 +700,49 @@ class _Matching:
                     is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
                     yield pair, is_anchored, is_loose
 
-    def _judge(self, pair: _Pair, *, is_anchored: bool, is_loose: bool) -> None:
-        record, line = pair
-        has_name, is_similar = _names(record, line)
-        is_backed, support = _is_backed(record, line), _support(record, line)
-        certain = doubt = False
-        if self._trust == "any":
-            doubt = has_name and is_backed and bool(support or not _both_state(record, line))
-        elif self._trust == "kin":
-            certain = has_name and is_backed
-            is_same = len(_agreeing(record, line)) >= _SEVERAL
-            doubt = has_name or bool(support & {"tags", "photo_urls"})
-            doubt = doubt or (is_anchored and not is_loose and is_same)
-        elif is_anchored:
-            certain = has_name or (not is_loose and (is_similar or bool(support)))
-            doubt = True
-        else:
-            certain = (has_name or is_similar) and is_backed and not (is_loose and is_similar)
-            doubt = has_name or is_similar or bool(support)
-        if certain:
+    def _rivals(self, placed: Sequence[_Pair]) -> set[int]:
+        """The rows in the places of records which another row, or another record, fits as well:
+        one that agrees in more, if the rows were not sorted; else any, but beside a like name.
+        """
+        is_kept = self._order.is_kept and _is_in_order(self._pairs)
+        if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
+            return set() if is_kept else {line.row for _, line in placed}
+        by_row = {line.row: (record, line) for record, line in placed}
+        by_record = {id(record): (record, line) for record, line in placed}
+        found = set()
+        for record, line in placed:
+            own, is_named = _agreement(record, line), any(_names(record, line))
+            others = [
+                *((record, each, by_row.get(each.row)) for each in self._new if each is not line),
+                *(
+                    (each, line, by_record.get(id(each)))
+                    for each in self._old
+                    if each is not record
+                ),
+            ]
+            for one, other, place in others:
+                if not _is_in_common(one, other, is_moved=True, is_open=False):
+                    continue
+                agreement = _agreement(one, other)
+                is_better = agreement > own
+                if is_kept:
+                    is_rival = is_better and (place is None or _agreement(*place) < agreement)
+                else:
+                    is_rival = is_better or agreement == own or not is_named
+                if is_rival:
+                    found.add(line.row)
+                    break
+        return found
+
+    def _judge(self, pair: _Pair, place: _Place) -> None:
+        evidence = _evidence(pair, place)
+        verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
+        if verdict == "certain":
             self._certain([pair], is_edited=True)
-        elif doubt:
+        elif verdict == "doubt":
             self._doubt([pair], is_edited=True)
-        elif self._trust == "file":
-            self._found[line.row] = Match("other", (record,), is_edited=True)
+        elif verdict == "other":
+            self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
 
     def _namesakes(self) -> None:
         """Rows elsewhere that have the name of a record which no row has."""
@@ -644,6 +770,115 @@ class _Matching:
 
     def _key(self, item: _Item) -> Hashable:
         return _key(item.said, self._units)
+
+
+class _Place(NamedTuple):
+    """What tells of the place of a pair: whether the file around it `is_anchored`, whether it
+    `is_loose`, as another row there may be the record's, and whether it `has_rival` anywhere.
+    """
+
+    is_anchored: bool
+    is_loose: bool
+    has_rival: bool
+
+
+class _Evidence(NamedTuple):
+    """What tells for and against a record and a row in its place."""
+
+    place: _Place
+    is_named: bool
+    is_similar: bool
+    is_backed: bool
+    """At least half of what both say, beside name and status, is the same."""
+    support: frozenset[Unit]
+    """The units of these in which both say the same."""
+    agreeing: int
+    """In how many units, beside the name, both say the same."""
+    is_renamed: bool
+    """All else is the same."""
+    says: bool
+    """Both say anything beside name and status."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the place tells the row."""
+        return self.place.is_anchored and not self.place.is_loose
+
+    @property
+    def has_own_values(self) -> bool:
+        """Whether it has tags or photos of the record."""
+        return bool(self.support & {"tags", "photo_urls"})
+
+
+def _evidence(pair: _Pair, place: _Place) -> _Evidence:
+    is_named, is_similar = _names(*pair)
+    record, line = pair
+    return _Evidence(
+        place,
+        is_named,
+        is_similar,
+        _is_backed(record, line),
+        _support(record, line),
+        len(_agreeing(record, line)),
+        all(_PARTS[unit](record.said) == _PARTS[unit](line.said) for unit in _LOOKS),
+        bool(_both_state(record, line)),
+    )
+
+
+class _Rule(NamedTuple):
+    verdict: Literal["certain", "doubt", "other"]
+    holds: Callable[[_Evidence], bool]
+
+
+_RULES: Mapping[_Trust, Sequence[_Rule]] = {
+    "file": (
+        _Rule("certain", lambda e: e.place.is_anchored and e.is_named),
+        _Rule("certain", lambda e: e.is_named and e.is_backed),
+        _Rule("certain", lambda e: e.is_fixed and e.is_similar and not e.place.has_rival),
+        _Rule("certain", lambda e: e.is_fixed and bool(e.support) and not e.place.has_rival),
+        _Rule(
+            "certain",
+            lambda e: (
+                e.is_similar
+                and e.is_backed
+                and not e.place.is_anchored
+                and not e.place.is_loose
+                and not e.place.has_rival
+            ),
+        ),
+        _Rule("doubt", lambda e: e.place.is_anchored),
+        _Rule("doubt", lambda e: e.is_named or e.is_similar or bool(e.support)),
+        _Rule("other", lambda _: True),
+    ),
+    "kin": (
+        _Rule("certain", lambda e: e.is_named and e.is_backed),
+        _Rule(
+            "certain",
+            lambda e: (
+                e.is_fixed and e.is_renamed and e.agreeing >= _SEVERAL and not e.place.has_rival
+            ),
+        ),
+        _Rule("doubt", lambda e: e.is_named or e.has_own_values),
+        _Rule("doubt", lambda e: e.is_fixed and e.agreeing >= _SEVERAL),
+    ),
+    "any": (
+        _Rule("doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.says)),
+    ),
+}
+"""Of a row in the place of a record, by what tells for it: the first rule that holds decides."""
+
+
+def _is_in_order(pairs: Iterable[_Pair]) -> bool:
+    """Whether the rows stand in the order of their records."""
+    rows = [line.row for record, line in sorted(pairs, key=lambda pair: pair[0].row)]
+    return rows == sorted(rows)
+
+
+def _agreement(record: RowRecord, line: _Line) -> int:
+    """How much a row has of a record, wherever it stands."""
+    has_name, is_similar = _names(record, line)
+    shared = _share(record, line, "tags") + _share(record, line, "photo_urls")
+    return 4 * has_name + 3 * is_similar + len(_agreeing(record, line)) + shared
 
 
 def _aligned(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
@@ -704,14 +939,14 @@ def _gap(item: _Item) -> _Gap:
     return item.above, item.below
 
 
-def _gap_among(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]]) -> _Gap | None:
+def _gap_among(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
     """The gap of records that the row is in now; one of its two neighbours may have gone. `gaps`
     are those of records, also by one neighbour alone.
     """
     own = _gap(line)
     if own in gaps or own == _NOWHERE:
         return own
-    near = {gap for one in _sides(own) for gap in gaps.get(one, ())}
+    near = {g for one in _sides(own) for g in gaps.get(one, ()) if order.is_place(g, own)}
     return near.pop() if len(near) == 1 else None
 
 
