@@ -702,11 +702,13 @@ class _Matching:
 
     def _rivals(self, placed: Sequence[_Pair]) -> set[int]:
         """The rows in the places of records which another row, or another record, fits as well:
-        one that agrees in more, if the rows were not sorted; else any, but beside a like name.
+        one that agrees in more, if the rows were not sorted; else any, but beside a like name. Rows
+        that were written below all others are new ones, unless they have a like name.
         """
         is_kept = self._order.is_kept and _is_in_order(self._pairs)
         if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
             return set() if is_kept else {line.row for _, line in placed}
+        last = max((line.row for _, line in [*self._pairs, *placed]), default=0)
         by_row = {line.row: (record, line) for record, line in placed}
         by_record = {id(record): (record, line) for record, line in placed}
         found = set()
@@ -722,6 +724,8 @@ class _Matching:
             ]
             for one, other, place in others:
                 if not _is_in_common(one, other, is_moved=True, is_open=False):
+                    continue
+                if is_kept and one is record and other.row > last and not any(_names(one, other)):
                     continue
                 agreement = _agreement(one, other)
                 is_better = agreement > own
