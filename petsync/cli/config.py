@@ -20,7 +20,7 @@ from petsync.cli.variables import option as env_file
 from petsync.errors import ConfigurationError, SettingsError
 
 if TYPE_CHECKING:
-    from petsync.reconcile.config import Configuration
+    from petsync.reconcile.config.model import Configuration
 
 __all__ = ["command"]
 

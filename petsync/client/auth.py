@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from petsync.client.credentials import Credentials, Renew
+from petsync.client.credentials import (
+    Credentials,
+    Renew,
+    checked_token,
+    filled,
+    header_safe,
+    masked,
+)
 from petsync.client.grant import Grant
 from petsync.errors import SettingsError
 from petsync.settings import Secret, read_file
@@ -21,7 +27,6 @@ __all__ = [
     "Renew",
     "api_key",
     "bearer",
-    "checked_token",
     "client_credentials",
     "from_file",
     "implicit",
@@ -39,7 +44,7 @@ def bearer(
     `renew` takes no arguments and returns a new token, or awaits one. It is called when the
     service answers 401, once however many requests were refused, and they are sent again.
     """
-    token, api_key = _masked(token), _masked(api_key)
+    token, api_key = masked(token), masked(api_key)
     if renew is not None and not callable(renew):
         raise SettingsError(
             f"renew is {type(renew).__name__}, not a function that gives a new token",
@@ -59,14 +64,14 @@ def client_credentials(
     when the first request needs one, and a new one before it ends. `scopes` of None asks for what
     the service gives by itself.
     """
-    client_secret, api_key = _masked(client_secret), _masked(api_key)
+    client_secret, api_key = masked(client_secret), masked(api_key)
     if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
         raise SettingsError("the client id is no text", hint="It is the name of your program.")
     asked = scopes.split() if isinstance(scopes, str) else scopes
     grant = Grant(
         kind="client credentials",
         client_id=client_id.strip(),
-        client_secret=_filled(client_secret, "the client secret"),
+        client_secret=filled(client_secret, "the client secret"),
         scopes=None if asked is None else frozenset(asked),
     )
     return Credentials(None, _key(api_key), grant=grant)
@@ -79,18 +84,18 @@ def implicit(
     or the token alone. `state` is the one that it was begun with; an address that names one is
     taken only with it. `store.begin_sign_in(implicit=True)` sees to all that.
     """
-    text, state, api_key = _masked(text), _masked(state), _masked(api_key)
+    text, state, api_key = masked(text), masked(state), masked(api_key)
     from petsync.client.oauth.fragment import token_in
 
-    back = _filled(text, "what was pasted")
-    return token_in(back, None if state is None else _filled(state, "state"), _key(api_key))
+    back = filled(text, "what was pasted")
+    return token_in(back, None if state is None else filled(state, "state"), _key(api_key))
 
 
 def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
     """The access token that is in the file, which another program keeps fresh: after a 401 it is
     read again. Raises SettingsError where there is none.
     """
-    api_key = _masked(api_key)
+    api_key = masked(api_key)
     file = Path(path)
     grant = Grant(kept="file")
     return Credentials(_read(file), _key(api_key), lambda: _read(file), grant=grant)
@@ -98,8 +103,8 @@ def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
 
 def api_key(key: Given) -> Credentials:
     """The api key alone: enough for getPetById."""
-    key = _masked(key)
-    return Credentials(None, _header_safe(key, "the api key"), grant=Grant(kind="api key"))
+    key = masked(key)
+    return Credentials(None, header_safe(key, "the api key"), grant=Grant(kind="api key"))
 
 
 def none() -> Credentials:
@@ -107,56 +112,16 @@ def none() -> Credentials:
     return Credentials(grant=Grant(kind="none"))
 
 
-def checked_token(token: object) -> Secret:
-    """The token, if a header can carry it. Raises SettingsError, which does not show it."""
-    return _header_safe(_masked(token), "the token")
-
-
-def _masked(value: Any) -> Any:
-    """A text as a secret, before anything can go wrong; what is none stays for the checks."""
-    return Secret(value) if isinstance(value, str) else value
-
-
 def _key(key: object) -> Secret | None:
-    return None if key is None else _header_safe(key, "the api key")
+    return None if key is None else header_safe(key, "the api key")
 
 
 def _read(file: Path) -> Secret:
     try:
-        return _header_safe(Secret(read_file(file)), f"the token in {file}")
+        return header_safe(Secret(read_file(file)), f"the token in {file}")
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
     raise SettingsError(
         f"the token's file {file} cannot be read: {why}",
         hint="It holds the access token and nothing else.",
     )
-
-
-def _header_safe(value: object, what: str) -> Secret:
-    secret = _filled(value, what)
-    if not _fits_header(secret):
-        raise SettingsError(
-            f"{what} is empty or holds a character that no header can carry",
-            hint="Copy it again, without line breaks and quotes.",
-        )
-    return secret
-
-
-def _filled(value: object, what: str) -> Secret:
-    """The secret without the blanks around it. Raises SettingsError where there is none."""
-    if not isinstance(value, Secret):
-        raise SettingsError(
-            f"{what} is {type(value).__name__}, not text",
-            hint="Is the variable or the file that it comes from set?",
-        )
-    secret = Secret(value.reveal().strip())
-    if not secret:
-        raise SettingsError(
-            f"{what} is empty or holds a character that no header can carry",
-            hint="Copy it again, without line breaks and quotes.",
-        )
-    return secret
-
-
-def _fits_header(secret: Secret) -> bool:
-    return all("!" <= character <= "~" for character in secret.reveal())

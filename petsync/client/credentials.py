@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from petsync.client.grant import Grant
-from petsync.errors import ApiError, AuthError, PetsyncError
+from petsync.errors import ApiError, AuthError, PetsyncError, SettingsError
 from petsync.redact import Redactor, proxy_secrets
 from petsync.settings import Secret
 
-__all__ = ["Credentials", "Renew"]
+__all__ = ["Credentials", "Renew", "checked_token", "filled", "header_safe", "masked"]
 
 Renew = Callable[[], str | Secret | Awaitable[str | Secret]]
 """Gives a new token; it is called from a thread of its own if it is no async function."""
@@ -81,3 +82,43 @@ class Credentials:
 @lru_cache(maxsize=8)
 def _redactor(secrets: frozenset[Secret]) -> Redactor:
     return Redactor(secrets)
+
+
+def checked_token(token: object) -> Secret:
+    """The token, if a header can carry it. Raises SettingsError, which does not show it."""
+    return header_safe(masked(token), "the token")
+
+
+def masked(value: Any) -> Any:
+    """A text as a secret, before anything can go wrong; what is none stays for the checks."""
+    return Secret(value) if isinstance(value, str) else value
+
+
+def header_safe(value: object, what: str) -> Secret:
+    secret = filled(value, what)
+    if not _fits_header(secret):
+        raise SettingsError(
+            f"{what} is empty or holds a character that no header can carry",
+            hint="Copy it again, without line breaks and quotes.",
+        )
+    return secret
+
+
+def filled(value: object, what: str) -> Secret:
+    """The secret without the blanks around it. Raises SettingsError where there is none."""
+    if not isinstance(value, Secret):
+        raise SettingsError(
+            f"{what} is {type(value).__name__}, not text",
+            hint="Is the variable or the file that it comes from set?",
+        )
+    secret = Secret(value.reveal().strip())
+    if not secret:
+        raise SettingsError(
+            f"{what} is empty or holds a character that no header can carry",
+            hint="Copy it again, without line breaks and quotes.",
+        )
+    return secret
+
+
+def _fits_header(secret: Secret) -> bool:
+    return all("!" <= character <= "~" for character in secret.reveal())

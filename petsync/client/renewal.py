@@ -13,8 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 
-from petsync.client.auth import checked_token
-from petsync.client.credentials import Credentials, Renew
+from petsync.client.credentials import Credentials, Renew, checked_token
 from petsync.errors import AuthError, PetsyncError
 
 __all__ = ["Keyring", "Renewer", "still_refused"]

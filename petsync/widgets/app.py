@@ -8,20 +8,21 @@ from typing import Any
 
 import ipywidgets
 
-from petsync import widgets
 from petsync.diff.plan import Plan
 from petsync.diff.report import Report
 from petsync.errors import LockedError, SettingsError
 from petsync.render import markup
 from petsync.store import Store, connect
-from petsync.widgets.browse import BrowseForm
+from petsync.widgets.browse import BrowseForm, browse
 from petsync.widgets.connecting import ConnectForm
 from petsync.widgets.form import Form
+from petsync.widgets.login import login
 from petsync.widgets.parts.heading import Heading
 from petsync.widgets.parts.steps import Steps
 from petsync.widgets.review import ReviewForm
-from petsync.widgets.sheet import SheetForm
-from petsync.widgets.upload import UploadForm
+from petsync.widgets.review import review as open_review
+from petsync.widgets.sheet import SheetForm, open_sheet
+from petsync.widgets.upload import UploadForm, upload_images
 
 __all__ = ["AppForm", "app", "found"]
 
@@ -186,8 +187,8 @@ class AppForm(Form):
             "store": self._connecting,
             "sign-in": self._login,
             "sheet": self._sheet,
-            "images": lambda: widgets.upload_images(self._known),
-            "catalogue": lambda: widgets.browse(self._known),
+            "images": lambda: upload_images(self._known),
+            "catalogue": lambda: browse(self._known),
         }
 
     @property
@@ -206,7 +207,7 @@ class AppForm(Form):
         self._end("store", "sign-in")
 
     def _login(self) -> Form:
-        form = widgets.login(self._known)
+        form = login(self._known)
         form.on_signed_in(self.work.guarded(lambda _: self._signed_in()))
         return form
 
@@ -221,7 +222,7 @@ class AppForm(Form):
         self._end("sign-in", "sheet")
 
     def _sheet(self) -> Form:
-        form = widgets.open_sheet(self._known)
+        form = open_sheet(self._known)
         form.on_plan(self.work.guarded(self._planned))
         return form
 
@@ -235,7 +236,7 @@ class AppForm(Form):
             part.form.close()
         opened = self._parts["sheet"].form
         sheet = opened.received if isinstance(opened, SheetForm) else None
-        form = widgets.review(plan, self._known, sheet=sheet)
+        form = open_review(plan, self._known, sheet=sheet)
         self._place(form)
         form.on_report(self.work.guarded(self._reported))
         part.form = form

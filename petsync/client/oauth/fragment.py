@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 
-from petsync.client.auth import checked_token
-from petsync.client.credentials import Credentials
+from petsync.client.credentials import Credentials, checked_token
 from petsync.client.grant import Grant
 from petsync.client.oauth import answer, returned
 from petsync.client.oauth.returned import Returned

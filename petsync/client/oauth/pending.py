@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from oauthlib.common import add_params_to_uri
 from oauthlib.oauth2 import WebApplicationClient
 
-from petsync.client.auth import checked_token
-from petsync.client.credentials import Credentials
+from petsync.client.credentials import Credentials, checked_token
 from petsync.client.grant import Grant
 from petsync.client.oauth import answer, returned
 from petsync.client.oauth.authority import Authority

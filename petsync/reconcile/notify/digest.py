@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 
 from petsync.diff.round import exit_code_of
 from petsync.reconcile.config.model import Configuration, Job
@@ -18,7 +19,7 @@ _DAYS = 7
 _JUMP = timedelta(days=2)
 
 
-def day_due(memory: Memory, at: time, now: datetime) -> str:
+def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
     """The day whose digest is to be sent now, "" if none is; `at` and the day are local.
 
     A day has one digest, also where the clock is set back; where it had been years ahead, its

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
+from pyarrow import csv as arrow_csv
 
 __all__ = ["LONGEST", "SIZE", "Block", "Mark", "take_apart"]
 
@@ -108,11 +108,11 @@ def _columns(data: bytes, start: int, size: int, delimiter: str, width: int) -> 
     names = [str(n) for n in range(width)]
     text = pa.large_string()
     try:
-        table = csv.read_csv(
+        table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(data).slice(start, size)),
-            csv.ReadOptions(use_threads=False, block_size=size + 1, column_names=names),
-            csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            csv.ConvertOptions(check_utf8=False, column_types=dict.fromkeys(names, text)),
+            arrow_csv.ReadOptions(use_threads=False, block_size=size + 1, column_names=names),
+            arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            arrow_csv.ConvertOptions(check_utf8=False, column_types=dict.fromkeys(names, text)),
         )
     except pa.ArrowInvalid:
         return None
