@@ -58,7 +58,7 @@ from loops import (
 from requests import generated_packages, server, why
 
 from petsync.client.session import Session
-from petsync.wire.traffic import Traffic
+from petsync.protocol.operations import Traffic
 
 OURS, SAFE = "petsync, journal", "petsync, journal, preconditions"
 GENERATED, BLOCKING = "generated, asyncio", "generated, urllib3, one by one"

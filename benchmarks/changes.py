@@ -10,12 +10,12 @@ import httpx
 import msgspec
 from load import answer
 
-from petsync.diff.change import Add, Change, Delete, Update
-from petsync.diff.plan import Plan
-from petsync.model import Pet, Tag
-from petsync.wire import calls
-from petsync.wire.json import decode_pets, encode_pets
-from petsync.wire.message import Request
+from petsync.models import Pet, Tag
+from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.plan import Plan
+from petsync.protocol import operations
+from petsync.protocol.json import decode_pets, encode_pets
+from petsync.protocol.operations import Request
 
 __all__ = ["FORM", "Work", "made", "request_of"]
 
@@ -81,13 +81,13 @@ def request_of(change: Change) -> Request:
     if pet_id is None:
         raise ValueError("every pet here has an id")
     if isinstance(change, Add):
-        return calls.add_pet(change.after).request
+        return operations.add_pet(change.after).request
     if isinstance(change, Delete):
-        return calls.delete_pet(pet_id).request
+        return operations.delete_pet(pet_id).request
     if FORM.issuperset(change.fields):
         name, status = change.after.name, change.after.status
-        return calls.update_pet_with_form(pet_id, name=name, status=status).request
-    return calls.update_pet(change.after).request
+        return operations.update_pet_with_form(pet_id, name=name, status=status).request
+    return operations.update_pet(change.after).request
 
 
 def _update(pet: Pet, number: int) -> Update:

@@ -18,17 +18,16 @@ from changes import FORM, request_of
 from requests import drive
 
 from petsync.apply import engine
+from petsync.apply.engine import ApplyOptions, Recheck
 from petsync.apply.journal import Journal, Sitting
-from petsync.apply.options import ApplyOptions, Recheck
 from petsync.client.api import AsyncApi
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
-from petsync.diff.change import Add, Change, Delete
-from petsync.diff.plan import Plan
-from petsync.diff.report import Result
-from petsync.model import Category, Pet
-from petsync.wire.message import Request
-from petsync.wire.traffic import Traffic
+from petsync.models import Category, Pet
+from petsync.plan.change import Add, Change, Delete
+from petsync.plan.plan import Plan
+from petsync.plan.report import Result
+from petsync.protocol.operations import Request, Traffic
 
 __all__ = [
     "Loop",

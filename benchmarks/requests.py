@@ -285,7 +285,7 @@ def why(error: Exception) -> str:
 
 
 def _serve(ready: Connection, seed: Path | None, faults: str | None) -> None:
-    from petsync.sandbox import serve
+    from petsync.sandbox.app import serve
 
     serve(
         port=0,

@@ -33,8 +33,8 @@ import xlsxwriter
 from python_calamine import load_workbook
 
 from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets.files import load
 from petsync.sheets.read import read_grid
-from petsync.sheets.source import load
 from petsync.table.frame import no_collection
 
 Work = Callable[[], object]

@@ -23,9 +23,9 @@ import pandas as pd
 import pyarrow as pa
 from load import answer
 
-from petsync.diff.compare import compare, unproved
-from petsync.diff.plan import Plan, PlanOptions
-from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.plan.change import Coverage, Snapshot
+from petsync.plan.compare import compare, unproved
+from petsync.plan.plan import Plan, PlanOptions
 from petsync.profile import STANDARD
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_json, no_collection

@@ -22,7 +22,7 @@ from jupyters import House  # noqa: E402
 from outside import Outside  # noqa: E402
 
 import petsync as ps  # noqa: E402
-from petsync.model import Pet  # noqa: E402
+from petsync.models import Pet  # noqa: E402
 from petsync.sandbox import Sandbox  # noqa: E402
 
 __all__ = ["draw"]

@@ -21,13 +21,13 @@ import msgspec
 from playwright.sync_api import Browser, sync_playwright
 
 import petsync as ps
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.round import Round
-from petsync.diff.round_report import RoundReport
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Configuration, Job, Reports
-from petsync.reconcile.passing import reconciled
-from petsync.render.history_html import history_page
-from petsync.render.round_html import round_page
+from petsync.reconcile.round import reconciled
+from petsync.report.history import history_page
+from petsync.report.round import round_page
 from petsync.samples import sample_data
 from petsync.sandbox import Sandbox
 from petsync.table.frame import frame_from_json

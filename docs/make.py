@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from petsync.diff.plan import FORMAT, Plan
-from petsync.sheets.rules import KINDS, Rule
+from petsync.plan.plan import PLAN_FORMAT, Plan
+from petsync.sheets.validate.rules import KINDS, Rule
 
 __all__ = ["FINDINGS", "SCHEMA", "findings_page", "main", "plan_schema"]
 
@@ -62,7 +62,7 @@ def plan_schema() -> str:
             {each: _without_defaults(field) for each, field in fields.items()},
             title=name,
         )
-    types["Plan"]["properties"]["format"] = {"const": FORMAT}
+    types["Plan"]["properties"]["format"] = {"const": PLAN_FORMAT}
     fingerprint = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from petsync.reconcile.config.option import Option
-from petsync.reconcile.config.options import TABLES, options_of
-from petsync.reconcile.config.schema import schema_text
+from petsync.reconcile.config.model import TABLES, Option, options_of
+from petsync.reconcile.config.tools import schema_text
 
 __all__ = ["PAGE", "SCHEMA", "config_page", "main"]
 

@@ -14,11 +14,11 @@ from typing import Any
 import pandas as pd
 from playwright.sync_api import Browser, sync_playwright
 
-from petsync.diff.compare import compare, unproved
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.plan.change import Coverage, Snapshot
+from petsync.plan.compare import compare, unproved
+from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.render.html import plan_page
+from petsync.report.plan import plan_page
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
 from petsync.table.base import Base

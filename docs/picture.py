@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
-import petsync.render  # noqa: F401 - so that plans can show themselves
-from petsync.diff.compare import compare, unproved
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage, Snapshot
+import petsync.report  # noqa: F401 - so that plans can show themselves
+from petsync.plan.change import Coverage, Snapshot
+from petsync.plan.compare import compare, unproved
+from petsync.plan.plan import Plan
 from petsync.profile import STANDARD
-from petsync.render.terminal import show_plan, terminal_svg
+from petsync.report.show import show_plan, terminal_svg
 from petsync.samples import sample_data
 from petsync.sheets import read_sheet
 from petsync.table.base import Base

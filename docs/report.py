@@ -11,11 +11,11 @@ from pathlib import Path
 from picture import sample_plan
 from playwright.sync_api import sync_playwright
 
-from petsync.diff.change import Change
-from petsync.diff.report import Cause, Outcome, Report, Result, result_of, without_request
-from petsync.render.html import report_html
-from petsync.render.page import page
-from petsync.render.terminal import show_report, terminal_svg
+from petsync.plan.change import Change
+from petsync.plan.report import Cause, Outcome, Report, Result, result_of, without_request
+from petsync.report.html import page
+from petsync.report.run import report_html
+from petsync.report.show import show_report, terminal_svg
 
 __all__ = ["draw", "sample_report", "terminal"]
 

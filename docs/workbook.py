@@ -15,8 +15,8 @@ import openpyxl
 import pandas as pd
 from openpyxl.worksheet.header_footer import HeaderFooter
 
-from petsync.diff.snapshot import Coverage, Snapshot
-from petsync.model import Category, Pet
+from petsync.models import Category, Pet
+from petsync.plan.change import Coverage, Snapshot
 from petsync.profile import STANDARD
 from petsync.samples import sample_data
 from petsync.sheets import write_sheet

@@ -10,21 +10,10 @@ with ps.demo() as store:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from petsync import reconcile, widgets
-    from petsync.apply.pictures.cancelling import Cancelling
     from petsync.apply.planfile import load_plan, save_plan
     from petsync.client import auth
-    from petsync.client.lookup import Lookups
+    from petsync.client.loaders import Lookups
     from petsync.client.retry import RetryPolicy
-    from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
-    from petsync.diff.explain import Explanation
-    from petsync.diff.guard import Guard, Limit, Refusal, Verdict
-    from petsync.diff.pictures import Picture, PictureProblem, Pictures
-    from petsync.diff.plan import Plan
-    from petsync.diff.rehearsal import Rehearsal
-    from petsync.diff.report import Report, Result
-    from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
-    from petsync.diff.summary import Summary
-    from petsync.diff.uploaded import FileProgress, Uploaded, UploadedFile
     from petsync.errors import (
         ApiError,
         AuthError,
@@ -49,7 +38,32 @@ if TYPE_CHECKING:
         TransportError,
         UnavailableError,
     )
-    from petsync.model import ApiResponse, Category, Pet, Tag
+    from petsync.images.upload import Cancelling
+    from petsync.models import Account, ApiResponse, Category, Pet, Tag
+    from petsync.plan.change import (
+        Add,
+        Change,
+        Clash,
+        Conflict,
+        Coverage,
+        Delete,
+        Snapshot,
+        Unanswered,
+        Update,
+    )
+    from petsync.plan.explain import Explanation
+    from petsync.plan.guard import Guard, Limit, Refusal, Verdict
+    from petsync.plan.plan import Plan, Summary
+    from petsync.plan.rehearsal import Rehearsal
+    from petsync.plan.report import Report, Result
+    from petsync.plan.uploads import (
+        FileProgress,
+        Picture,
+        PictureProblem,
+        Pictures,
+        Uploaded,
+        UploadedFile,
+    )
     from petsync.profile import LIVE, STANDARD, ServiceProfile
     from petsync.rehearsal import rehearse
     from petsync.samples import sample_data
@@ -62,11 +76,10 @@ if TYPE_CHECKING:
         write_results,
         write_sheet,
     )
-    from petsync.store import AsyncStore, Store, connect, demo
-    from petsync.table.correction import Correction, Suggestion
+    from petsync.store import Store, connect, demo
+    from petsync.store.async_store import AsyncStore
     from petsync.table.frame import frame_from_pets, pets_from_frame
-    from petsync.table.sheet import Finding, Sheet
-    from petsync.wire.account import Account
+    from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
 
 __version__ = "0.2.0"
 
@@ -159,20 +172,12 @@ __all__ = [
 # only catches errors do not wait for pandas. tests/test_public_names.py holds the three lists
 # together.
 _HOMES = {
-    "petsync.apply.pictures.cancelling": ("Cancelling",),
-    "petsync.apply.planfile": ("load_plan", "save_plan"),
-    "petsync.diff.rehearsal": ("Rehearsal",),
-    "petsync.diff.report": ("Report", "Result"),
-    "petsync.client.lookup": ("Lookups",),
+    "petsync.apply.planfile": (
+        "load_plan",
+        "save_plan",
+    ),
+    "petsync.client.loaders": ("Lookups",),
     "petsync.client.retry": ("RetryPolicy",),
-    "petsync.diff.change": ("Add", "Change", "Clash", "Conflict", "Delete", "Update"),
-    "petsync.diff.explain": ("Explanation",),
-    "petsync.diff.guard": ("Guard", "Limit", "Refusal", "Verdict"),
-    "petsync.diff.pictures": ("Picture", "PictureProblem", "Pictures"),
-    "petsync.diff.plan": ("Plan",),
-    "petsync.diff.snapshot": ("Coverage", "Snapshot", "Unanswered"),
-    "petsync.diff.summary": ("Summary",),
-    "petsync.diff.uploaded": ("FileProgress", "Uploaded", "UploadedFile"),
     "petsync.errors": (
         "ApiError",
         "AuthError",
@@ -197,8 +202,54 @@ _HOMES = {
         "TransportError",
         "UnavailableError",
     ),
-    "petsync.model": ("ApiResponse", "Category", "Pet", "Tag"),
-    "petsync.profile": ("LIVE", "STANDARD", "ServiceProfile"),
+    "petsync.images.upload": ("Cancelling",),
+    "petsync.models": (
+        "Account",
+        "ApiResponse",
+        "Category",
+        "Pet",
+        "Tag",
+    ),
+    "petsync.plan.change": (
+        "Add",
+        "Change",
+        "Clash",
+        "Conflict",
+        "Coverage",
+        "Delete",
+        "Snapshot",
+        "Unanswered",
+        "Update",
+    ),
+    "petsync.plan.explain": ("Explanation",),
+    "petsync.plan.guard": (
+        "Guard",
+        "Limit",
+        "Refusal",
+        "Verdict",
+    ),
+    "petsync.plan.plan": (
+        "Plan",
+        "Summary",
+    ),
+    "petsync.plan.rehearsal": ("Rehearsal",),
+    "petsync.plan.report": (
+        "Report",
+        "Result",
+    ),
+    "petsync.plan.uploads": (
+        "FileProgress",
+        "Picture",
+        "PictureProblem",
+        "Pictures",
+        "Uploaded",
+        "UploadedFile",
+    ),
+    "petsync.profile": (
+        "LIVE",
+        "STANDARD",
+        "ServiceProfile",
+    ),
     "petsync.rehearsal": ("rehearse",),
     "petsync.samples": ("sample_data",),
     "petsync.sheets": (
@@ -210,11 +261,22 @@ _HOMES = {
         "write_results",
         "write_sheet",
     ),
-    "petsync.store": ("AsyncStore", "Store", "connect", "demo"),
-    "petsync.table.correction": ("Correction", "Suggestion"),
-    "petsync.table.frame": ("frame_from_pets", "pets_from_frame"),
-    "petsync.table.sheet": ("Finding", "Sheet"),
-    "petsync.wire.account": ("Account",),
+    "petsync.store": (
+        "AsyncStore",
+        "Store",
+        "connect",
+        "demo",
+    ),
+    "petsync.table.frame": (
+        "frame_from_pets",
+        "pets_from_frame",
+    ),
+    "petsync.table.sheet": (
+        "Correction",
+        "Finding",
+        "Sheet",
+        "Suggestion",
+    ),
 }
 _MODULES = {
     "auth": "petsync.client.auth",
@@ -222,7 +284,7 @@ _MODULES = {
     "widgets": "petsync.widgets",
 }
 _HOME = _MODULES | {name: home for home, names in _HOMES.items() for name in names}
-_LIGHT = frozenset({"errors", "model", "profile", "samples", "client"})
+_LIGHT = frozenset({"errors", "models", "profile", "samples", "client"})
 
 
 if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
@@ -235,7 +297,7 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if home.split(".")[1] not in _LIGHT:
             # Plans, reports, sheets and snapshots show themselves through it.
-            import_module("petsync.render")
+            import_module("petsync.report")
         module = import_module(home)
         value = module if name in _MODULES else getattr(module, name)
         globals()[name] = value

@@ -1,5 +1,7 @@
 """`python -m petsync`: the command line where no console script is on the path."""
 
+from __future__ import annotations
+
 import os
 import sys
 

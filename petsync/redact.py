@@ -15,6 +15,7 @@ from petsync.settings import Secret
 
 __all__ = ["Redactor", "proxy_secrets"]
 
+
 _SHORT = 4
 _PREFIX, _LONG = 12, 16
 _LEVELS = 5

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from petsync._file import read_ordinary
+from petsync._files import read_ordinary
 from petsync.errors import SettingsError
 from petsync.trust import allowed_names, is_confirmed, unlisted
 
@@ -35,6 +35,7 @@ __all__ = [
     "read_toml",
     "resolve",
 ]
+
 
 _TOML = "petsync.toml"
 _KEYS: Mapping[str, tuple[type, ...]] = {

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from petsync._file import make_private_folder, read_ordinary, write_private
+from petsync._files import make_private_folder, read_ordinary, write_private
 from petsync.errors import SettingsError
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "unlisted",
     "withdraw",
 ]
+
 
 LISTED = "PETSYNC_VARIABLES"
 """The environment variable in which a person lists names for `${NAME}`, separated by commas."""

@@ -12,10 +12,10 @@ from typing import Any
 from shop import plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, Sitting
-from petsync.diff.change import Change
-from petsync.diff.plan import Plan
-from petsync.diff.report import Result
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Change
+from petsync.plan.plan import Plan
+from petsync.plan.report import Result
 
 STORE = "http://127.0.0.1:1/v2"
 STARTED = "2026-11-21T08:00:00.000000+00:00"

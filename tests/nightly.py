@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import petsync as ps
-from petsync.diff.round_report import RoundReport
+from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Reports
-from petsync.reconcile.rounds import reconciled
-from petsync.reconcile.watcher import Watcher
+from petsync.reconcile.round import Watcher, reconciled
 from petsync.sandbox import Sandbox
 
 DOGS = ps.Category(1, "Dogs")

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from petsync.diff.round import Open, Round
-from petsync.diff.round_report import RoundReport
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Open, Round
 from petsync.reconcile.config.model import Configuration, Job, Notify, Reports
-from petsync.reconcile.course import CODES
+from petsync.reconcile.round import CODES
 from petsync.settings import Secret
 
 PATH = "/Hu5h-T0ken/path-of-the-hook"

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.table.columns import CLEARED
 
 UNITS = ("name", "status", "category", "tags", "photo_urls")

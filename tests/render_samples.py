@@ -7,12 +7,22 @@ from datetime import UTC, datetime
 import msgspec
 import pandas as pd
 
-from petsync.diff.change import Add, Blocked, Change, Clash, Conflict, Delete, Update
-from petsync.diff.guard import Refusal, Verdict
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
-from petsync.diff.snapshot import Coverage, Snapshot, Unanswered
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import (
+    Add,
+    Blocked,
+    Change,
+    Clash,
+    Conflict,
+    Coverage,
+    Delete,
+    Snapshot,
+    Unanswered,
+    Update,
+)
+from petsync.plan.guard import Refusal, Verdict
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report, Result
 from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet

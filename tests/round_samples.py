@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 from render_samples import hostile_plan, report_of, result, small_plan, small_report
 
-from petsync.diff.history import Past
-from petsync.diff.round import Counts, Open, Round, SheetChange
-from petsync.diff.round_report import RoundReport
+from petsync.plan.report import Past, RoundReport
+from petsync.plan.rounds import Counts, Open, Round, SheetChange
 
 replace = msgspec.structs.replace
 FIRST = datetime(2026, 10, 23, 2, tzinfo=UTC)

@@ -11,18 +11,18 @@ import msgspec
 import pandas as pd
 from doubles import Double
 
-from petsync.apply.target import Target
-from petsync.diff.compare import compare, unproved
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.plan import Plan, PlanOptions
-from petsync.diff.snapshot import Coverage, Snapshot
+from petsync.apply.engine import Target
 from petsync.errors import NotFoundError, TransportError
-from petsync.model import ApiResponse, Pet
+from petsync.models import ApiResponse, Pet
+from petsync.plan.change import Coverage, Snapshot
+from petsync.plan.compare import compare, unproved
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan, PlanOptions
 from petsync.profile import STANDARD
+from petsync.protocol.operations import Traffic
 from petsync.table.base import Base
 from petsync.table.frame import frame_from_pets, integers, texts
 from petsync.table.sheet import Finding, Sheet
-from petsync.wire.traffic import Traffic
 
 URL = "http://127.0.0.1:1/v2"
 NO_LIMITS = Guard(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import petsync as ps
-from petsync.client.credentials import Credentials
+from petsync.client.auth.credentials import Credentials
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 from petsync.trust import confirm

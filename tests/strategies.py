@@ -6,7 +6,7 @@ import re
 
 from hypothesis import strategies as st
 
-from petsync.model import MAX_ID, MIN_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from shop import base_of, plan_of, sheet_of, sheet_saying
 from test_compare import CATS, PETS, REX, TOM, applied
 
-from petsync.diff.advance import advanced
-from petsync.diff.fields import differing
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.base import advanced
+from petsync.plan.fields import differing
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report, Result
 from petsync.table.base import Base
 from petsync.table.frame import pets_from_frame
 from petsync.table.sheet import Sheet

@@ -12,16 +12,15 @@ import pandas as pd
 import pytest
 
 from petsync import connect
-from petsync.client.diagnosis import Diagnosis
-from petsync.client.probe import examine
+from petsync.client.probe import Diagnosis, examine
 from petsync.client.session import Session
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.profile import PROFILES
+from petsync.protocol import xml
+from petsync.protocol.xml import Shape
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import LIVE
-from petsync.store.sync import Store
-from petsync.wire import xml
-from petsync.wire.xml import Shape
+from petsync.sandbox.http import LIVE
+from petsync.store import Store
 
 SHOP = [
     Pet(

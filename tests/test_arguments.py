@@ -11,7 +11,7 @@ import pytest
 from shop import snapshot_of
 
 import petsync as ps
-from petsync.diff.guard import Limit
+from petsync.plan.guard import Limit
 from petsync.sandbox import Sandbox
 
 ONE = pd.DataFrame([{"id": 1, "name": "Max"}])

@@ -20,13 +20,13 @@ from test_engine import carry_out, full_after, outcomes, ran, resumed
 import petsync as ps
 from petsync.apply.journal import Journal
 from petsync.apply.undo import undo_plan
-from petsync.diff.change import Add, Delete, Update
-from petsync.diff.fields import differing
-from petsync.diff.guard import Guard
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report, result_of
 from petsync.errors import InvalidInputError
-from petsync.model import MAX_ID, Pet
+from petsync.models import MAX_ID, Pet
+from petsync.plan.change import Add, Delete, Update
+from petsync.plan.fields import differing
+from petsync.plan.guard import Guard
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report, result_of
 from petsync.profile import LIVE
 from petsync.sandbox import Sandbox
 

@@ -14,7 +14,7 @@ import pytest
 from scripted import ScriptedServer, answer
 from test_transport import do, get
 
-from petsync.client.photo import photo
+from petsync.client.target import photo
 from petsync.errors import (
     ApiError,
     InvalidInputError,

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 from petsync import GuardError, connect, load_plan
-from petsync._show import as_html, as_text
+from petsync._display import as_html, as_text
 from petsync.client.probe import examine
 from petsync.client.session import Session
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.profile import LIVE, ServiceProfile
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import LIVE as LIVE_SANDBOX
-from petsync.store.sync import Store
+from petsync.sandbox.http import LIVE as LIVE_SANDBOX
+from petsync.store import Store
 
 MOST = 20
 PROFILE = replace(LIVE, capacity=MOST)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from petsync.model import MAX_ID, MIN_ID, Tag
+from petsync.models import MAX_ID, MIN_ID, Tag
 from petsync.table import cells
 
 # Every character, lone surrogates and NUL too; and texts made of the grammar's own characters.

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from shop import NO_LIMITS, base_of, error_at, plan_of, sheet_of, sheet_saying
 from strategies import ids, pets, texts
 
-from petsync.diff.change import Add, Delete, Update
-from petsync.diff.fields import normal
-from petsync.diff.guard import Guard
-from petsync.diff.plan import Plan
 from petsync.errors import GuardError, PlanError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Add, Delete, Update
+from petsync.plan.fields import normal
+from petsync.plan.guard import Guard
+from petsync.plan.plan import Plan
 from petsync.profile import LIVE
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet

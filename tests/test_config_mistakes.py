@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petsync.errors import ConfigurationError, Problem
-from petsync.reconcile.config import load
-from petsync.reconcile.config.example import example
+from petsync.reconcile.config.load import load
+from petsync.reconcile.config.tools import example
 
 SECRET = "s3cr3t-value-of-a-variable"
 

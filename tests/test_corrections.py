@@ -17,7 +17,7 @@ import petsync as ps
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, read_sheet, write_back, write_corrected, write_results
-from petsync.sheets.planned import sheet_of as sheet_of_plan
+from petsync.sheets.read import sheet_of as sheet_of_plan
 from petsync.table.sheet import Sheet
 
 HEADER = ["id", "name", "status", "category", "tags", "photo_urls", "action"]

@@ -20,9 +20,9 @@ from strategies import pets as any_pets
 from strategies import texts, xml_texts
 
 import petsync as ps
-from petsync.diff.snapshot import Coverage, Unanswered
+from petsync.plan.change import Coverage, Unanswered
+from petsync.protocol.json import encode_pet
 from petsync.sandbox import Sandbox
-from petsync.wire.json import encode_pet
 
 STATUSES = ("available", "pending", "sold")
 SHOP = [

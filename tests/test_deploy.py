@@ -24,8 +24,8 @@ from cronsim import CronSim
 
 import petsync as ps
 from petsync.cli.entry import cli
+from petsync.protocol.json import decode_pets
 from petsync.sandbox import Sandbox
-from petsync.wire.json import decode_pets
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"

@@ -14,12 +14,8 @@ from shop import MemoryTarget, error_at, lost, plan_of, sheet_of, sheet_saying
 from test_compare import PETS, REX, TOM, shop_pets
 
 from petsync.apply import engine
-from petsync.apply.engine import ApplyOptions, Progress
+from petsync.apply.engine import FRESH, ApplyOptions, Earlier, earlier
 from petsync.apply.journal import Journal, Sitting
-from petsync.apply.resume import FRESH, Earlier, earlier
-from petsync.diff.change import Change
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report
 from petsync.errors import (
     AuthError,
     DuplicateError,
@@ -30,7 +26,10 @@ from petsync.errors import (
     TransportError,
     UnavailableError,
 )
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.change import Change
+from petsync.plan.plan import Plan
+from petsync.plan.report import Progress, Report
 
 NEW = Pet(name="Goldie", status="available")
 

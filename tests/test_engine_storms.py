@@ -19,16 +19,13 @@ from doubles import Double
 from shop import MemoryTarget, lost, plan_of, sheet_saying
 
 from petsync.apply import engine
-from petsync.apply.engine import ApplyOptions
-from petsync.apply.recorder import Recorder
-from petsync.apply.resume import FRESH, earlier
-from petsync.diff.change import Change
-from petsync.diff.fields import content
-from petsync.diff.history import Entry
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
+from petsync.apply.engine import FRESH, ApplyOptions, Recorder, earlier
 from petsync.errors import RateLimitedError, ServiceError, TransportError, UnavailableError
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.change import Change
+from petsync.plan.fields import content
+from petsync.plan.plan import Plan
+from petsync.plan.report import Entry, Report, Result
 
 ROUNDS = 300
 _SETTLE = 5.0

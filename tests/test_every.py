@@ -17,14 +17,12 @@ import pytest
 from nightly import PETS, Night, changed
 from receiver import Receiver, configured, told
 
-from petsync.diff.round_report import RoundReport
 from petsync.errors import ConfigurationError, InterruptedRunError, SettingsError
+from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Log, Metrics, Notify
-from petsync.reconcile.due import Due
-from petsync.reconcile.every import Every, every, interval
-from petsync.reconcile.fresh import Fresh
-from petsync.reconcile.history import History
-from petsync.reconcile.watch.endpoint import Endpoint
+from petsync.reconcile.daemon import Due, Every, Fresh, every, interval
+from petsync.reconcile.observe import Endpoint
+from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
 PLAIN, NIGHTLY = (

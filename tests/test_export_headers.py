@@ -11,7 +11,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 import petsync as ps
 from petsync.errors import GuardError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
 SHOP = [

@@ -13,7 +13,7 @@ from openpyxl.worksheet.worksheet import Worksheet
 
 import petsync as ps
 from petsync.cli import main
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm

@@ -11,15 +11,15 @@ from scripted import answer
 from virtual import PET, Service, clock, gone, lost, many, ok, run, says
 
 from petsync.client.api import AsyncApi
-from petsync.client.lookup import look_up
+from petsync.client.loaders import look_up
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import ServiceError, TransportError, UnavailableError
-from petsync.model import Pet
-from petsync.wire import calls
+from petsync.models import Pet
+from petsync.protocol import operations
 
-GET = calls.get_pet_by_id(7)
-ADD = calls.add_pet(Pet(name="Rex"))
+GET = operations.get_pet_by_id(7)
+ADD = operations.add_pet(Pet(name="Rex"))
 
 
 class Outage:
@@ -127,7 +127,7 @@ def test_what_was_sent_before_stays_uncertain() -> None:
         service = Service(Outage(lost(), begins=1.0, lasts=1e9))
         session = service.session(retry=RetryPolicy(attempts=1000, seconds=1000.0))
         session.breaker.failures = 5
-        put = calls.update_pet(Pet(id=7, name="Rex"))
+        put = operations.update_pet(Pet(id=7, name="Rex"))
         await session.send(put)
         await asyncio.sleep(1.0)
         known = []

@@ -7,13 +7,12 @@ import asyncio
 import pytest
 from virtual import Service, clock, lost, many, ok, run, says
 
-from petsync.client.budget import RetryBudget
-from petsync.client.retry import RetryPolicy
+from petsync.client.retry import RetryBudget, RetryPolicy
 from petsync.errors import RateLimitedError, ServiceError
-from petsync.model import Pet
-from petsync.wire import calls
+from petsync.models import Pet
+from petsync.protocol import operations
 
-GET = calls.get_pet_by_id(7)
+GET = operations.get_pet_by_id(7)
 
 
 @pytest.mark.parametrize("refusal", [says(429, retry_after="0"), says(503)])

@@ -7,15 +7,13 @@ import asyncio
 import pytest
 from virtual import Service, clock, lost, many, ok, run, says
 
-from petsync.client.gate import Gate
-from petsync.client.pace import Pace
 from petsync.client.retry import RetryPolicy
-from petsync.client.window import MOST, Window
-from petsync.model import Pet
-from petsync.wire import calls
+from petsync.client.throttle import MOST, Gate, Pace, Window
+from petsync.models import Pet
+from petsync.protocol import operations
 
-GET = calls.get_pet_by_id(7)
-PUT = calls.update_pet(Pet(id=7, name="Rex"))
+GET = operations.get_pet_by_id(7)
+PUT = operations.update_pet(Pet(id=7, name="Rex"))
 ONCE = RetryPolicy(attempts=1)
 
 
@@ -143,7 +141,7 @@ def test_the_first_to_come_is_the_first_to_go() -> None:
         service = Service(ok)
         session = service.session(retry=ONCE)
         session.gate.most = 2
-        sent = (session.send(calls.get_pet_by_id(number)) for number in range(50))
+        sent = (session.send(operations.get_pet_by_id(number)) for number in range(50))
         await asyncio.gather(*sent, return_exceptions=True)
         return [request.url.path.rpartition("/")[2] for request in service.requests]
 

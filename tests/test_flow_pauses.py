@@ -11,10 +11,10 @@ from virtual import Service, clock, many, ok, run, says
 
 from petsync.client.retry import RetryPolicy
 from petsync.errors import RateLimitedError, ServiceError, UnavailableError
-from petsync.model import Pet
-from petsync.wire import calls
+from petsync.models import Pet
+from petsync.protocol import operations
 
-GET = calls.get_pet_by_id(7)
+GET = operations.get_pet_by_id(7)
 ONCE = RetryPolicy(attempts=1)
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 IN_9_SECONDS = format_datetime(NOW + timedelta(seconds=9), usegmt=True)

@@ -10,12 +10,11 @@ from itertools import pairwise
 import pytest
 from virtual import Service, clock, many, ok, run, says
 
-from petsync.client.learnt import LearntRate
-from petsync.client.pace import Pace
 from petsync.client.session import Session
-from petsync.model import Pet
+from petsync.client.throttle import LearntRate, Pace
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.sandbox.throttle import Throttle
+from petsync.sandbox.faults import Throttle
 
 
 class Limited(Service):

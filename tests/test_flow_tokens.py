@@ -18,13 +18,13 @@ from petsync.client import auth
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import AuthError, SettingsError
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.protocol import operations
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
-from petsync.wire import calls
 
-GET = calls.get_pet_by_id(7)
-ADD = calls.add_pet(Pet(name="Rex"))
+GET = operations.get_pet_by_id(7)
+ADD = operations.add_pet(Pet(name="Rex"))
 OLD, NEW = "0ld-t0ken-aaaaaaaa", "n3w-t0ken-bbbbbbbb"
 
 

@@ -13,12 +13,12 @@ from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.client.target import ServiceTarget
 from petsync.errors import TransportError
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.protocol import operations
+from petsync.protocol.operations import Traffic
 from petsync.sandbox import Sandbox
-from petsync.wire import calls
-from petsync.wire.traffic import Traffic
 
-GET = calls.get_pet_by_id(7)
+GET = operations.get_pet_by_id(7)
 QUICK = RetryPolicy(first=0.001)
 
 

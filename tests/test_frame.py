@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from strategies import pets
 
 from petsync.errors import ResponseError
-from petsync.model import MAX_ID, Pet, Tag
+from petsync.models import MAX_ID, Pet, Tag
+from petsync.protocol import json
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_json, frame_from_pets, pets_from_frame
-from petsync.wire import json
 
 
 @given(st.lists(pets(), max_size=5))

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from shop import base_of, plan_of, sheet_of, sheet_saying
 
 import petsync as ps
-from petsync.diff.guard import Guard, Limit, Refusal, Verdict
-from petsync.diff.plan import Plan
 from petsync.errors import GuardError, SettingsError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.guard import Guard, Limit, Refusal, Verdict
+from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 from petsync.table.sheet import Sheet
 

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_of, sheet_saying, snapshot_of
 from test_compare import CATS, DOGS, OLD, REX, SHY, TOM, shop_pets
 
-from petsync.diff.change import Conflict
-from petsync.diff.fields import differing
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.inbound import Inbound, inbound
 from petsync.errors import GuardError, PlanError
-from petsync.model import Pet, Tag
+from petsync.models import Pet, Tag
+from petsync.plan.change import Conflict
+from petsync.plan.fields import differing
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.intake import inbound
+from petsync.plan.plan import Inbound
 from petsync.table.sheet import Sheet
 
 NEW = Pet(id=9, name="Neo", status="available", tags=(Tag(3, "shop"),))

@@ -29,16 +29,16 @@ from crash.service import Service
 from crash.story import story
 from jupyter_client.manager import start_new_kernel
 
-from petsync.apply.options import ApplyOptions
+from petsync.apply.engine import ApplyOptions
 from petsync.apply.planfile import save_plan
-from petsync.diff.guard import Limit
+from petsync.plan.guard import Limit
 
 PROMISED_S = 2.0
 PATIENCE_S = 60
 """Below all that the runs wait for."""
 LONG = ("--settle", 600)
 WITHOUT_END_OF_GRACE = """
-from petsync.apply.halt import Halt
+from petsync.apply.engine import Halt
 from petsync.cli import main
 made = Halt.__init__
 Halt.__init__ = lambda self, grace, on_wire: made(self, 3600.0, on_wire)

@@ -18,9 +18,9 @@ from journals import PETS, STARTED, STORE, begun, intended, result, small_plan
 from shop import error_at, plan_of, sheet_saying
 
 from petsync.apply.journal import Journal, Sitting
-from petsync.diff.history import Entry
 from petsync.errors import InterruptedRunError, PetsyncError, PlanError, StalePlanError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.report import Entry
 
 
 @pytest.fixture
@@ -504,7 +504,7 @@ def test_without_a_journal_there_is_an_empty_one_and_no_file(tmp_path: Path) -> 
 
 def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None:
     """SQLite waits for the disk at each commit, and marks the file as petsync's."""
-    from petsync.apply.journal.database import connect
+    from petsync.apply.journal.schema import connect
 
     connection = connect(journal.path)
     asked = ("journal_mode", "synchronous", "application_id", "user_version")

@@ -15,9 +15,7 @@ from journals import PETS, begun, intended, result, small_plan
 
 import petsync as ps
 from petsync.apply.journal import Journal
-from petsync.apply.journal.database import empty
-from petsync.apply.journal.schema import APPLICATION, VERSION
-from petsync.apply.journal.seal import seal
+from petsync.apply.journal.schema import APPLICATION, VERSION, empty, seal
 from petsync.sandbox import Sandbox
 
 PAGE = (Path(__file__).parents[1] / "docs" / "journal.md").read_text("utf-8")

@@ -18,9 +18,9 @@ import pytest
 from journals import PETS, STORE, begun, intended, other_process, result, small_plan
 
 from petsync.apply.journal import Journal
-from petsync.diff.history import Entry
-from petsync.diff.plan import Plan
 from petsync.errors import PetsyncError
+from petsync.plan.plan import Plan
+from petsync.plan.report import Entry
 
 PLAN = small_plan()
 OTHER = small_plan(name="other")

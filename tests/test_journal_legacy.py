@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from journals import PETS, begun, small_plan
 
 from petsync.apply.journal import Journal
-from petsync.diff.plan import Plan
 from petsync.errors import PlanError, StalePlanError
+from petsync.plan.plan import Plan
 
 PLAN = small_plan()
 OLDER = {"format": 1, "store": "http://old.example", "source": "old.csv", "news": [1]}

@@ -17,9 +17,9 @@ import pytest
 from journals import STORE, begun, intended, other_process, small_plan
 
 from petsync.apply.journal import Journal
-from petsync.apply.journal.lock import Lock
-from petsync.diff.history import Entry, Past
+from petsync.apply.journal.schema import Lock
 from petsync.errors import LockedError
+from petsync.plan.report import Entry, Past
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
 

@@ -20,12 +20,12 @@ from openpyxl import load_workbook
 from openpyxl.worksheet.worksheet import Worksheet
 
 import petsync as ps
-from petsync.diff.change import Conflict
-from petsync.diff.plan import Plan
 from petsync.errors import InterruptedRunError, PetsyncError
-from petsync.model import Category, Pet
+from petsync.models import Category, Pet
+from petsync.plan.change import Conflict
+from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import STANDARD
+from petsync.sandbox.http import STANDARD
 
 Row = dict[str, Any]
 SHOP = [

@@ -14,11 +14,11 @@ import pytest
 from scripted import ScriptedServer, answer
 
 import petsync as ps
-from petsync.cli.planning import verdict_code
+from petsync.cli.options import verdict_code
 from petsync.client.api import AsyncApi
-from petsync.client.lookup import Lookups, look_up
+from petsync.client.loaders import Lookups, look_up
 from petsync.client.session import Session
-from petsync.diff.snapshot import Unanswered
+from petsync.plan.change import Unanswered
 from petsync.sandbox import Sandbox
 
 T = TypeVar("T")

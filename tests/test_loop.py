@@ -10,7 +10,7 @@ import threading
 import pytest
 from interrupting import interrupt_in, once_main_waits_in
 
-from petsync._loop import LoopThread, blocking
+from petsync._sync import LoopThread, blocking
 
 
 @pytest.fixture

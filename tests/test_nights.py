@@ -18,7 +18,7 @@ from nights.postbox import Postbox
 from nights.script import Nights
 from nights.world import Look
 
-from petsync.model import Pet
+from petsync.models import Pet
 
 
 def test_thirty_nights(nights_seed: int, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import warnings
 warnings.simplefilter("error")
 import pandas as pd
 import petsync as ps
-from petsync.render.bar import run_bar
+from petsync.report.progress import run_bar
 
 store = ps.demo()
 pets = pd.DataFrame({"name": [f"Pet {n}" for n in range(3000)], "status": "available"})

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from receiver import conflict, told
 
-from petsync.diff.round import Open
-from petsync.diff.round_report import RoundReport
-from petsync.reconcile.course import CODES
-from petsync.reconcile.notify.decide import Notice, decide
-from petsync.reconcile.notify.memory import Memory
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Open
+from petsync.reconcile.notify import Memory, Notice, decide
+from petsync.reconcile.round import CODES
 
 DAY = 86_400.0
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from receiver import configured, conflict, told
 
 from petsync.reconcile.config.model import Job
-from petsync.reconcile.notify.decide import decide
-from petsync.reconcile.notify.digest import day_due, digest_lines, digested
-from petsync.reconcile.notify.memory import Memory
+from petsync.reconcile.notify import Memory, day_due, decide, digest_lines, digested
 from petsync.reconcile.schedule import is_overdue, last_due, next_due
 
 SEVEN = time(7)

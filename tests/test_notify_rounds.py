@@ -12,7 +12,7 @@ from nightly import PETS, Night, changed
 from receiver import Receiver
 
 from petsync.cli import main
-from petsync.diff.guard import Guard, Limit
+from petsync.plan.guard import Guard, Limit
 from petsync.reconcile import run
 from petsync.reconcile.config.model import Configuration, Notify
 from petsync.sandbox import Sandbox

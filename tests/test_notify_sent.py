@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from receiver import PATH, Receiver, configured, told
 
+from petsync.reconcile import notify
 from petsync.reconcile.config.model import Configuration, Notify
-from petsync.reconcile.notify import Notifier, outbox
-from petsync.reconcile.notify.send import deliver, lack_of
+from petsync.reconcile.notify import Notifier
+from petsync.reconcile.send import deliver_by_apprise, lack_of
 from petsync.settings import Secret
 
 NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)
@@ -60,7 +61,7 @@ def test_an_address_that_took_it_is_not_told_twice(tmp_path: Path) -> None:
 
 def test_a_receiver_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for so long and no longer, and asked once a pass."""
-    monkeypatch.setattr(outbox, "_EACH", 0.2)
+    monkeypatch.setattr(notify, "_EACH", 0.2)
     with Receiver() as receiver:
         receiver.hangs = True
         rounds = [told("error", job=name) for name in ("a", "b", "c")]
@@ -195,4 +196,7 @@ def test_what_hangs_is_told_in_seconds() -> None:
     """An address where nobody answers is given up in time, with the reason."""
     with Receiver() as receiver:
         receiver.hangs = True
-        assert deliver(receiver.url, "digest", "t", "b", 0.1) == "no answer within 0 seconds"
+        assert (
+            deliver_by_apprise(receiver.url, "digest", "t", "b", 0.1)
+            == "no answer within 0 seconds"
+        )

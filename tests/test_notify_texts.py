@@ -17,12 +17,11 @@ from markdown_it import MarkdownIt
 from receiver import Receiver, configured, conflict, told
 
 from petsync.reconcile.config.model import EVENTS, Event, Job, Notify
-from petsync.reconcile.notify import NAMES, Notifier, mistakes_in
-from petsync.reconcile.notify.plain import plain
-from petsync.reconcile.notify.templates import DEFAULTS, filled
+from petsync.reconcile.config.templates import DEFAULTS, NAMES, filled, mistakes_in
+from petsync.reconcile.notify import Notifier, plain
 from petsync.redact import Redactor
 from petsync.settings import Secret
-from petsync.table.visible import visible
+from petsync.table.cells import visible
 
 DOCS = Path(__file__).parents[1] / "docs" / "notifications.md"
 HOSTILE = (

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from petsync._loop import LoopThread
+from petsync._sync import LoopThread
 from petsync.client import auth
 from petsync.client.api import Api, AsyncApi
 from petsync.client.session import Session
 from petsync.errors import DuplicateError, InvalidInputError, NotFoundError
-from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.profile import PROFILES
 from petsync.sandbox import Sandbox
 

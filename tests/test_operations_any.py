@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 from strategies import ids, pets, xml_pets
 
-from petsync._loop import LoopThread
+from petsync._sync import LoopThread
 from petsync.client.api import Api, AsyncApi
 from petsync.client.session import Session
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.profile import PROFILES
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import LIVE, STANDARD
+from petsync.sandbox.http import LIVE, STANDARD
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,10 @@ import pytest
 from picturing import animation, exif, image, png_of, turned_jpeg, with_chunk
 from PIL import Image, ImageOps
 
-from petsync.apply.pictures.camera import orientation
-from petsync.apply.pictures.kinds import ENDINGS
-from petsync.apply.pictures.opened import Opened, UnfitError, opened
-from petsync.apply.pictures.parts import parts
-from petsync.diff.pictures import PictureOptions
 from petsync.errors import SettingsError
+from petsync.images.find import ENDINGS
+from petsync.images.inspect import Opened, UnfitError, opened, orientation, parts
+from petsync.plan.uploads import PictureOptions
 
 PLAIN = PictureOptions()
 FORMATS = {"JPEG": ".jpg", "PNG": ".png", "GIF": ".gif", "WEBP": ".webp"}

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 from picturing import image, put
 
 import petsync as ps
-from petsync.apply.pictures.folder import in_folder
-from petsync.apply.pictures.found import Found
-from petsync.apply.pictures.listed import in_sheet
-from petsync.apply.pictures.pattern import USUAL, Patterns
 from petsync.errors import SettingsError, SheetError
-from petsync.model import MAX_ID
+from petsync.images.find import USUAL, Found, Patterns, in_folder, in_sheet
+from petsync.models import MAX_ID
 from petsync.sandbox import Sandbox
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from picturing import image, put
 
 import petsync as ps
-from petsync.diff.history import Entry
-from petsync.diff.photos import kept_photos
-from petsync.diff.uploads import Attempt, Uploads, added_urls
+from petsync.plan.fields import kept_photos
+from petsync.plan.report import Entry
+from petsync.plan.uploads import Attempt, Uploads, added_urls
 from petsync.sandbox import Sandbox
 
 PHOTOS = ("https://shop.example/a.jpg", "https://shop.example/b.jpg")

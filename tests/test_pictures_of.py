@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from picturing import image, put
 
 import petsync as ps
-from petsync.client.photo import target_of
+from petsync.client.target import target_of
 from petsync.sandbox import Sandbox
 
 RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)

@@ -9,14 +9,18 @@ import msgspec
 import pytest
 
 import petsync as ps
-import petsync.render
-from petsync.diff.pictures import FATES, PictureOptions, treatment
-from petsync.diff.report import OUTCOMES
-from petsync.diff.uploaded import result_of, result_of_problem
+import petsync.report
 from petsync.errors import PlanError
-from petsync.render.pictures_html import pictures_html, uploaded_html
-from petsync.render.pictures_lines import pictures_text, uploaded_text
-from petsync.render.pictures_words import GROUPS, size
+from petsync.plan.report import OUTCOMES
+from petsync.plan.uploads import FATES, PictureOptions, result_of, result_of_problem, treatment
+from petsync.report.images import (
+    GROUPS,
+    pictures_html,
+    pictures_text,
+    size,
+    uploaded_html,
+    uploaded_text,
+)
 
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 

@@ -17,9 +17,9 @@ import pytest
 from picturing import exif, image, put
 
 import petsync as ps
-from petsync.apply.halt import Halt
-from petsync.apply.pictures.engine import UploadOptions
+from petsync.apply.engine import Halt
 from petsync.errors import InterruptedRunError, LockedError, PlanError, SheetError
+from petsync.images.upload import UploadOptions
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 
@@ -100,7 +100,7 @@ def until_sent(box: Sandbox, count: int = 1) -> None:
 def patient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Has uploads that are stopped wait an hour for what is on its way."""
     return lambda: monkeypatch.setattr(
-        "petsync.apply.pictures.engine.Halt", lambda _, on_wire: Halt(3600.0, on_wire)
+        "petsync.images.upload.Halt", lambda _, on_wire: Halt(3600.0, on_wire)
     )
 
 

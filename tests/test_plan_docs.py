@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from petsync.diff.why import FIELD_RULES, PET_RULES
+from petsync.plan.explain import FIELD_RULES, PET_RULES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "plan.md").read_text("utf-8")
@@ -15,8 +15,8 @@ PAGE = (ROOT / "docs" / "plan.md").read_text("utf-8")
 
 def conflict_rules() -> set[str]:
     """The rules of conflicts, from the code that gives them."""
-    names = ("decide", "missing", "alike", "compare")
-    files = (ROOT / "petsync" / "diff" / f"{name}.py" for name in names)
+    names = ("decide", "compare")
+    files = (ROOT / "petsync" / "plan" / f"{name}.py" for name in names)
     code = "\n".join(file.read_text("utf-8") for file in files)
     return set(re.findall(r'(?:_Held\(\s*|rule=)"([a-z-]+)"', code))
 

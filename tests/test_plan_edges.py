@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 from shop import base_of, error_at, plan_of, sheet_saying
 
-from petsync.diff.align import positions
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.plan import Plan
 from petsync.errors import PlanError, SettingsError
-from petsync.model import MAX_ID, MIN_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.match import positions
+from petsync.plan.plan import Plan
 from petsync.table.frame import frame_from_pets
 
 REX = Pet(id=1, name="Rex", status="sold")

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from render_samples import CLASHING, HOSTILE, SILENT, UPDATE, hostile_plan, replace, small_plan
 
-from petsync.diff.lineage import Slot
-from petsync.diff.plan import FORMAT, Plan
-from petsync.diff.snapshot import Coverage
 from petsync.errors import PlanError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Coverage
+from petsync.plan.lineage import Slot
+from petsync.plan.plan import PLAN_FORMAT, Plan
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "plan-format.md").read_text("utf-8")
@@ -53,7 +53,7 @@ def test_the_schema_is_up_to_date() -> None:
     make = runpy.run_path(str(DOCS / "make.py"))
     made = make["plan_schema"]()
     assert (DOCS / "plan.schema.json").read_text("utf-8") == made, "run: python docs/make.py"
-    assert SCHEMA["$defs"]["Plan"]["properties"]["format"] == {"const": FORMAT}
+    assert SCHEMA["$defs"]["Plan"]["properties"]["format"] == {"const": PLAN_FORMAT}
 
 
 @pytest.mark.parametrize("plan", [full_plan(), *map(hostile_plan, HOSTILE)])

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from reference import UNITS, agree, compared
 from triples import STATUSES, Triple, row_of, triple_of, triples
 
-from petsync.diff.change import Clash, Conflict
-from petsync.diff.plan import Plan
-from petsync.model import Pet, Tag
+from petsync.models import Pet, Tag
+from petsync.plan.change import Clash, Conflict
+from petsync.plan.plan import Plan
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 brief = settings(max_examples=60, phases=SHORT)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from shop import base_of, plan_of, sheet_saying
 from triples import row_of
 
-from petsync.diff.change import Clash, Conflict, Update
-from petsync.diff.plan import Plan
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Clash, Conflict, Update
+from petsync.plan.plan import Plan
 
 SHY, OLD, CALM = Tag(1, "shy"), Tag(2, "old"), Tag(3, "calm")
 DOGS, CATS, BIRDS = Category(1, "Dogs"), Category(2, "Cats"), Category(3, "Birds")

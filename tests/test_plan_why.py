@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from test_plan_laws import SHORT, everything
 from triples import Triple, triples
 
-from petsync.diff.explain import Explanation, Reason
-from petsync.diff.fields import cell
-from petsync.diff.plan import Plan
-from petsync.diff.why import FIELD_RULES, PET_RULES
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.explain import FIELD_RULES, PET_RULES, Explanation, Reason
+from petsync.plan.fields import cell
+from petsync.plan.plan import Plan
 
 SENT = {"differs", "edited", "merged", "clash-sheet"}
 CONFLICTS = {

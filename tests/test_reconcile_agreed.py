@@ -15,15 +15,13 @@ from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
 from petsync import sheets
-from petsync.diff.guard import Guard, Limit
 from petsync.errors import InterruptedRunError, SheetError
-from petsync.reconcile.base import BaseFile
-from petsync.reconcile.begun import Begun
-from petsync.reconcile.rounds import reconciled
-from petsync.reconcile.versions import Versions
+from petsync.plan.guard import Guard, Limit
+from petsync.reconcile.round import reconciled
+from petsync.reconcile.state import BaseFile, Begun, Versions
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import STANDARD
-from petsync.store.outputs import Outputs, Wanted
+from petsync.sandbox.http import STANDARD
+from petsync.store.runs import Outputs, Wanted
 
 CATS = ps.Category(2, "Cats")
 BIRDS = ps.Category(3, "Birds")
@@ -1317,7 +1315,7 @@ def test_a_run_that_the_base_has_is_not_laid_over_it_again(
     assert len(marks.runs) == 1
     with monkeypatch.context() as patch:
         laid = Mock(side_effect=AssertionError("laid over it once more"))
-        patch.setattr("petsync.reconcile.footing.with_report", laid)
+        patch.setattr("petsync.reconcile.round.with_report", laid)
         meddle()
         assert night.run().round.status == "done"
     assert night.cell(1, "name") == "Store 1"
@@ -1400,7 +1398,7 @@ def test_a_row_that_is_pasted_after_a_round_has_deleted_its_pet_is_a_conflict(
     night.type(1, name="Rex")
     with monkeypatch.context() as patch:
         if killed == "sheet":
-            patch.setattr("petsync.reconcile.work._Doing._look_again", Mock(side_effect=OSError))
+            patch.setattr("petsync.reconcile.round._Doing._look_again", Mock(side_effect=OSError))
         elif killed == "base":
             patch.setattr(BaseFile, "keep", Mock(side_effect=KeyboardInterrupt))
         night.run()

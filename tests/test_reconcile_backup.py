@@ -16,13 +16,13 @@ from openpyxl import load_workbook
 
 import petsync as ps
 from petsync import sheets
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.round_report import RoundReport
-from petsync.reconcile.base import BaseFile
-from petsync.reconcile.rounds import reconciled
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import RoundReport
+from petsync.reconcile.round import reconciled
+from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
-from petsync.sheets import synced
-from petsync.sheets.backup import kept
+from petsync.sheets import sync
+from petsync.sheets.results import kept
 
 NEW = ps.Pet(id=50, name="Neu", status="available")
 
@@ -159,7 +159,7 @@ def _opened(night: Kept, patch: pytest.MonkeyPatch) -> None:
         night.lock.write_bytes(b"\x05Maria")
         return kept(*args)
 
-    patch.setattr(synced, "kept", keep)
+    patch.setattr(sync, "kept", keep)
 
 
 @pytest.mark.parametrize("cut_off", [_killed, _opened])

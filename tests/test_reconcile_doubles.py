@@ -12,9 +12,9 @@ from doubles import Double
 from msgspec.structs import replace as other
 from nightly import PETS, Night, kinds
 
-from petsync.diff.round import Round
-from petsync.diff.round_report import RoundReport
-from petsync.reconcile.watcher import Step, Watcher
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Round
+from petsync.reconcile.round import Step, Watcher
 from petsync.sandbox import Sandbox
 
 

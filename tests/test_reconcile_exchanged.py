@@ -12,7 +12,7 @@ from msgspec.structs import replace as other
 from nightly import PETS, Night, changed
 
 import petsync as ps
-from petsync.diff.alike import exchanged, twins
+from petsync.plan.compare import exchanged, twins
 from petsync.sandbox import Sandbox
 
 

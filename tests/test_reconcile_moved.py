@@ -11,11 +11,11 @@ from nightly import PETS, Night, changed
 from openpyxl import load_workbook
 
 import petsync as ps
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.round import Open
-from petsync.diff.rounds import Rounds
-from petsync.reconcile.base import BaseFile
-from petsync.reconcile.rounds import reconciled
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import Rounds
+from petsync.plan.rounds import Open
+from petsync.reconcile.round import reconciled
+from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 
 OPEN = Guard(max_delete=Limit(12, is_share=False))

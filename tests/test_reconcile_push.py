@@ -9,7 +9,7 @@ import pytest
 from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
-from petsync.reconcile.history import History
+from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
 

@@ -17,16 +17,14 @@ from msgspec.structs import replace as replaced
 from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
-from petsync.diff.round import Round
-from petsync.diff.round_report import RoundReport
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Round
 from petsync.reconcile.config.model import Reports
-from petsync.reconcile.history import History
-from petsync.reconcile.kept import Kept
-from petsync.reconcile.lock import locked
-from petsync.reconcile.rounds import reconciled
-from petsync.reconcile.watcher import Step, Watcher
+from petsync.reconcile.locks import locked
+from petsync.reconcile.round import Step, Watcher, reconciled
+from petsync.reconcile.state import History, Kept
 from petsync.sandbox import Sandbox
-from petsync.sandbox.access import SCOPES
+from petsync.sandbox.tokens import SCOPES
 from petsync.settings import Secret
 
 

@@ -9,9 +9,8 @@ from threading import Thread
 import pytest
 
 from petsync.errors import LockedError
-from petsync.reconcile.kept import Kept
-from petsync.reconcile.lock import turn
-from petsync.reconcile.machine import turn_of
+from petsync.reconcile.locks import turn, turn_of
+from petsync.reconcile.state import Kept
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from nightly import DOGS, PETS, Night, changed, kinds
 
 import petsync as ps
 from petsync import sheets
-from petsync.reconcile.base import BaseFile
+from petsync.reconcile.state import BaseFile
 from petsync.sandbox import Sandbox
 
 

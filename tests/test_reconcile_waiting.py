@@ -10,8 +10,8 @@ from nightly import PETS, Night, changed, kinds
 
 import petsync as ps
 from petsync.cli import main
-from petsync.diff.guard import Guard, Limit
-from petsync.render.text import rounds_text
+from petsync.plan.guard import Guard, Limit
+from petsync.report.show import rounds_text
 from petsync.sandbox import Sandbox
 
 FEW = Guard(max_update=Limit(2, is_share=False), max_delete=Limit(1, is_share=False))

@@ -35,10 +35,10 @@ from petsync import (
     read_sheet,
     write_sheet,
 )
-from petsync.apply.engine import Progress
-from petsync.diff.surprises import surprises
+from petsync.plan.rehearsal import surprises
+from petsync.plan.report import Progress
 from petsync.rehearsal import rehearse
-from petsync.rehearsal.imitation import imitated
+from petsync.rehearsal.run import imitated
 from petsync.sandbox import Sandbox
 
 FAR = 2**63 - 10

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from petsync.diff.report import OUTCOMES, Cause
-from petsync.render.causes import CAUSES
+from petsync.plan.report import OUTCOMES, Cause
+from petsync.report.words import CAUSES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reliability.md").read_text("utf-8")

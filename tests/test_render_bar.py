@@ -21,20 +21,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from render_samples import result
 
-from petsync.diff.progress import Progress
-from petsync.render import bar
-from petsync.render.bar import run_bar
-from petsync.render.bars import TerminalBar
-from petsync.render.meter import Meter
-from petsync.wire.traffic import Traffic
+from petsync.plan.report import Progress
+from petsync.protocol.operations import Traffic
+from petsync.report import progress as bar
+from petsync.report.bars import TerminalBar
+from petsync.report.meter import Meter
+from petsync.report.progress import run_bar
 
 SHOWN = re.compile(r" *\d+% \|.*\| [\d,]+/3,000.*")
 RUN = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from test_render_bar import progress
-from petsync.render.bar import run_bar
-from petsync.render.bars import TerminalBar
+from petsync.report.progress import run_bar
+from petsync.report.bars import TerminalBar
 
 drawn, show = [], TerminalBar.show
 TerminalBar.show = lambda self, meter: (show(self, meter), drawn.append(meter))
@@ -201,7 +201,7 @@ def test_a_bar_in_a_terminal(columns: int) -> None:
 def test_a_pause_counts_down_without_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """While nothing is done the terminal goes on saying for how long."""
     now, terminal = [1000.0], Terminal()
-    monkeypatch.setattr("petsync.render.bar.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("petsync.report.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     with run_bar(3000, file=terminal, delay=0) as step:
         step(progress(7, waiting=3.0))
         for left in ("3", "2", "1"):
@@ -269,7 +269,7 @@ def test_it_is_quiet_elsewhere() -> None:
 def test_quiet_costs_no_import() -> None:
     """A script whose output goes to a file does not load tqdm for nothing."""
     code = (
-        "import sys\nfrom petsync.render.bar import run_bar\n"
+        "import sys\nfrom petsync.report.progress import run_bar\n"
         "with run_bar(10) as step:\n    step(None)\nprint('tqdm' in sys.modules)"
     )
     done = subprocess.run(

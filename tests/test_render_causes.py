@@ -10,12 +10,10 @@ import pytest
 from effort import growth, steps
 from render_samples import HOSTILE, UPDATE, large_plan, plan_with, report_of, result
 
-from petsync.diff.report import OUTCOMES, Cause, Report
-from petsync.render.causes import CAUSES, told
-from petsync.render.digest import results_by_cause
-from petsync.render.html import report_html
-from petsync.render.report_lines import report_lines
-from petsync.render.text import report_text
+from petsync.plan.report import OUTCOMES, Cause, Report
+from petsync.report.run import report_html, report_lines
+from petsync.report.show import report_text
+from petsync.report.words import CAUSES, results_by_cause, told
 
 DOCS = Path(__file__).parent.parent / "docs" / "reliability.md"
 COMMANDS = {"check", "resume", "undo"}

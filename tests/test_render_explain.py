@@ -8,10 +8,10 @@ import pytest
 from render_samples import CLASHING, HOSTILE, UPDATE, plan_with, replace, small_plan
 from rich.cells import cell_len
 
-import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
-from petsync.diff.explain import Explanation, Explanations, Reason
-from petsync.render.explain_html import explanations_html
-from petsync.render.text import explanations_text, summary_text
+import petsync.report  # noqa: F401 - what is tested: values show themselves once it is imported
+from petsync.plan.explain import Explanation, Explanations, Reason
+from petsync.report.explain import explanations_html
+from petsync.report.show import explanations_text, summary_text
 
 TEXT = """\
 ~ Pet 17, Bella (Pets!B18): it will be changed.

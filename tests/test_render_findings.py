@@ -16,14 +16,12 @@ from rich.cells import cell_len
 from sheetmaking import csv_of
 
 from petsync import sample_data
-from petsync.render.gathered import gathered
-from petsync.render.html import findings_html, sheet_html
-from petsync.render.page import page
-from petsync.render.places import Place, listed
-from petsync.render.text import findings_text, table_text
+from petsync.report.html import page
+from petsync.report.sheet import findings_html, sheet_html
+from petsync.report.show import findings_text, table_text
+from petsync.report.words import Place, gathered, listed
 from petsync.sheets import read_sheet, write_sheet
-from petsync.table.findings import FIELDS, Findings
-from petsync.table.sheet import Finding, cell_address
+from petsync.table.sheet import FIELDS, Finding, Findings, cell_address
 
 SPELLING = {"severity": "warning", "suggestion": "Write sold.", "value": "Sold"}
 

@@ -12,19 +12,24 @@ from render_samples import HOSTILE
 from round_samples import FIRST, hostile_past, hostile_told, nights, past, replace, round_of
 from test_render_html import Reader
 
-from petsync.diff.round import Counts, Round
-from petsync.render.history_html import history_page
-from petsync.render.history_plots import plots, strip
-from petsync.render.history_words import about_column, job_facts
-from petsync.render.scale import (
+from petsync.plan.rounds import Counts, Round
+from petsync.report.history import (
+    about_column,
     ceiling,
+    columns_of,
+    history_page,
+    in_time,
+    job_facts,
+    moment_of,
+    plots,
     rounded_up,
     short_duration,
     short_number,
     steps,
     steps_in_time,
+    strip,
+    turns_of,
 )
-from petsync.render.turns import columns_of, in_time, moment_of, turns_of
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 

@@ -36,12 +36,14 @@ from render_samples import (
     small_snapshot,
 )
 
-from petsync.diff.guard import Refusal, Verdict
-from petsync.diff.snapshot import Coverage
-from petsync.model import Tag
-from petsync.render.html import plan_html, plan_page, report_html, sheet_html, snapshot_html
-from petsync.render.marked import marked
-from petsync.render.page import page
+from petsync.models import Tag
+from petsync.plan.change import Coverage
+from petsync.plan.guard import Refusal, Verdict
+from petsync.report.html import page
+from petsync.report.plan import plan_html, plan_page
+from petsync.report.run import report_html
+from petsync.report.sheet import sheet_html, snapshot_html
+from petsync.report.textdiff import marked
 
 VOID = {"br", "input", "meta"}
 ATTRIBUTES = {"class", "scope", "open", "role", "aria-hidden"}

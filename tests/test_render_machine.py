@@ -6,7 +6,7 @@ import json
 
 from render_samples import finding, sheet_with, small_report, stopped_report
 
-from petsync.render.machine import findings_json, report_json
+from petsync.report.json import findings_json, report_json
 
 
 def test_a_report_as_json() -> None:

@@ -27,13 +27,12 @@ from render_samples import (
     small_plan,
 )
 
-from petsync.diff.guard import Refusal, Verdict
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage
-from petsync.render.markdown import plan_markdown
-from petsync.render.mdtext import code, prose
-from petsync.render.visible import visible
-from petsync.render.words import WHERE_TO_SEE_ALL
+from petsync.plan.change import Coverage
+from petsync.plan.guard import Refusal, Verdict
+from petsync.plan.plan import Plan
+from petsync.report.markdown import code, plan_markdown, prose
+from petsync.report.words import WHERE_TO_SEE_ALL
+from petsync.table.cells import visible
 
 MARKED = [
     *HOSTILE,

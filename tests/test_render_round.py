@@ -14,17 +14,16 @@ from rich.cells import cell_len
 from round_samples import OPENS, hostile_told, replace, round_of, told_of
 from test_render_html import Reader
 
-from petsync.diff.change import Delete
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.round import Counts, Open, Round, SheetChange
-from petsync.diff.round_report import RoundReport
-from petsync.diff.rounds import Rounds
-from petsync.model import Pet
-from petsync.render import round_words as said
-from petsync.render.lines import unbroken
-from petsync.render.round_html import round_html, round_page, rounds_html
-from petsync.render.round_json import FORMAT, round_json, rounds_json
-from petsync.render.text import round_text, rounds_text
+from petsync.models import Pet
+from petsync.plan.change import Delete
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import RoundReport, Rounds
+from petsync.plan.rounds import Counts, Open, Round, SheetChange
+from petsync.report import round as said
+from petsync.report.json import FORMAT, round_json, rounds_json
+from petsync.report.round import round_html, round_page, rounds_html
+from petsync.report.show import round_text, rounds_text
+from petsync.report.text import unbroken
 
 WELL = RoundReport(round=round_of(job="orders", status="in-sync"))
 FAILED = RoundReport(

@@ -21,22 +21,20 @@ from render_samples import (
 from rich.cells import cell_len
 from rich.console import Console
 
-from petsync.diff.explain import Explanation
-from petsync.render.plan_lines import plan_lines
-from petsync.render.terminal import (
+from petsync.plan.explain import Explanation
+from petsync.report.plan import plan_lines
+from petsync.report.show import (
+    explanations_text,
+    findings_text,
+    plan_text,
+    report_text,
     show_explanations,
     show_findings,
     show_plan,
     show_report,
     show_snapshot,
-    terminal_svg,
-)
-from petsync.render.text import (
-    explanations_text,
-    findings_text,
-    plan_text,
-    report_text,
     snapshot_text,
+    terminal_svg,
 )
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")

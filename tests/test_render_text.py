@@ -35,14 +35,13 @@ from render_samples import (
 )
 from rich.cells import cell_len
 
-import petsync.render  # noqa: F401 - what is tested: values show themselves once it is imported
-from petsync.diff.change import Change
-from petsync.diff.guard import Refusal, Verdict
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report
-from petsync.diff.snapshot import Coverage
-from petsync.model import Pet, Tag
-from petsync.render.text import findings_text, plan_text, report_text, snapshot_text
+import petsync.report  # noqa: F401 - what is tested: values show themselves once it is imported
+from petsync.models import Pet, Tag
+from petsync.plan.change import Change, Coverage
+from petsync.plan.guard import Refusal, Verdict
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report
+from petsync.report.show import findings_text, plan_text, report_text, snapshot_text
 
 PLAN = """\
 Plan: 1 to add, 1 to change, 2 to delete; 1 conflict, 1 row blocked, 870 in

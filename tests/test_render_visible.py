@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from render_samples import HOSTILE
 from rich.cells import cell_len
 
-from petsync.render.visible import quoted, shorten, visible, wrap
+from petsync.report.words import quoted, shorten, wrap
+from petsync.table.cells import visible
 
 texts = st.text(max_size=60) | st.sampled_from(HOSTILE)
 DANGEROUS = {"Cc", "Cs", "Zl", "Zp"}

@@ -30,13 +30,11 @@ from render_samples import (
     small_report,
 )
 
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage
 from petsync.errors import SheetError
-from petsync.render import tab
-from petsync.render.rowxml import LINE_HEIGHT
-from petsync.render.tab import Marked, Tab, write
-from petsync.render.workbook import plan_workbook, report_workbook
+from petsync.plan.change import Coverage
+from petsync.plan.plan import Plan
+from petsync.report import workbook
+from petsync.report.workbook import LINE_HEIGHT, Marked, Tab, plan_workbook, report_workbook, write
 
 
 def rows(sheet: Worksheet) -> list[tuple[object, ...]]:
@@ -281,7 +279,7 @@ def test_a_name_like_a_formula_is_kept(tmp_path: Path) -> None:
 
 def test_more_rows_than_fit_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit into one worksheet goes on in the next, and no row is lost."""
-    monkeypatch.setattr(tab, "_ROWS", 5)
+    monkeypatch.setattr(workbook, "_ROWS", 5)
     plan_workbook(large_plan(3), tmp_path / "plan.xlsx")
     book = load_workbook(tmp_path / "plan.xlsx")
     pages = [name for name in book.sheetnames if name.startswith("Changes")]

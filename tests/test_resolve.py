@@ -13,11 +13,11 @@ from shop import NO_LIMITS, base_of, plan_of, sheet_saying
 from test_plan_laws import always, brief
 from triples import Triple, triple_of
 
-from petsync.diff.change import Clash
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.plan import Plan
 from petsync.errors import PlanError
-from petsync.model import Category, Pet
+from petsync.models import Category, Pet
+from petsync.plan.change import Clash
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan
 
 REX = Pet(id=1, name="Rex", status="available", category=Category(1, "Dogs"))
 EXPORTED = {"id": 1, "name": "Rex", "status": "available", "category": "Dogs", "category_id": 1}

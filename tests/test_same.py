@@ -19,18 +19,16 @@ from msgspec.structs import replace
 from shop import MemoryTarget, base_of, plan_of, sheet_of, snapshot_of
 
 import petsync as ps
-from petsync.apply.present import Present, UnsentError, mismatch
-from petsync.apply.settle import settle
+from petsync.apply.engine import Present, UnsentError, mismatch, settle
 from petsync.apply.undo import undo_plan
-from petsync.diff.agreed import sight_of
-from petsync.diff.change import Add, Delete, Update
-from petsync.diff.fields import content, differing, equal, same, same_tags
-from petsync.diff.guard import Guard
-from petsync.diff.history import Entry, Past
-from petsync.diff.inbound import inbound
-from petsync.diff.report import Result, result_of
-from petsync.diff.sentinel import drifted, moved_since
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.base import sight_of
+from petsync.plan.change import Add, Delete, Update
+from petsync.plan.fields import content, differing, equal, same, same_tags
+from petsync.plan.guard import Guard
+from petsync.plan.intake import inbound
+from petsync.plan.plan import drifted, moved_since
+from petsync.plan.report import Entry, Past, Result, result_of
 from petsync.sandbox import Sandbox
 from petsync.table.columns import COLUMNS, Column
 

@@ -19,13 +19,13 @@ from test_engine import carry_out
 from triples import Triple, row_of, triples
 
 import petsync as ps
-from petsync.cli.sheetplan import is_sheet_plan
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report
+from petsync.cli.run import is_sheet_plan
 from petsync.errors import PetsyncError, PlanError, StalePlanError
-from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report
 from petsync.sandbox import Sandbox
-from petsync.sheets.planned import sheet_of as planned_sheet
+from petsync.sheets.read import sheet_of as planned_sheet
 
 SHY, OLD = Tag(1, "shy"), Tag(2, "old")
 DOGS, CATS = Category(1, "Dogs"), Category(2, "Cats")

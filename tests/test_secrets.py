@@ -19,7 +19,7 @@ import pytest
 from crash.running import Nursery
 from nbconvert.preprocessors import ExecutePreprocessor
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
 # Each is unlike anything else, and changes when it is escaped for an address, HTML or JSON.

@@ -31,7 +31,7 @@ from petsync.errors import (
     SettingsError,
     TransportError,
 )
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.profile import LIVE, STANDARD, ServiceProfile
 from petsync.settings import Secret
 

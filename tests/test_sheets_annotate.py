@@ -16,9 +16,8 @@ from openpyxl.styles import PatternFill
 from petsync.errors import SheetError
 from petsync.sheets import annotate_sheet, read_sheet, write_sheet
 from petsync.sheets.base import NAME
-from petsync.sheets.delimited.sidecar import beside
-from petsync.sheets.marks.annotation import MOST_COMMENTS
-from petsync.sheets.marks.painter import ERROR, WARNING
+from petsync.sheets.sidecar import beside
+from petsync.sheets.xlsx.annotate import ERROR, MOST_COMMENTS, WARNING
 from petsync.table.base import Base
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"

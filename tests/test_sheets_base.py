@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import extras, ids, pets
 
-from petsync.diff.snapshot import Coverage, Snapshot
+from petsync import _files
 from petsync.errors import SheetError
-from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.plan.change import Coverage, Snapshot
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import NAME, TAB, base_of
-from petsync.sheets.delimited import sidecar as sidecars
-from petsync.table.base import Base
+from petsync.table.base import LINE, Base, ParcelError, pack, unpack
 from petsync.table.frame import frame_from_pets
-from petsync.table.parcel import LINE, ParcelError, pack, unpack
 
 PETS = [
     Pet(id=1, name="Zoë", status="available", category=Category(2, "Dogs"), tags=(Tag(1, "a;b"),)),
@@ -149,7 +148,7 @@ def test_lines_that_were_tampered_with_are_refused(harm, reason):
 
 def test_a_bomb_is_not_unpacked(monkeypatch):
     """Lines that would unpack to far more than they are end after a bounded part of it."""
-    monkeypatch.setattr("petsync.table.parcel._bound", lambda packed: 1 << 40)
+    monkeypatch.setattr("petsync.table.base._bound", lambda packed: 1 << 40)
     lines = pack(b"\0" * 40_000_000)
     monkeypatch.undo()
     assert sum(map(len, lines)) < 60_000
@@ -270,14 +269,14 @@ def test_an_export_that_is_killed_leaves_no_wrong_base(tmp_path, monkeypatch, st
     """Killed before the CSV or before its sidecar is written: the base is refused, and says why."""
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
-    replaced = sidecars.atomic.replace
+    replaced = _files.replace_sheet_file
 
     def killed(target, data, **options):
         if target == path if stage == "the file" else data.startswith(b"#"):
             raise KeyboardInterrupt
         replaced(target, data, **options)
 
-    monkeypatch.setattr(sidecars.atomic, "replace", killed)
+    monkeypatch.setattr(_files, "replace_sheet_file", killed)
     with pytest.raises(KeyboardInterrupt):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()
@@ -293,14 +292,14 @@ def test_a_csv_that_cannot_be_written_keeps_its_sidecar(tmp_path, monkeypatch):
     """Where the CSV stays as it was, so does what is said of it."""
     path = tmp_path / "pets.csv"
     write_sheet(a_snapshot(PETS[:1]), path)
-    replaced = sidecars.atomic.replace
+    replaced = _files.replace_sheet_file
 
     def full(target, data, **options):
         if target == path:
             raise SheetError("no space left")
         replaced(target, data, **options)
 
-    monkeypatch.setattr(sidecars.atomic, "replace", full)
+    monkeypatch.setattr(_files, "replace_sheet_file", full)
     with pytest.raises(SheetError, match="no space"):
         write_sheet(a_snapshot(), path)
     monkeypatch.undo()

@@ -12,16 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petsync.errors import SheetError
-from petsync.sheets import (
-    annotate_sheet,
-    must_take_results,
-    read_sheet,
-    write_back,
-    write_results,
-)
-from petsync.sheets.ooxml.columns import widened
-from petsync.sheets.ooxml.outline import Splices, outline
-from petsync.sheets.ooxml.styles import Styles
+from petsync.sheets import annotate_sheet, must_take_results, read_sheet, write_back, write_results
+from petsync.sheets.xlsx.edit import widened
+from petsync.sheets.xlsx.edit_parts import Splices, Styles, outline
 
 RANGES = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 5)), max_size=6)
 

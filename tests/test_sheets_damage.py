@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sheetmaking import csv_of, found, sheet_of, workbook_of
 from shop import base_of
 
-from petsync.model import Pet, Tag
+from petsync.models import Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
-from petsync.sheets.rules import RULES
+from petsync.sheets.validate.rules import RULES
 from petsync.table.frame import frame_from_pets
 
 URL = "https://example.org/1.jpg"

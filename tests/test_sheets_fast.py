@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from petsync import sample_data
 from petsync.errors import SheetError
-from petsync.sheets.delimited import csv
-from petsync.sheets.delimited.block import LONGEST, Mark, take_apart
+from petsync.sheets import csv
+from petsync.sheets.csv import LONGEST, Mark, take_apart
+from petsync.sheets.files import Source
 from petsync.sheets.grid import Cells, Grid, Kind, letter
 from petsync.sheets.headers import Mapper
-from petsync.sheets.judge import lists
-from petsync.sheets.judge.column import NBSP, Column
-from petsync.sheets.judge.notes import Notes
-from petsync.sheets.ooxml import xlsx
-from petsync.sheets.ooxml.container import stored
-from petsync.sheets.ooxml.extent import Extent, extent
-from petsync.sheets.ooxml.halves import halves
-from petsync.sheets.source import Source
+from petsync.sheets.validate import columns
+from petsync.sheets.validate.columns import NBSP, Column
+from petsync.sheets.validate.findings import Notes
+from petsync.sheets.xlsx import read
+from petsync.sheets.xlsx.package import stored
+from petsync.sheets.xlsx.read import halves
+from petsync.sheets.xlsx.survey import Extent, extent
 from petsync.table.cells import BLANKS, trim
 
 PIECES = ["a", "é", "'=", '"', '""', ",", ";", "\t", "\n", "\r", "\r\n", " ", "\0", "\ufeff", "7"]
@@ -140,7 +140,7 @@ def column_of(texts):
 
 @pytest.mark.parametrize(
     ("judge", "careful", "texts"),
-    [(lists.tags, lists.judge_tags, TAGS), (lists.photos, lists.judge_photos, PHOTOS)],
+    [(columns.tags, columns.judge_tags, TAGS), (columns.photos, columns.judge_photos, PHOTOS)],
     ids=["tags", "photos"],
 )
 @settings(max_examples=300, deadline=None)
@@ -177,7 +177,7 @@ def test_blanks_are_trimmed_alike(texts):
 def test_equal_lists_are_not_one_list():
     """A person who changes the list of one row does not change another row's."""
     column = column_of(["calm; shy", "calm; shy", '"calm"', '"calm"'])
-    first, second, third, fourth = lists.tags(column)
+    first, second, third, fourth = columns.tags(column)
     assert first == second
     assert first is not second
     assert third == fourth
@@ -227,8 +227,8 @@ WHOLE = st.integers(-(2**54), 2**54).map(float)
 def test_numbers_of_many_cells_are_shown_as_each(values):
     """A column of a workbook has the texts and the kinds of its cells, one by one."""
     kinds = {float: Kind.NUMBER, bool: Kind.BOOLEAN, str: Kind.TEXT}
-    cells = xlsx.cells_of(values)
-    assert cells.text.to_pylist() == [xlsx.shown(value) for value in values]
+    cells = read.cells_of(values)
+    assert cells.text.to_pylist() == [read.shown(value) for value in values]
     found = [Kind.TEXT] * len(values) if cells.kinds is None else cells.kinds.tolist()
     assert found == [kinds[type(value)] for value in values]
 
@@ -256,7 +256,7 @@ def workbook(tmp_path_factory, cells):
 
 def in_halves(source, large):
     """The grid of a workbook as plain values."""
-    found = xlsx.read(source, Mapper.of("pets.xlsx", None), None, large=large)
+    found = read.read(source, Mapper.of("pets.xlsx", None), None, large=large)
     columns = [
         (column.text.to_pylist(), None if column.kinds is None else column.kinds.tolist())
         for column in found.columns

@@ -14,9 +14,9 @@ import pytest
 from specimens import unzipped, zipped
 
 from petsync.errors import SheetError
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sheets import read_sheet, write_results, write_sheet
-from petsync.sheets.ooxml import archive
+from petsync.sheets.xlsx import package
 from petsync.table.frame import frame_from_pets
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
@@ -394,7 +394,7 @@ def test_importing_the_sheets_does_not_load_openpyxl():
 
 def test_limits_hold_together():
     """The least that is refused as a bomb is more than what is always allowed."""
-    assert archive.FREE < archive.MAX_UNPACKED
+    assert package.FREE < package.MAX_UNPACKED
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x" * 300 + ".xlsx", "a\0b.csv"])

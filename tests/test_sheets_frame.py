@@ -14,7 +14,7 @@ from shop import plan_of
 from strategies import ids, pets
 
 from petsync.errors import SheetError
-from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.sheets import sheet_from_frame, write_sheet
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame

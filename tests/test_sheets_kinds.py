@@ -13,7 +13,7 @@ import pytest
 from specimens import libreoffice, unzipped, zipped
 
 from petsync.errors import SettingsError, SheetError
-from petsync.sheets import read_sheet, source, write_back, write_results
+from petsync.sheets import files, read_sheet, write_back, write_results
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1") + bytes(600)
 RECORD = b"id,name\n1,Bello\n"
@@ -381,7 +381,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path):
 def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
     """A line longer than any row is an error that names it, before anything is taken apart."""
     path = tmp_path / "pets.csv"
-    path.write_bytes(head + piece * (source.MAX_LINE // len(piece) + 1))
+    path.write_bytes(head + piece * (files.MAX_LINE // len(piece) + 1))
     with pytest.raises(SheetError, match="line 3 has more than 17 MB without a line break"):
         read_sheet(path)
 
@@ -389,4 +389,4 @@ def test_a_line_without_an_end_is_refused_at_once(tmp_path, piece, head):
 def test_long_files_of_short_lines_pass():
     """The search for a long line finds none where there is none, whatever ends the lines."""
     for end in (b"\n", b"\r", b"\r\n"):
-        source._check_lines("pets.csv", (b"1,Bello" + end) * 3_000_000)
+        files._check_lines("pets.csv", (b"1,Bello" + end) * 3_000_000)

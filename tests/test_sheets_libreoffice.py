@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from strategies import pets
 from test_sheets_round_trip import TEXT, as_said
 
-from petsync.diff.compare import compare
-from petsync.diff.snapshot import Coverage, Snapshot
-from petsync.model import MAX_ID, Category, Pet, Tag
+from petsync.models import MAX_ID, Category, Pet, Tag
+from petsync.plan.change import Coverage, Snapshot
+from petsync.plan.compare import compare
 from petsync.sheets import read_sheet, write_sheet
 from petsync.sheets.base import TAB
-from petsync.sheets.export.resaved import FRAGILE, resaved
+from petsync.sheets.exact import FRAGILE, resaved
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
 

@@ -13,10 +13,8 @@ from specimens import KINDS, MAIN, package, unzipped, zipped
 
 from petsync.errors import SheetError
 from petsync.sheets import read_sheet
-from petsync.sheets.ooxml.archive import Package
-from petsync.sheets.ooxml.shared import shared_size, uncounted
-from petsync.sheets.ooxml.trailing import without_trailing
-from petsync.sheets.source import load
+from petsync.sheets.files import load
+from petsync.sheets.xlsx.package import Package, shared_size, uncounted, without_trailing
 
 SECONDS = 60.0
 """Of a processor; most take less than one. What the cases were made to show took minutes."""

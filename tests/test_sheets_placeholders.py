@@ -9,7 +9,7 @@ import pytest
 from sheetmaking import csv_of, found, sheet_of
 from shop import snapshot_of
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.frame import frame_from_pets
 

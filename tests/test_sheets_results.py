@@ -14,9 +14,9 @@ from shop import base_of, plan_of
 from test_advance import report_on
 
 from petsync.errors import SheetError
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sheets import read_sheet, write_back, write_results, write_sheet
-from petsync.sheets.delimited.sidecar import beside
+from petsync.sheets.sidecar import beside
 from petsync.table.frame import frame_from_pets
 
 ROWS = [

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from strategies import ids, pets
 
 from petsync.errors import SheetError
-from petsync.model import MAX_ID, Pet, Tag
+from petsync.models import MAX_ID, Pet, Tag
+from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.cells import trim
 from petsync.table.columns import CLEARED, COLUMNS
 from petsync.table.frame import frame_from_pets
-from petsync.wire.json import decode_pets
 
 # What each layer of a sheet gives a meaning: guards, markers, escapes, separators, quotes.
 AWKWARD = st.text(st.sampled_from("'=+-@\t\r\n\x01\x1f_x0041FE;\"| ,\ufffe\uffff\u00a0é"))

@@ -16,9 +16,9 @@ import pytest
 from sheetmaking import csv_of, found, sheet_of, workbook_of
 from shop import base_of
 
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.rules import KINDS, RULES
+from petsync.sheets.validate.rules import KINDS, RULES
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Finding, Sheet
 

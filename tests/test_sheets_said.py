@@ -8,10 +8,10 @@ import openpyxl
 import pytest
 from sheetmaking import csv_of, found, sheet_of, workbook_of
 
-from petsync.model import MAX_ID, Tag
-from petsync.render.text import findings_text, table_text
+from petsync.models import MAX_ID, Tag
+from petsync.report.show import findings_text, table_text
 from petsync.sheets import annotate_sheet, read_sheet
-from petsync.sheets.marks.mark import Mark
+from petsync.sheets.xlsx.annotate import Mark
 from petsync.table.columns import CLEARED
 
 URL = "https://example.org/1.jpg"

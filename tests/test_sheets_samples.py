@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from shop import plan_of
 
-from petsync.diff.change import Add
+from petsync.plan.change import Add
+from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.rules import RULES
+from petsync.sheets.validate.rules import RULES
 from petsync.table.columns import COLUMNS
 from petsync.table.frame import frame_from_pets
-from petsync.wire.json import decode_pets
 
 SAMPLES = Path(__file__).parent.parent / "sample_data"
 ALL = json.loads((SAMPLES / "mistakes.json").read_text())

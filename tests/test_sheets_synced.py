@@ -14,10 +14,10 @@ from openpyxl.worksheet.table import Table
 from shop import base_of, snapshot_of
 from test_sheets_round_trip import CATALOGUES, as_said
 
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.inbound import inbound
 from petsync.errors import PlanError, SheetError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.intake import inbound
 from petsync.sheets import (
     SheetEdits,
     cells_of,
@@ -30,7 +30,7 @@ from petsync.sheets import (
     write_sheet,
     write_synced,
 )
-from petsync.sheets.delimited.sidecar import beside
+from petsync.sheets.sidecar import beside
 from petsync.table.cells import normal_status
 from petsync.table.frame import frame_from_pets
 
@@ -391,14 +391,14 @@ def test_a_row_that_is_not_there_is_an_error(book):
 
 def test_what_would_be_read_otherwise_is_not_written(book, monkeypatch):
     """The new file is read before it takes the old one's place."""
-    from petsync.sheets.ooxml import amend
+    from petsync.sheets.xlsx import edit
 
-    made = amend.amended
+    made = edit.amended
 
     def spoilt(source, sheet, edits, **more):
         return made(source, sheet, SheetEdits({2: {"tags": "lost"}, **edits.cells}), **more)
 
-    monkeypatch.setattr(amend, "amended", spoilt)
+    monkeypatch.setattr(edit, "amended", spoilt)
     before = book.read_bytes()
     with pytest.raises(SheetError, match=r"would be read otherwise: Pets!D2"):
         write_synced(read_sheet(book), SheetEdits({3: {"name": "Max"}}))

@@ -10,12 +10,11 @@ from openpyxl.utils import get_column_letter
 from test_sheets_base import a_snapshot
 
 from petsync.errors import SheetError
-from petsync.model import Category, Pet, Tag
-from petsync.sheets import read_sheet, write_sheet
-from petsync.sheets.export import exact
-from petsync.sheets.export.choices import LISTS, SPARE
-from petsync.sheets.export.guide import GUIDE
-from petsync.sheets.export.resaved import resaved
+from petsync.models import Category, Pet, Tag
+from petsync.sheets import exact, read_sheet, write_sheet
+from petsync.sheets.exact import resaved
+from petsync.sheets.xlsx.contents import GUIDE
+from petsync.sheets.xlsx.write import LISTS, SPARE
 from petsync.table.columns import ACTIONS, COLUMNS
 from petsync.table.frame import frame_from_pets
 

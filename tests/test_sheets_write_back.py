@@ -13,7 +13,7 @@ from books import plain, rich
 
 from petsync.errors import SheetError
 from petsync.sheets import must_take_results, read_sheet, write_back
-from petsync.sheets.delimited.sidecar import beside
+from petsync.sheets.sidecar import beside
 
 NOW = dt.datetime(2026, 11, 21, 10, 30, tzinfo=dt.UTC)
 RESULTS = pd.DataFrame(

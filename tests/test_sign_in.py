@@ -12,10 +12,11 @@ from consenting import sent_back
 from signing import confirmed_file, credentials, store_at
 
 import petsync as ps
-from petsync.client.grant import Grant
-from petsync.client.oauth.places import Places
-from petsync.model import Pet
-from petsync.sandbox import PUBLIC_CLIENT, Sandbox
+from petsync.client.auth.credentials import Grant
+from petsync.client.auth.oauth import Places
+from petsync.models import Pet
+from petsync.sandbox import Sandbox
+from petsync.sandbox.tokens import PUBLIC_CLIENT
 from petsync.settings import Secret
 
 BOTH = frozenset({"read:pets", "write:pets"})

@@ -17,9 +17,9 @@ from consenting import agree, sent_back
 from signing import confirmed_file, credentials, renewals, store_at
 
 import petsync as ps
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.store import Pending
+from petsync.store.async_store import Pending
 
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
 

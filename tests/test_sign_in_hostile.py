@@ -18,7 +18,7 @@ from scripted import ScriptedServer, answer
 from signing import credentials
 
 import petsync as ps
-from petsync.client.oauth.authority import Authority
+from petsync.client.auth.oauth import Authority
 
 SECRET = "client-secret-0123456789"
 TOKEN = "access-token-0123456789"

@@ -21,9 +21,9 @@ from keyring.backend import KeyringBackend
 from signing import age, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
-from petsync.client.credentials import Credentials
-from petsync.client.oauth.vault import Vault
-from petsync.model import Pet
+from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.keyring import Vault
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
 PETS = [Pet(id=1, name="Rex", status="available", photo_urls=[])]
@@ -339,7 +339,7 @@ def test_a_keyring_that_waits(
     box: Sandbox, state: Path, broken: Broken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A keyring that waits for a password which nobody types is not waited for without end."""
-    monkeypatch.setattr("petsync.client.oauth.safe._PATIENCE", 0.05)
+    monkeypatch.setattr("petsync.client.auth.keyring._KEYRING_TIMEOUT", 0.05)
     unlocked = threading.Event()
     broken._fail = lambda about="": unlocked.wait(60)  # type: ignore[method-assign]
     with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="not answer"):

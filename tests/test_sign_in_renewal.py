@@ -18,11 +18,10 @@ from scripted import ScriptedServer, answer
 from signing import age, confirmed_file, credentials, forget_renewals, renewals, spoil, store_at
 
 import petsync as ps
-from petsync._loop import LoopThread
-from petsync.client.credentials import Credentials
-from petsync.client.grant import Grant
-from petsync.client.oauth.authority import Authority
-from petsync.model import Pet
+from petsync._sync import LoopThread
+from petsync.client.auth.credentials import Credentials, Grant
+from petsync.client.auth.oauth import Authority
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 
@@ -221,7 +220,7 @@ def test_a_lost_answer(
     """A refresh token whose answer was lost is not sent again while the token works, as it may be
     spent; when the token is refused it is tried once, and after that a person is asked.
     """
-    monkeypatch.setattr("petsync.client.renewal._PAUSE", 0.0)
+    monkeypatch.setattr("petsync.client.auth.renewal._PAUSE", 0.0)
     monkeypatch.chdir(tmp_path)
     with Service() as server:
         place = f"{server.url.removesuffix('/v2')}/token"

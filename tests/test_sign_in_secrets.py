@@ -22,10 +22,9 @@ from scripted import ScriptedServer, answer
 from signing import age, confirmed_file, credentials, spoil, store_at
 
 import petsync as ps
-from petsync.client.credentials import Credentials
-from petsync.client.grant import Grant
-from petsync.client.oauth.loopback import Loopback
-from petsync.model import Pet
+from petsync.client.auth.browser import Loopback
+from petsync.client.auth.credentials import Credentials, Grant
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 

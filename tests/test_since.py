@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from shop import base_of, plan_of, sheet_of, sheet_saying
 from test_compare import CATS, DOGS, OLD, PETS, REX, SHY, TOM, applied, shop_pets
 
-from petsync.diff.change import Delete, Update
-from petsync.diff.fields import differing
 from petsync.errors import PlanError
-from petsync.model import Pet, Tag
+from petsync.models import Pet, Tag
+from petsync.plan.change import Delete, Update
+from petsync.plan.fields import differing
 
 SOLD = replace(REX, status="sold")
 PENDING = replace(REX, status="pending")

@@ -17,11 +17,11 @@ from scripted import ScriptedServer, answer
 from petsync import __version__
 from petsync.client import auth
 from petsync.client.api import AsyncApi
-from petsync.client.oauth.talk import Talk
+from petsync.client.auth.oauth import Talk
 from petsync.client.retry import RetryPolicy
 from petsync.client.session import Session
 from petsync.errors import ApiError, NotFoundError, SettingsError, TransportError
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.profile import STANDARD
 
 PET = answer(200, b'{"id":7,"name":"Rex"}', content_type="application/json")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from shop import MemoryTarget, lost
 from undoing import World, plans, renamed, stores
 
-from petsync.diff.plan import Plan
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.plan import Plan
 
 SHORT = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 brief = settings(max_examples=60, phases=SHORT)

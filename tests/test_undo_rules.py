@@ -10,15 +10,13 @@ import msgspec
 import pytest
 from shop import URL
 
-from petsync.apply.deeds import deeds_of
-from petsync.apply.undo import Present, undo_plan
-from petsync.diff.change import Add, Delete, Update
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.history import Entry, Past
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Unanswered
+from petsync.apply.undo import Present, deeds_of, undo_plan
 from petsync.errors import GuardError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Add, Delete, Unanswered, Update
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan
+from petsync.plan.report import Entry, Past
 
 ROOT = Path(__file__).parents[1]
 RUN = "20261121-093000-4f2a"

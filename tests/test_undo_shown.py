@@ -12,15 +12,14 @@ from render_samples import BELLA, DELETE, HOSTILE, UPDATE, plan_with, report_of,
 from rich.text import Text
 from test_undo_rules import ADDED, DELETED, REX, RUN, SHOWN, entry
 
-from petsync.diff.change import Change, Conflict
-from petsync.diff.history import Entry, Past
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage, Unanswered
-from petsync.render.html import plan_html, plan_page, report_html
-from petsync.render.markdown import plan_markdown
-from petsync.render.runs_lines import deeds_lines, pet_lines, runs_lines
-from petsync.render.text import plan_text, report_text, summary_text
-from petsync.render.workbook import plan_workbook
+from petsync.plan.change import Change, Conflict, Coverage, Unanswered
+from petsync.plan.plan import Plan
+from petsync.plan.report import Entry, Past
+from petsync.report.markdown import plan_markdown
+from petsync.report.plan import plan_html, plan_page
+from petsync.report.run import deeds_lines, pet_lines, report_html, runs_lines
+from petsync.report.show import plan_text, report_text, summary_text
+from petsync.report.workbook import plan_workbook
 
 replace = msgspec.structs.replace
 KEPT = Conflict(

@@ -14,12 +14,12 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import petsync as ps
-from petsync.diff.guard import Guard, Limit
 from petsync.errors import GuardError, InterruptedRunError, LockedError, PlanError, StalePlanError
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.guard import Guard, Limit
+from petsync.protocol import json
 from petsync.sandbox import Sandbox
-from petsync.sandbox.binding import bind_json
-from petsync.wire import json
+from petsync.sandbox.http import bind_json
 
 FREE = Guard(max_delete=Limit(1.0), max_update=Limit(1.0), allow_empty=True)
 STATUSES = ("available", "pending", "sold")

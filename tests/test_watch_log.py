@@ -18,7 +18,7 @@ from nightly import PETS, Night, changed
 from receiver import configured, told
 
 from petsync.reconcile.config.model import Configuration, Log
-from petsync.reconcile.watch import watching
+from petsync.reconcile.observe import watching
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 

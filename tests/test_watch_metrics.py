@@ -13,11 +13,9 @@ import pytest
 from prometheus_client.parser import text_fd_to_metric_families
 from receiver import configured, told
 
-from petsync.diff.round_report import RoundReport
+from petsync.plan.report import RoundReport
 from petsync.reconcile.config.model import Configuration, Job, Metrics
-from petsync.reconcile.watch import watching
-from petsync.reconcile.watch.latest import noted, read
-from petsync.reconcile.watch.metrics import GAUGES, Measured, measured
+from petsync.reconcile.observe import GAUGES, Measured, measured, noted, read, watching
 
 DOCS = Path(__file__).parents[1] / "docs" / "monitoring.md"
 

@@ -21,7 +21,7 @@ import petsync as ps
 from petsync.client.probe import examine
 from petsync.reconcile import run
 from petsync.reconcile.config.model import Configuration, Log, Metrics, Notify
-from petsync.reconcile.watch.tracing import traced
+from petsync.reconcile.observe import traced
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from receiver import configured, told
 
-from petsync.reconcile.watch.tracing import traced
+from petsync.reconcile.observe import traced
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petsync import errors
-from petsync.model import ApiResponse, Pet
+from petsync.models import ApiResponse, Pet
 from petsync.profile import LIVE, STANDARD, ServiceProfile
-from petsync.wire import calls, failure
-from petsync.wire.message import Call, Request, Response
+from petsync.protocol import operations
+from petsync.protocol.operations import Call, Request, Response
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 XML_PET = b"<Pet><id>1</id></Pet>"
@@ -30,14 +30,14 @@ def test_each_operation_goes_where_the_profile_says() -> None:
     table = {
         (call.request.operation, call.request.method, call.request.target, call.request.repeatable)
         for call in (
-            calls.add_pet(pet),
-            calls.update_pet(pet),
-            calls.delete_pet(7),
-            calls.find_pets_by_status(["available", "sold"]),
-            calls.find_pets_by_tags(["a b", "ü"]),
-            calls.get_pet_by_id(7),
-            calls.update_pet_with_form(7, name="x"),
-            calls.upload_file(7, file=b""),
+            operations.add_pet(pet),
+            operations.update_pet(pet),
+            operations.delete_pet(7),
+            operations.find_pets_by_status(["available", "sold"]),
+            operations.find_pets_by_tags(["a b", "ü"]),
+            operations.get_pet_by_id(7),
+            operations.update_pet_with_form(7, name="x"),
+            operations.upload_file(7, file=b""),
         )
     }
     assert table == {
@@ -54,7 +54,7 @@ def test_each_operation_goes_where_the_profile_says() -> None:
 
 def test_the_live_profile_repeats_the_parameter() -> None:
     """array_style multi sends one parameter a value."""
-    target = calls.find_pets_by_tags(["a", "b&c"], profile=LIVE).request.target
+    target = operations.find_pets_by_tags(["a", "b&c"], profile=LIVE).request.target
     assert target == "/pet/findByTags?tags=a&tags=b%26c"
 
 
@@ -62,28 +62,28 @@ def test_the_live_profile_repeats_the_parameter() -> None:
 def test_a_comma_in_a_value_is_refused(profile: ServiceProfile) -> None:
     """Services take an escaped comma for a separator: the answer would be about other tags."""
     with pytest.raises(errors.InvalidInputError, match="holds a comma"):
-        calls.find_pets_by_tags(["a,b"], profile=profile)
+        operations.find_pets_by_tags(["a,b"], profile=profile)
 
 
 @pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, True, "7/../1", 1.0])
 def test_an_id_of_another_kind_never_becomes_a_path(bad: object) -> None:
     """Only an int64 is put into an address."""
     with pytest.raises(errors.InvalidInputError, match="no int64 pet id"):
-        calls.get_pet_by_id(bad)  # type: ignore[arg-type]
+        operations.get_pet_by_id(bad)  # type: ignore[arg-type]
 
 
 def test_an_update_without_id_and_a_search_for_nothing_are_refused() -> None:
     """Both would do something else than what was meant."""
     with pytest.raises(errors.InvalidInputError):
-        calls.update_pet(Pet(name="Rex"))
+        operations.update_pet(Pet(name="Rex"))
     with pytest.raises(errors.InvalidInputError):
-        calls.find_pets_by_status([])
+        operations.find_pets_by_status([])
 
 
 def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
     """Text from broken files can hold what UTF-8 cannot."""
     with pytest.raises(errors.InvalidInputError) as caught:
-        calls.add_pet(Pet(id=3, name="\ud800"))
+        operations.add_pet(Pet(id=3, name="\ud800"))
     assert (caught.value.operation, caught.value.pet_id) == ("addPet", 3)
 
 
@@ -91,21 +91,21 @@ def test_half_a_surrogate_pair_is_named_before_it_is_sent() -> None:
 def test_a_form_carries_any_text(name: str, status: str) -> None:
     """Form fields survive encoding."""
     name, status = (t.encode("utf-8", "replace").decode() for t in (name, status))
-    body = calls.update_pet_with_form(1, name=name, status=status).request.body
+    body = operations.update_pet_with_form(1, name=name, status=status).request.body
     read = parse_qs(body.decode(), keep_blank_values=True)
     assert read == {"name": [name], "status": [status]}
 
 
 def test_a_file_name_cannot_end_its_header() -> None:
     """Quotes and line breaks in a name stay in the name."""
-    body = calls.upload_file(1, file=b"x", filename='a"\r\nX: y.png').request.body
+    body = operations.upload_file(1, file=b"x", filename='a"\r\nX: y.png').request.body
     assert b'filename="a%22%0D%0AX: y.png"' in body
 
 
 @given(st.binary(max_size=200))
 def test_the_boundary_never_stands_in_the_file(content: bytes) -> None:
     """A multipart body has exactly its own boundaries."""
-    request = calls.upload_file(1, file=content, additional_metadata="m").request
+    request = operations.upload_file(1, file=content, additional_metadata="m").request
     boundary = request.headers["content-type"].partition("boundary=")[2].encode()
     assert request.body.count(b"--" + boundary) == 3
     assert boundary not in content
@@ -113,11 +113,11 @@ def test_the_boundary_never_stands_in_the_file(content: bytes) -> None:
 
 def test_an_answer_is_read_as_what_it_says_it_is() -> None:
     """JSON and XML by content type; without one, by its first byte."""
-    read = calls.get_pet_by_id(1).read
+    read = operations.get_pet_by_id(1).read
     assert read(Response(200, {"content-type": "application/json"}, b'{"id":1}')).id == 1
     assert read(Response(200, {"content-type": "text/xml; charset=x"}, XML_PET)).id == 1
     assert read(Response(200, {}, b" " + XML_PET)).id == 1
-    upload = calls.upload_file(1).read(Response(200, {}, b'{"code": 200}'))
+    upload = operations.upload_file(1).read(Response(200, {}, b'{"code": 200}'))
     assert upload == ApiResponse(code=200)
 
 
@@ -136,19 +136,19 @@ def test_an_answer_is_read_as_what_it_says_it_is() -> None:
 )
 def test_these_media_types_are_read(media: str, body: bytes) -> None:
     """Those of JSON and XML, and those that say nothing."""
-    assert calls.get_pet_by_id(1).read(Response(200, {"content-type": media}, body)).id == 1
+    assert operations.get_pet_by_id(1).read(Response(200, {"content-type": media}, body)).id == 1
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        calls.get_pet_by_id(1),
-        calls.find_pets_by_status(["sold"]),
-        calls.add_pet(Pet(name="x")),
-        calls.update_pet(Pet(id=1, name="x")),
-        calls.update_pet_with_form(1, name="x"),
-        calls.delete_pet(1),
-        calls.upload_file(1, file=b""),
+        operations.get_pet_by_id(1),
+        operations.find_pets_by_status(["sold"]),
+        operations.add_pet(Pet(name="x")),
+        operations.update_pet(Pet(id=1, name="x")),
+        operations.update_pet_with_form(1, name="x"),
+        operations.delete_pet(1),
+        operations.upload_file(1, file=b""),
     ],
     ids=lambda call: call.request.operation,
 )
@@ -172,7 +172,7 @@ def test_a_web_page_is_never_pets(call: Call[object], media: str, body: bytes) -
 def test_another_media_type_is_named() -> None:
     """A picture is no list of pets, whatever its bytes are."""
     with pytest.raises(errors.ResponseError, match="'image/png', neither JSON nor XML"):
-        calls.find_pets_by_status(["sold"]).read(
+        operations.find_pets_by_status(["sold"]).read(
             Response(200, {"content-type": "image/png"}, b"[]")
         )
 
@@ -188,10 +188,10 @@ def test_another_media_type_is_named() -> None:
 def test_another_pet_than_the_one_asked_for_is_an_error(body: bytes, says: str) -> None:
     """A cache that answers for every id must not lead to the wrong pet being changed."""
     with pytest.raises(errors.ResponseError, match=f"^asked for pet 3, was answered {says}"):
-        calls.get_pet_by_id(3).read(Response(200, {}, body))
+        operations.get_pet_by_id(3).read(Response(200, {}, body))
 
 
-WITHOUT_A_RESULT = [calls.delete_pet(7), calls.update_pet_with_form(7, name="Rex")]
+WITHOUT_A_RESULT = [operations.delete_pet(7), operations.update_pet_with_form(7, name="Rex")]
 
 
 @pytest.mark.parametrize("call", WITHOUT_A_RESULT, ids=lambda call: call.request.operation)
@@ -212,7 +212,7 @@ def test_success_without_a_result(call: Call[None], media: str, body: bytes) -> 
 
 
 @pytest.mark.parametrize(
-    "call", [*WITHOUT_A_RESULT, calls.upload_file(7)], ids=lambda call: call.request.operation
+    "call", [*WITHOUT_A_RESULT, operations.upload_file(7)], ids=lambda call: call.request.operation
 )
 @pytest.mark.parametrize(
     ("media", "body"),
@@ -244,7 +244,7 @@ def test_what_does_not_say_success_is_an_error(call: Call[object], media: str, b
 
 @pytest.mark.parametrize(
     "call",
-    [calls.add_pet(Pet(name="Rex")), calls.update_pet(Pet(id=7, name="Rex"))],
+    [operations.add_pet(Pet(name="Rex")), operations.update_pet(Pet(id=7, name="Rex"))],
     ids=lambda call: call.request.operation,
 )
 @pytest.mark.parametrize("body", [b"", b"{}", b"null", b'{"error":"x"}', b"<Pet/>", b"<login/>"])
@@ -257,14 +257,14 @@ def test_an_answer_that_is_no_pet_is_an_error(call: Call[object], body: bytes) -
 def test_an_add_needs_the_id_in_the_answer() -> None:
     """Without it nobody could say which pet is the new one."""
     with pytest.raises(errors.ResponseError, match="which id"):
-        calls.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
+        operations.add_pet(Pet(name="Rex")).read(Response(200, {}, b'{"name":"Rex"}'))
 
 
 @pytest.mark.parametrize("root", ["pets", "Pets", "List", "ArrayList", "ns:petList"])
 def test_an_empty_list_has_the_name_of_one(root: str) -> None:
     """Any other empty element would be a store without pets."""
     xmlns = b' xmlns:ns="x"' if ":" in root else b""
-    read = calls.find_pets_by_status(["sold"]).read
+    read = operations.find_pets_by_status(["sold"]).read
     assert read(Response(200, {}, b"<" + root.encode() + xmlns + b"/>")) == []
     with pytest.raises(errors.ResponseError, match="a list of pets was expected, not <login>"):
         read(Response(200, {}, b"<login/>"))
@@ -272,16 +272,19 @@ def test_an_empty_list_has_the_name_of_one(root: str) -> None:
 
 def test_an_update_that_is_answered_with_another_pet_is_an_error() -> None:
     """An answer without an id says nothing and is taken; so is any id that an add is given."""
-    update = calls.update_pet(Pet(id=3, name="Rex"))
+    update = operations.update_pet(Pet(id=3, name="Rex"))
     assert update.read(Response(200, {}, b'{"name":"Rex"}')) == Pet(name="Rex")
     with pytest.raises(errors.ResponseError, match=r"^sent pet 3, was answered with pet 5"):
         update.read(Response(200, {}, b'{"id":5}'))
-    assert calls.add_pet(Pet(id=3, name="Rex")).read(Response(200, {}, b'{"id":5}')).id == 5
+    assert operations.add_pet(Pet(id=3, name="Rex")).read(Response(200, {}, b'{"id":5}')).id == 5
 
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(calls.add_pet, "addPet takes a Pet, not dict"), (calls.update_pet, "updatePet takes a Pet")],
+    [
+        (operations.add_pet, "addPet takes a Pet, not dict"),
+        (operations.update_pet, "updatePet takes a Pet"),
+    ],
 )
 def test_what_is_no_pet_is_refused_by_the_operations_name(
     make: Callable[[Any], object], says: str
@@ -294,10 +297,10 @@ def test_what_is_no_pet_is_refused_by_the_operations_name(
 def test_how_long_to_wait_is_in_the_hint() -> None:
     """In whole seconds; nothing is said where the service says nothing."""
     busy = Response(429, {"retry-after": "3600"}, b"")
-    assert failure.error_for(busy, GET, NOW).hint == "The service asks to wait 3600 seconds."
+    assert operations.error_for(busy, GET, NOW).hint == "The service asks to wait 3600 seconds."
     short = Response(503, {"retry-after": "0.2"}, b"")
-    assert failure.error_for(short, GET, NOW).hint == "The service asks to wait 1 second."
-    assert failure.error_for(Response(429, {}, b""), GET, NOW).hint == ""
+    assert operations.error_for(short, GET, NOW).hint == "The service asks to wait 1 second."
+    assert operations.error_for(Response(429, {}, b""), GET, NOW).hint == ""
 
 
 @pytest.mark.parametrize(
@@ -323,7 +326,7 @@ def test_each_status_is_its_error(
     """Each error knows the status, the service's words, the operation and the pet."""
     body = b'{"code":1,"type":"error","message":"said\\n so"}'
     response = Response(status, {"content-type": "application/json"}, body)
-    error = failure.error_for(response, GET, NOW)
+    error = operations.error_for(response, GET, NOW)
     assert type(error) is kind
     assert isinstance(error, builtin)
     assert str(error).splitlines()[0] == f"getPetById of pet 7: {status} said so"
@@ -345,7 +348,7 @@ def test_each_status_is_its_error(
 def test_the_services_own_words_are_found(media: str, body: bytes, said: str) -> None:
     """In whatever form they come, in one line of bounded length."""
     response = Response(500, {"content-type": media}, body)
-    assert failure.error_for(response, GET, NOW).service_message == said
+    assert operations.error_for(response, GET, NOW).service_message == said
 
 
 @pytest.mark.parametrize(
@@ -364,7 +367,7 @@ def test_the_services_own_words_are_found(media: str, body: bytes, said: str) ->
 )
 def test_retry_after_is_seconds_or_a_date(value: str, seconds: float | None) -> None:
     """Anything else is no wish of the service."""
-    assert failure.retry_after(value, NOW) == seconds
+    assert operations.retry_after(value, NOW) == seconds
 
 
 def test_profiles_differ_where_the_design_says() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from strategies import pets
 
 from petsync.errors import ResponseError
-from petsync.model import MAX_ID, ApiResponse, Category, Pet, Tag
-from petsync.wire import json
+from petsync.models import MAX_ID, ApiResponse, Category, Pet, Tag
+from petsync.protocol import json
 
 
 @given(pets())

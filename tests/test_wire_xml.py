@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from strategies import xml_pets
 
 from petsync.errors import InvalidInputError, ResponseError
-from petsync.model import ApiResponse, Category, Pet, Tag
-from petsync.wire import xml
+from petsync.models import ApiResponse, Category, Pet, Tag
+from petsync.protocol import xml
 
 SHAPES = [xml.Shape(), xml.Shape(photo_item="photoUrl", tag_item="tag", list_root="pets")]
 

@@ -18,11 +18,10 @@ from msgspec.structs import replace
 from reference import UNITS, Expected, Line, Reference
 from shop import base_of, plan_of, sheet_saying, snapshot_of
 
-from petsync.diff.explain import Explanation
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage, Unanswered
-from petsync.diff.why import explain
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Coverage, Unanswered
+from petsync.plan.explain import Explanation, explain
+from petsync.plan.plan import Plan
 from petsync.table.columns import CLEARED
 from petsync.table.sheet import Sheet
 

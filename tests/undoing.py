@@ -14,16 +14,14 @@ from shop import NO_LIMITS, URL, MemoryTarget
 from strategies import extras, pets, texts
 
 from petsync.apply import engine
-from petsync.apply.engine import ApplyOptions
-from petsync.apply.recorder import Recorder
+from petsync.apply.engine import ApplyOptions, Recorder
 from petsync.apply.undo import undo_plan
-from petsync.diff.change import Add, Change, Delete, Update
-from petsync.diff.fields import differing, stated, with_fields
-from petsync.diff.guard import Guard
-from petsync.diff.history import Entry, Past, RunKind
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report, Result
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.fields import differing, stated, with_fields
+from petsync.plan.guard import Guard
+from petsync.plan.plan import Plan
+from petsync.plan.report import Entry, Past, Report, Result, RunKind
 
 replace = msgspec.structs.replace
 CREATED = "2026-11-21T09:00:00+00:00"

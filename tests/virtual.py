@@ -15,7 +15,7 @@ import httpx
 
 from petsync.client.session import Session
 from petsync.errors import ApiError
-from petsync.wire import calls
+from petsync.protocol import operations
 
 T = TypeVar("T")
 Answer = httpx.Response | Exception
@@ -142,7 +142,7 @@ def lost() -> Exception:
 
 async def many(session: Session, count: int, workers: int, **options: Any) -> list[Any]:
     """What becomes of so many getPetById, by so many workers: pets and errors."""
-    call = calls.get_pet_by_id(7)
+    call = operations.get_pet_by_id(7)
     left, results = iter(range(count)), list[Any]()
 
     async def work() -> None:

@@ -37,29 +37,29 @@ GROUPS = {
     "plans": Group(
         "Plans",
         "What would change, and why. [Plans](../../plan.md) explains the rules.",
-        ("diff", "apply.planfile"),
+        ("plan", "apply.planfile"),
     ),
     "runs": Group(
         "Runs and rehearsals",
         "What became of a plan. [Reliability](../../reliability.md) tells what a run survives.",
-        ("diff.report", "diff.rehearsal", "rehearsal"),
+        ("plan.report", "plan.rehearsal", "rehearsal"),
     ),
     "pictures": Group(
         "Pictures and forms",
         "Pictures in bulk ([how](../../images.md)), and forms ([how](../../forms.md)).",
-        ("diff.pictures", "diff.uploaded", "apply.pictures", "widgets"),
+        ("plan.uploads", "images", "widgets"),
     ),
     "service": Group(
         "The service",
         "Its resources, how it behaves ([profiles](../../profiles.md)), and who you are there "
         "([signing in](../../sign-in.md)).",
-        ("model", "profile", "client", "wire"),
+        ("models", "profile", "client", "protocol"),
     ),
     "reconcile": Group(
         "Reconciliation",
         "The scheduled job from Python. [How it works](../../reconcile.md).",
         ("reconcile",),
-        ("diff.round_report.RoundReport", "diff.round.Round", "diff.round.Open"),
+        ("plan.report.RoundReport", "plan.rounds.Round", "plan.rounds.Open"),
     ),
     "errors": Group(
         "Errors",

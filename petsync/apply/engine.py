@@ -1,4 +1,4 @@
-"""The engine: a plan carried out against a Target, each change re-read, journalled, sent, settled.
+"""The apply engine: re-read each pet, journal the intent, send the change, record the outcome.
 
 The service has no ETag, so between the re-read and the request another client can still change
 the pet; docs/safety.md states this race.
@@ -8,36 +8,1157 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
-from petsync.apply.assigned import Claims
-from petsync.apply.halt import Halt, HaltedError
-from petsync.apply.options import ApplyOptions
-from petsync.apply.present import Present
-from petsync.apply.recorder import Recorder
-from petsync.apply.resume import CUT, FRESH, Earlier
-from petsync.apply.send import Sender, cause_of
-from petsync.apply.settle import (
-    absent,
-    came_since,
-    confirmed,
-    is_unassigned,
-    settle,
-    statuses_of,
+from petsync.errors import (
+    ApiError,
+    AuthError,
+    DuplicateError,
+    GuardError,
+    InvalidInputError,
+    LockedError,
+    NotFoundError,
+    PetsyncError,
+    RateLimitedError,
+    ResponseError,
+    ServiceError,
+    SettingsError,
+    TransportError,
+    UnavailableError,
 )
-from petsync.apply.target import Target
-from petsync.diff.change import Add, Change
-from petsync.diff.plan import Plan
-from petsync.diff.progress import Progress
-from petsync.diff.report import Report, Result, result_of, without_request
-from petsync.errors import ApiError, AuthError, LockedError, PetsyncError, UnavailableError
-from petsync.model import MAX_ID, Pet
+from petsync.models import MAX_ID, ApiResponse, Pet
+from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.fields import content, differing, normal, same, with_fields
+from petsync.plan.plan import Plan, drifted
+from petsync.plan.report import (
+    Cause,
+    Entry,
+    Outcome,
+    Past,
+    Progress,
+    Report,
+    Result,
+    result_of,
+    without_request,
+)
+from petsync.protocol.operations import Traffic
+from petsync.table.columns import COLUMNS
 
-__all__ = ["ApplyOptions", "Progress", "run"]
+__all__ = [
+    "CUT",
+    "FRESH",
+    "Again",
+    "ApplyOptions",
+    "Claims",
+    "Earlier",
+    "Halt",
+    "HaltedError",
+    "Present",
+    "Progress",
+    "Recheck",
+    "Recorder",
+    "Sender",
+    "Target",
+    "UnsentError",
+    "absent",
+    "came_since",
+    "cause_of",
+    "check_sentinels",
+    "confirmed",
+    "earlier",
+    "has_more",
+    "has_unknown",
+    "is_unassigned",
+    "mismatch",
+    "result_in",
+    "run",
+    "settle",
+    "statuses_of",
+    "superseded",
+    "undone",
+]
+
+
+# Adds that got no answer, resolved by comparing the store before and after: never sent again
+# before it is proved that their pets are not there.
+
+
+def is_unassigned(change: Change) -> bool:
+    """Whether the change adds a pet whose id the service is to choose."""
+    return isinstance(change, Add) and change.pet_id is None
+
+
+def statuses_of(changes: Iterable[Change]) -> list[str]:
+    """The statuses that pets without an id are to have: in their lists they must be looked for."""
+    wanted = (c.after.status for c in changes if isinstance(c, Add) and is_unassigned(c))
+    return list(dict.fromkeys(status for status in wanted if status))
+
+
+def came_since(changes: Sequence[Change], pets: Iterable[Pet]) -> dict[int, int | None]:
+    """The adds, by their numbers, of which the store has more pets that say just the same than the
+    plan knew: each with the pet that is taken for its own, None where that cannot be told.
+
+    It may be that add's own pet, from a run that this one knows nothing of, or a pet of a status
+    that the plan did not ask for. No pet is taken for two adds.
+    """
+    adds = _unassigned(changes)
+    if not adds:
+        return {}
+    named = {change.pet_id for change in changes}
+    there: dict[Hashable, list[int]] = defaultdict(list)
+    for pet in pets:
+        if pet.id is not None:
+            there[content(pet)].append(pet.id)
+    met: dict[int, int | None] = {}
+    for number, add in adds.items():
+        ids = there[content(add.after)]
+        if len(ids) <= add.alike:
+            continue
+        if add.alike:
+            met[number] = None
+        elif free := [pet_id for pet_id in ids if pet_id not in named]:
+            met[number] = free[0]
+            ids.remove(free[0])
+    return met
+
+
+def _unassigned(changes: Sequence[Change]) -> dict[int, Add]:
+    numbered = enumerate(changes)
+    return {n: c for n, c in numbered if isinstance(c, Add) and is_unassigned(c)}
+
+
+def settle(
+    unknown: Iterable[int],
+    changes: Sequence[Change],
+    results: Mapping[int, Result],
+    known: Collection[int],
+    now: Iterable[Pet],
+) -> dict[int, int]:
+    """The ids of the pets of those unknown adds that happened, by their numbers.
+
+    A pet that is new, is what an unknown add wanted, and is no other add's, is that add's pet.
+    """
+    theirs = {result.assigned_id for result in results.values()}
+    theirs.update(change.pet_id for change in changes if isinstance(change, Add))
+    arrivals = _arrivals(now, theirs.union(known))
+    found: dict[int, int] = {}
+    for number in unknown:
+        change = changes[number]
+        ids = arrivals[content(change.after)] if change.after is not None else []
+        if ids:
+            found[number] = ids.pop(0)
+    return found
+
+
+def confirmed(result: Result, pet_id: int) -> Result:
+    """The result of an unknown add whose pet was found."""
+    return msgspec.structs.replace(
+        result,
+        outcome="applied",
+        cause="confirmed",
+        message="confirmed by comparing the store before and after",
+        assigned_id=pet_id,
+    )
+
+
+def absent(result: Result) -> Result:
+    """The result of an unknown add of which the store has no pet."""
+    said = result.message.rstrip(".?!; ")
+    message = f"{said}; the store does not have it, so nothing was added"
+    return msgspec.structs.replace(result, outcome="failed", message=message)
+
+
+def _arrivals(now: Iterable[Pet], known: Collection[int | None]) -> dict[Hashable, list[int]]:
+    arrivals: dict[Hashable, list[int]] = defaultdict(list)
+    for pet in now:
+        if pet.id is not None and pet.id not in known:
+            arrivals[content(pet)].append(pet.id)
+    for ids in arrivals.values():
+        ids.sort()
+    return arrivals
+
+
+# Ids that a service assigned to new pets: whose pet has each of them.
+#
+# Some services give out an id twice: the highest id plus one, without a lock. The later of two
+# pets then replaces the earlier one, so an answer with an id does not prove that the pet is
+# stored.
+
+
+class Claims:
+    """The adds without an id that were assigned one, by their numbers in the plan.
+
+    `is_shared`: whether the service is known to give out an id more than once. `there`: the pets
+    by id that were in the store when this process began its work, and those that it added under
+    an id of the sheet. `refusal`: why no further add without an id may be sent, "" where it may.
+    """
+
+    def __init__(self, changes: Sequence[Change], *, is_shared: bool) -> None:
+        self.is_shared = is_shared
+        self.there: dict[int, Pet] = {}
+        self.refusal = ""
+        self._changes = changes
+        self._ids: dict[int, int] = {}
+        self._holders: defaultdict[int, list[int]] = defaultdict(list)
+        self._unproved: set[int] = set()
+
+    def remember(self, number: int, pet_id: int, *, is_proved: bool) -> None:
+        """Note an assignment of an earlier process."""
+        self._assign(number, pet_id)
+        if not is_proved:
+            self._unproved.add(number)
+
+    def check_room(self, highest: Pet | None) -> None:
+        """Refuse further adds where a pet has the highest id there is: the service may replace a
+        pet. `highest` is the pet of that id.
+        """
+        if highest is not None:
+            self.is_shared = True
+            self.there[MAX_ID] = highest
+            self.refusal = (
+                f"not sent: pet {MAX_ID} ({highest.name!r}) has the highest id there is, and a "
+                "service that gives a new pet the highest id plus one would replace a pet. Give "
+                "the row an id of its own"
+            )
+
+    def refuse(self) -> None:
+        """Refuse further adds: one was given the id of a pet that was there, or the highest."""
+        self.is_shared = True
+        self.refusal = (
+            "not sent: the service gave another new pet the id of a pet that was there, or the "
+            "highest id there is. Give the row an id of its own"
+        )
+
+    @property
+    def has_assigned(self) -> bool:
+        """Whether the service has given an add of the run an id of its own."""
+        return bool(self._ids)
+
+    def take(self, number: int, pet_id: int) -> Literal["own", "shared", "known"]:
+        """Note which id the service assigned to an add: `shared` where it assigned that id in this
+        run before, `known` where a pet had it before.
+        """
+        if pet_id in self.there:
+            self.refuse()
+            return "known"
+        if pet_id == MAX_ID:
+            self.refuse()
+        is_shared = bool(self.holders(pet_id))
+        self.is_shared = self.is_shared or is_shared
+        self._assign(number, pet_id)
+        self._unproved.add(number)
+        return "shared" if is_shared else "own"
+
+    def id_of(self, number: int) -> int:
+        """The id that the service assigned to the add."""
+        return self._ids[number]
+
+    def holders(self, pet_id: int) -> list[int]:
+        """The adds that were assigned this id, in the order in which that became known."""
+        return [*self._holders.get(pet_id, ())]
+
+    def drop(self, number: int) -> int:
+        """Forget the assignment of an add whose pet is not stored; the id that it had."""
+        self._unproved.discard(number)
+        pet_id = self._ids.pop(number)
+        self._holders[pet_id].remove(number)
+        return pet_id
+
+    def prove(self, number: int) -> None:
+        """The add's pet is stored under its id."""
+        self._unproved.discard(number)
+
+    def to_prove(self, *, everything: bool) -> dict[int, list[int]]:
+        """The adds whose pets have to be read, by their ids: those of ids that were assigned twice,
+        all of this process where ids are shared, and with `everything` those of earlier ones too.
+        """
+        return {
+            pet_id: [*numbers]
+            for pet_id, numbers in self._holders.items()
+            if numbers
+            and (
+                everything
+                or len(numbers) > 1
+                or (self.is_shared and not self._unproved.isdisjoint(numbers))
+            )
+        }
+
+    def _assign(self, number: int, pet_id: int) -> None:
+        if number in self._ids:
+            self._holders[self._ids[number]].remove(number)
+        self._ids[number] = pet_id
+        self._holders[pet_id].append(number)
+
+    def is_stored(self, numbers: Collection[int], pet: Pet | None) -> bool:
+        """Whether the pet is what one of the adds sent."""
+        return pet is not None and any(True for _ in self._exact(numbers, pet))
+
+    def lost(self, found: Mapping[int, Pet | None]) -> dict[int, int]:
+        """The adds whose pets are not stored, with the ids that they were assigned; `found` has
+        the present pets of the ids of `to_prove`.
+        """
+        wanted = {
+            content(c.after) for c in self._changes if isinstance(c, Add) and c.pet_id is None
+        }
+        lost: dict[int, int] = {}
+        for pet_id, pet in found.items():
+            numbers = self.holders(pet_id)
+            owner = self._owner(numbers, pet, wanted)
+            is_anothers = pet is not None and content(pet) in wanted
+            for number in numbers:
+                is_open = self.is_shared and number in self._unproved
+                if number != owner and (is_open or is_anothers or len(numbers) > 1):
+                    lost[number] = pet_id
+        return lost
+
+    def _owner(
+        self, numbers: Sequence[int], pet: Pet | None, wanted: Collection[object]
+    ) -> int | None:
+        if pet is None:
+            return None
+        exact = list(self._exact(numbers, pet))
+        if exact:
+            return exact[-1]
+        if content(pet) in wanted:
+            return None
+        # A service may store a pet otherwise than it was sent; its name tells whose it is.
+        near = {
+            number: len(differing(after, pet))
+            for number, after in self._sent(numbers)
+            if normal(after.name) == normal(pet.name)
+        }
+        return min(near, key=near.__getitem__) if near else None
+
+    def _exact(self, numbers: Collection[int], pet: Pet) -> Iterator[int]:
+        return (number for number, after in self._sent(numbers) if not differing(after, pet))
+
+    def _sent(self, numbers: Collection[int]) -> Iterator[tuple[int, Pet]]:
+        for number in numbers:
+            change = self._changes[number]
+            if isinstance(change, Add) and is_unassigned(change):
+                yield number, change.after
+
+
+# Halt: how a run ends before its end, at once for what waits and in peace for what was sent.
+
+
+T = TypeVar("T")
+
+
+class HaltedError(Exception):
+    """The run was stopped while something was waited for."""
+
+
+class Halt:
+    """`why` the run is to stop, "" while it is not. Requests on the wire have `grace` seconds from
+    then on; whatever else is under way is cancelled at once.
+    """
+
+    def __init__(self, grace: float, on_wire: AbstractSet[int]) -> None:
+        self.why = ""
+        self._grace, self._on_wire = grace, on_wire
+        self._workers: dict[asyncio.Task[Any], int | None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def stop(self, why: str) -> None:
+        """Stop for this reason, unless there was one before."""
+        if self.why:
+            return
+        self.why = why
+        self._timer = asyncio.get_running_loop().call_later(self._grace, self._end, ())
+        self._end(self._on_wire)
+
+    def interrupt(self) -> None:
+        """Stop as somebody wants it; a second time, without any grace."""
+        if self.why:
+            self._end(())
+        else:
+            self.stop("interrupted")
+
+    async def ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Return when the work has ended. Whoever cancels this meanwhile interrupts it."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    self.interrupt()
+        task.result()
+
+    def check(self) -> None:
+        """Raise HaltedError where the run is to stop."""
+        if self.why:
+            raise HaltedError
+
+    def watch(self, task: asyncio.Task[Any]) -> None:
+        """Cancel this task with the run; it says what it is at by `at`."""
+        self._workers[task] = None
+        task.add_done_callback(self._forget)
+
+    def at(self, number: int) -> None:
+        """The current task is at the change of this number now."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._workers[task] = number
+
+    async def soon(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of something that changes nothing in the store, cancelled when the run is
+        stopped. Raises HaltedError then.
+        """
+        if self.why:
+            work.close()
+            raise HaltedError
+        task = asyncio.ensure_future(work)
+        self.watch(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.why:
+                raise HaltedError from None
+            raise
+
+    def _end(self, spared: AbstractSet[int] | tuple[()]) -> None:
+        current = asyncio.current_task()
+        for task, number in list(self._workers.items()):
+            if task is not current and (number is None or number not in spared):
+                task.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        del self._workers[task]
+        if not self._workers and self._timer is not None:
+            self._timer.cancel()
+
+
+# ApplyOptions: how a plan is carried out.
+
+
+Recheck = Literal["each", "bulk", "none"]
+"""How pets are read again before they are changed: one by one just before, all at once at the
+beginning, or (for measurements only) not at all.
+"""
+
+_MOST = 128
+_AHEAD = 16
+
+
+class ApplyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a plan is applied: `concurrency` changes at a time; with `verify` every changed pet is
+    read back; with more than `failures_before_deletes` failures before them, deletes are held back,
+    and with more than `max_failures` the run stops. `recheck`: how pets are read again; `rate`: the
+    most requests a second.
+
+    Times are in seconds. A stopped run waits `grace` for the requests that are on their way. An add
+    without an id that got no answer is taken for not made once the store does not have it and
+    `settle` has passed since the last attempt, or, after a crash, since the run was resumed: a
+    request may come through late. Raises SettingsError for what makes no sense.
+    """
+
+    concurrency: int = 16
+    rate: float | None = None
+    verify: bool = False
+    recheck: Recheck = "each"
+    max_failures: int | None = None
+    failures_before_deletes: int = 0
+    grace: float = 1.5
+    settle: float = 30.0
+
+    def __post_init__(self) -> None:
+        if type(self.concurrency) is not int or not 1 <= self.concurrency <= _MOST:
+            raise SettingsError(f"concurrency is {self.concurrency!r}; it must be 1 to {_MOST}")
+        if self.rate is not None and not (_is_number(self.rate) and self.rate > 0):
+            text = f"rate is {self.rate!r}; it must be a number of requests a second above 0"
+            raise SettingsError(text)
+        if self.recheck not in ("each", "bulk", "none"):
+            raise SettingsError(f"recheck is {self.recheck!r}; it must be 'each' or 'bulk'")
+        most = self.max_failures
+        if most is not None and (type(most) is not int or most < 0):
+            raise SettingsError(f"max_failures is {most!r}; it must be a whole number from 0")
+        if not (_is_number(self.settle) and self.settle >= 0):
+            raise SettingsError(f"settle is {self.settle!r}; it must be seconds from 0")
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any], **given: Any) -> Self:
+        """The options as a journal has them, those that are given (not None) in their place."""
+        known = {name: saved[name] for name in cls.__struct_fields__ if name in saved}
+        return cls(**{**known, **{n: value for n, value in given.items() if value is not None}})
+
+    @property
+    def at_a_time(self) -> int:
+        """Changes at a time: few under a rate, so that a pet is sent soon after it was read."""
+        if self.rate is None:
+            return self.concurrency
+        return min(self.concurrency, max(1, int(self.rate / 4)))
+
+    @property
+    def begun(self) -> int:
+        """Changes that are begun at a time. Where no pet is read just before it is sent, these are
+        some more than are sent, so that their intents reach the disk while others are on the wire.
+        """
+        if self.recheck == "each" or self.rate is not None:
+            return self.at_a_time
+        return self.at_a_time + _AHEAD
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+# Target: what the engine needs of a store. The client is one; tests have their own.
+
+
+Again = Callable[[ApiError], Awaitable[None]]
+"""Awaited before a request is sent once more, with the error of the attempt before; what it raises
+ends the attempts.
+"""
+
+
+class Target(Protocol):
+    """A store, one pet at a time. Errors are those of petsync.errors; each call retries what is
+    safe to repeat by itself, and an error's `may_have_happened` is honest. Time passes between
+    two attempts, so a change takes `again`, which looks whether it still is to be sent.
+    UnavailableError says that the service has been failing for too long to go on.
+    """
+
+    @property
+    def traffic(self) -> Traffic:
+        """How the requests go just now."""
+
+    @property
+    def assigns_unique_ids(self) -> bool:
+        """Whether each id that the service assigns to a new pet is that pet's alone."""
+
+    async def get(self, pet_id: int) -> Pet | None:
+        """The pet as it is now, None if there is none."""
+
+    async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
+        """Add the pet, once; the answer carries its id."""
+
+    async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
+        """Replace the whole pet of that id."""
+
+    async def rename(
+        self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
+    ) -> None:
+        """Change name and status only, by the form operation; None is left out."""
+
+    async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
+        """Delete the pet."""
+
+    async def upload(
+        self,
+        pet_id: int,
+        content: bytes,
+        *,
+        filename: str,
+        metadata: str | None = None,
+        again: Again | None = None,
+        on_sent: Callable[[int], None] | None = None,
+    ) -> ApiResponse:
+        """Upload an image; repeated only where the service surely did nothing with it. `on_sent`
+        is told how many bytes of `content` have gone out, all in all, in this attempt.
+        """
+
+    async def all(self, statuses: Collection[str] = ()) -> list[Pet]:
+        """Every pet that the service's queries list; also those of `statuses`, if there are any
+        that it is not asked for anyway.
+        """
+
+
+# What a pet is like just before its change, and whether the change may then be sent.
+
+
+class UnsentError(Exception):
+    """The change is not sent; says what becomes of it instead."""
+
+    def __init__(self, outcome: Outcome, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.outcome, self.cause, self.message = outcome, cause, message
+
+
+@dataclass(slots=True)
+class Present:
+    """Reads pets again. `pets` are those of one reading at the beginning, by id."""
+
+    target: Target
+    recheck: Recheck = "each"
+    pets: Mapping[int | None, Pet] = field(default_factory=dict)
+
+    async def read_all(self) -> None:
+        """Read all pets at once, where that is how they are read again."""
+        if self.recheck == "bulk":
+            self.pets = {pet.id: pet for pet in await self.target.all()}
+
+    async def prepare(self, change: Change) -> tuple[Pet | None, Pet | None]:
+        """The pet as it shall be and as it is. Raises UnsentError where nothing is to be sent."""
+        if change.pet_id is None:
+            return change.after, None
+        now = await self._now(change, change.pet_id)
+        if isinstance(change, Add):
+            return _addable(change, now), None
+        if isinstance(change, Update):
+            return _updated(change, now), now
+        _check_deletable(change, now)
+        return None, now
+
+    async def _now(self, change: Change, pet_id: int) -> Pet | None:
+        if self.recheck == "none":
+            return change.before
+        # That a pet is in no list does not prove that it is not there.
+        known = None if isinstance(change, Add) else self.pets.get(pet_id)
+        return known or await self.target.get(pet_id)
+
+
+def mismatch(now: Pet | None, wanted: Pet | None) -> str | None:
+    """How the store's pet is not what was wanted; None where it is."""
+    if now is None or wanted is None:
+        return None if now is wanted else ("is gone" if now is None else "is still there")
+    wrong = [column for column in COLUMNS if column != "id" and not same(wanted, now, column)]
+    return f"differs in {', '.join(wrong)}" if wrong else None
+
+
+def _addable(change: Add, now: Pet | None) -> Pet:
+    if now is None:
+        return change.after
+    if differing(change.after, now):
+        why = "the store has another pet with this id now"
+        raise UnsentError("conflict", "came-meanwhile", why)
+    raise UnsentError("skipped", "already-so", "the pet is there already, just so")
+
+
+def _updated(change: Update, now: Pet | None) -> Pet:
+    """The present pet with the planned fields; others' changes to other fields stay."""
+    if now is None:
+        raise UnsentError("conflict", "gone", "the pet is gone")
+    moved = [field for field in change.fields if not same(change.before, now, field)]
+    if moved and all(same(change.after, now, field) for field in change.fields):
+        raise UnsentError("skipped", "already-so", "the pet is so already")
+    if moved:
+        raise _moved(moved)
+    return with_fields(now, change.after, change.fields)
+
+
+def _check_deletable(change: Delete, now: Pet | None) -> None:
+    if now is None:
+        raise UnsentError("skipped", "already-gone", "the pet is gone already")
+    if moved := differing(change.before, now):
+        raise _moved(moved)
+
+
+def _moved(fields: Iterable[str]) -> UnsentError:
+    why = f"changed in the store since the plan: {', '.join(fields)}"
+    return UnsentError("conflict", "changed-since", why)
+
+
+# Recorder: where the engine writes what it is about to do, and what became of it.
+
+
+class Recorder(Protocol):
+    """One run's part of a journal, while it is at work. What is handed over is kept in order.
+
+    Everything raises PetsyncError where the journal cannot be written, and LockedError where
+    another process has taken over: then nothing more may be sent.
+    """
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """Return when it is on disk that this change is about to be sent, `before` being the pet as
+        it is and `after` as it is to be. Intended anew, it counts as one more attempt.
+        """
+
+    def repeats(self, number: int, why: str) -> None:
+        """The change's request is about to be sent once more, as the last attempt ended so."""
+
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
+        """What became of a change; on disk soon, and in any case before a later intent is. `after`
+        is the pet as the service then said it is, where it said so, and `replaced` the pet that a
+        new one took the place of.
+        """
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """Return when it is on disk which pets there were before one without an id was added."""
+
+    def known(self) -> Collection[int] | None:
+        """The ids of `keep_known`, None where it was never called in this run."""
+
+    async def hold(self) -> None:
+        """Return when it is sure that no other process has taken over this run."""
+
+    def hurry(self) -> None:
+        """From now on, wait no longer than a moment for others that keep the journal locked."""
+
+    async def flush(self) -> None:
+        """Return when all that was handed over is on disk."""
+
+
+# What earlier sittings of a run left behind: what is done, and what was begun.
+
+
+CUT = "under way when the run was stopped; `petsync resume` finds out what became of it"
+_DONE = frozenset({"already-so", "already-gone", "undone"})
+_READ_AGAIN = frozenset({"not-as-sent", "unverified"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """`results` are final, `left` those of changes that are to be tried again. `open` are the
+    changes that were begun and have no final result, and `lost` those of them that add a pet
+    without an id, and of which nobody knows whether they did. `shared` are adds whose assigned id
+    another add was assigned too, and `unverified` changes that the service took and that could not
+    be read back as they were sent, each with the pet's id. `held` are changes that are never sent
+    again, each with its result where the store shows that it was not made. With `is_undone` nothing
+    at all is sent. `seconds` is how long the run took so far.
+    """
+
+    results: Mapping[int, Result] = field(default_factory=dict)
+    left: Mapping[int, Result] = field(default_factory=dict)
+    open: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
+    shared: Mapping[int, int] = field(default_factory=dict)
+    unverified: Mapping[int, int] = field(default_factory=dict)
+    held: Mapping[int, Result] = field(default_factory=dict)
+    is_undone: bool = False
+    seconds: float = 0.0
+
+
+FRESH = Earlier()
+"""A run's first sitting."""
+
+
+def earlier(plan: Plan, entries: Iterable[Entry], seconds: float) -> Earlier:
+    """What a resumed run begins with. Final are applied, conflict, and skipped because the pet was
+    so already; all else is left to be done.
+    """
+    entries = list(entries)
+    twice = _assigned_twice(entries)
+    shared: dict[int, int] = {}
+    unverified: dict[int, int] = {}
+    results: dict[int, Result] = {}
+    left: dict[int, Result] = {}
+    began: set[int] = set()
+    lost: set[int] = set()
+    for entry in entries:
+        change = plan.changes[entry.number]
+        if is_unassigned(change) and entry.assigned_id in twice and entry.cause != "overwrote":
+            shared[entry.number] = entry.assigned_id or 0
+            told = result_in(entry, change)
+            left[entry.number] = msgspec.structs.replace(told, outcome="unknown", cause="same-id")
+            continue
+        if _is_final(entry):
+            results[entry.number] = result_in(entry, change)
+            continue
+        if entry.cause == "not-begun":
+            continue
+        if entry.outcome != "skipped":
+            left[entry.number] = result_in(entry, change)
+        if entry.intended:
+            began.add(entry.number)
+            pet_id = entry.pet_id if entry.assigned_id is None else entry.assigned_id
+            if entry.cause in _READ_AGAIN and pet_id is not None:
+                unverified[entry.number] = pet_id
+            elif is_unassigned(change) and entry.outcome in (None, "unknown"):
+                lost.add(entry.number)
+    return Earlier(
+        results=results,
+        left=left,
+        open=frozenset(began),
+        lost=frozenset(lost),
+        shared=shared,
+        unverified=unverified,
+        seconds=seconds,
+    )
+
+
+def has_more(past: Past) -> bool:
+    """Whether a run can be resumed: it ended early, or some of its changes failed."""
+    trouble = past.counts.get("failed", 0) + past.counts.get("unknown", 0)
+    return past.state != "done" or bool(past.open or trouble)
+
+
+def has_unknown(past: Past) -> bool:
+    """Whether nobody knows yet what became of some changes of a run."""
+    return bool(past.open or past.counts.get("unknown"))
+
+
+def undone(plan: Plan, before: Earlier, by: str) -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with that run `by` has taken back, and the results that it
+    knows at once: nothing is sent, and what is unknown is found out.
+    """
+    why = f"not sent: run {by} took this run back"
+    results = {**before.results}
+    known: list[Result] = []
+    held: dict[int, Result] = {}
+    for number, change in enumerate(plan.changes):
+        left = before.left.get(number)
+        if number in results:
+            continue
+        over = result_of(number, change, "skipped", "undone", why)
+        if left is None:
+            results[number] = over
+            known.append(over)
+        elif left.outcome == "failed" and number not in before.unverified:
+            results[number] = left
+        else:
+            held[number] = over
+    return replace(before, results=results, held=held, is_undone=True), known
+
+
+def superseded(
+    plan: Plan, before: Earlier, later: str, added: Mapping[int, int]
+) -> tuple[Earlier, list[Result]]:
+    """What the resume of a run begins with once the run `later` of its sheet has begun, and the
+    results that it knows at once: rows without an id that this run has not come to are left to the
+    later one. `added` are the pets that later runs made of such rows, by the numbers of this plan's
+    adds; none of them is added again.
+    """
+    why = f"run {later} of the same sheet has begun since: resume that one, or plan again"
+    known: list[Result] = []
+    held: dict[int, Result] = {}
+    unclear = before.lost.union(before.shared, before.unverified)
+    for number, change in enumerate(plan.changes):
+        if number in before.results or not is_unassigned(change):
+            continue
+        over = result_of(number, change, "conflict", "superseded", why)
+        if number in added:
+            pet_id = added[number]
+            there = f"run {later}, or one before it, added this row as {pet_id}"
+            over = result_of(number, change, "skipped", "already-so", there, pet_id)
+        if number not in unclear:
+            known.append(over)
+        elif number in added:
+            held[number] = over
+    results = {**before.results, **{result.number: result for result in known}}
+    return replace(before, results=results, held=held), known
+
+
+def _is_final(entry: Entry) -> bool:
+    if entry.outcome == "skipped":
+        return entry.cause in _DONE
+    # A pet that took another's place is in the store: sent again, it would be there twice.
+    return entry.outcome in ("applied", "conflict") or entry.cause == "overwrote"
+
+
+def _assigned_twice(entries: Iterable[Entry]) -> frozenset[int]:
+    """The ids of which two adds say that the service assigned it to them, or that one says so."""
+    given = [e for e in entries if e.pet_id is None and e.assigned_id is not None]
+    counts = Counter(entry.assigned_id for entry in given)
+    told = {entry.assigned_id for entry in given if entry.cause == "same-id"}
+    return frozenset(i for i, count in counts.items() if i is not None and (count > 1 or i in told))
+
+
+def result_in(entry: Entry, change: Change) -> Result:
+    """What a journal's entry says of a change; one without an outcome was cut off."""
+    if entry.outcome is None:
+        return result_of(entry.number, change, "unknown", "cut-off", CUT)
+    told = (entry.outcome, entry.cause, entry.message)
+    return result_of(entry.number, change, *told, entry.assigned_id)
+
+
+# One change: re-read and compare, journal the intent, send, and find out what became of it.
+
+
+_FORM_FIELDS = frozenset({"name", "status"})
+_CONFIRMED = "confirmed by reading it back"
+_STILL_OTHER = "sent, but in the store it is still otherwise; plan again to see"
+_TRIES = 3
+"""So often an add whose pet is proved absent is sent: the client repeats no add by itself."""
+_WAIT = 0.2
+_GATEWAY = frozenset({502, 504})
+"""What a gateway answers while the service behind it may still be at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Carries out single changes. AuthError, UnavailableError and what the recorder raises stop the
+    run. `on_wire` are the changes whose request may be on its way just now; `refused` those that
+    the service itself answered with a failure, so that nothing comes of them later; `begun` those
+    that an earlier sitting began: what they find done already, they have done. `unverified` are
+    those of them that the service took and that were not read back as they were sent; `repeated`
+    are changes that were sent more than once.
+    """
+
+    target: Target
+    recorder: Recorder
+    present: Present
+    verify: bool = False
+    begun: Container[int] = ()
+    unverified: Container[int] = ()
+    on_wire: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    repeated: set[int] = field(default_factory=set)
+
+    async def send(self, number: int, change: Change) -> Result:
+        """What became of the change; never sends anything that the pet's present state forbids.
+        Cancelled while its request may be on its way, its number stays in `on_wire`.
+        """
+        try:
+            wanted, now = await self.present.prepare(change)
+        except UnsentError as reason:
+            return self._unsent(number, change, reason)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError as error:
+            return result_of(number, change, "failed", cause_of(error), error.message)
+        await self.recorder.intend(number, change, before=now, after=wanted)
+        self.on_wire.add(number)
+        result = await self._result(number, change, wanted, now)
+        self.on_wire.discard(number)
+        return result
+
+    def _unsent(self, number: int, change: Change, reason: UnsentError) -> Result:
+        if reason.cause.startswith("already-") and number in self.begun:
+            return result_of(number, change, "applied", "confirmed", _CONFIRMED)
+        if reason.outcome == "conflict" and number in self.unverified:
+            return result_of(number, change, "conflict", "not-as-sent", _STILL_OTHER)
+        return result_of(number, change, reason.outcome, reason.cause, reason.message)
+
+    async def find_out(self, number: int, change: Change) -> Result | None:
+        """What became of a change whose request may have been sent, by its pet's id; None where the
+        pet is as it was before. Nothing is sent.
+        """
+        try:
+            await self.present.prepare(change)
+        except UnsentError as reason:
+            return self._unsent(number, change, reason)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError as error:
+            return result_of(number, change, "unknown", cause_of(error), error.message)
+        return None
+
+    async def verify_again(self, number: int, change: Change, pet_id: int) -> Result | None:
+        """The result of a change that was not read back as it was sent, after one more look; None
+        where the pet still cannot be read. Nothing is sent.
+        """
+        try:
+            now = await self.target.get(pet_id)
+        except (AuthError, UnavailableError):
+            raise
+        except ApiError:
+            return None
+        assigned = pet_id if pet_id != change.pet_id else None
+        wanted = change.after
+        if wanted is not None and isinstance(change, Update) and now is not None:
+            wanted = with_fields(now, wanted, change.fields)
+        if mismatch(now, wanted) is None:
+            return result_of(number, change, "applied", "confirmed", _CONFIRMED, assigned)
+        wrong = f"sent, but read back it {mismatch(now, wanted)}; plan again to see"
+        # What is still otherwise in a later run is for a person to decide.
+        outcome: Outcome = "conflict" if number in self.unverified else "failed"
+        return result_of(number, change, outcome, "not-as-sent", wrong, assigned)
+
+    async def _result(
+        self, number: int, change: Change, wanted: Pet | None, now: Pet | None
+    ) -> Result:
+        again = self._again(number, change, wanted, now)
+        renewals = _TRIES
+        left = _TRIES if isinstance(change, Add) and change.pet_id is not None else 1
+        while True:
+            left -= 1
+            try:
+                answer = await self._request(change, wanted, again)
+                return await self._after_answer(number, change, wanted, answer)
+            except UnsentError as reason:
+                return result_of(number, change, reason.outcome, reason.cause, reason.message)
+            except _NewerError as newer:
+                renewals -= 1
+                if not renewals:
+                    return result_of(
+                        number, change, "failed", cause_of(newer.error), newer.error.message
+                    )
+                left += 1
+                self.repeated.add(number)
+                now, wanted = newer.pet, _renewed(change, newer.pet)
+                await self.recorder.intend(number, change, before=now, after=wanted)
+                again = self._again(number, change, wanted, now)
+                continue
+            except (AuthError, UnavailableError):
+                raise
+            except ApiError as error:
+                result = await self._after_error(number, change, wanted, now, error)
+                is_lost = result.outcome == "failed" and error.may_have_happened
+                if not (is_lost and left):
+                    return result
+                self.recorder.repeats(number, error.message)
+            self.repeated.add(number)
+            await asyncio.sleep(_WAIT * (_TRIES - left))
+
+    async def _request(self, change: Change, wanted: Pet | None, again: Again) -> Pet | None:
+        if wanted is None:
+            assert change.pet_id is not None
+            await self.target.delete(change.pet_id, again=again)
+            return None
+        if isinstance(change, Add):
+            return await self.target.add(wanted, again=again)
+        if _fits_form(change, wanted) and wanted.id is not None:
+            name, status = wanted.name, wanted.status
+            await self.target.rename(wanted.id, name=name, status=status, again=again)
+            return None
+        return await self.target.replace(wanted, again=again)
+
+    def _again(self, number: int, change: Change, wanted: Pet | None, before: Pet | None) -> Again:
+        """The look at the pet before a request is repeated: meanwhile the first attempt may have
+        come through, and others may have changed the pet.
+        """
+        pet_id = change.pet_id
+
+        async def look(error: ApiError) -> None:
+            if pet_id is not None:
+                now = await self.target.get(pet_id)
+                if mismatch(now, wanted) is None:
+                    raise UnsentError("applied", "confirmed", _CONFIRMED)
+                if mismatch(now, before) is not None:
+                    why = "changed in the store between two attempts"
+                    raise UnsentError("conflict", "changed-since", why)
+                if isinstance(change, Update) and now is not None and now != before:
+                    raise _NewerError(now, error)
+            self.recorder.repeats(number, error.message)
+
+        return look
+
+    async def _after_answer(
+        self, number: int, change: Change, wanted: Pet | None, answer: Pet | None
+    ) -> Result:
+        assigned = answer.id if isinstance(change, Add) and answer is not None else None
+        if assigned == change.pet_id:
+            assigned = None
+        elif change.pet_id is not None and assigned is not None:
+            why = f"the service gave it the id {assigned} in place of {change.pet_id}"
+            return result_of(number, change, "applied", "another-id", why, assigned)
+        if self.verify or _is_otherwise(answer, wanted):
+            pet_id = change.pet_id if change.pet_id is not None else assigned
+            try:
+                wrong = await self._wrong(pet_id, wanted)
+            except ApiError as error:
+                why = f"sent, but reading it back failed: {error.message}"
+                return result_of(number, change, "unknown", "unverified", why, assigned)
+            if wrong is not None:
+                return result_of(number, change, "failed", "not-as-sent", wrong, assigned)
+        return result_of(number, change, "applied", "", "", assigned)
+
+    async def _wrong(self, pet_id: int | None, wanted: Pet | None) -> str | None:
+        if pet_id is None:
+            return "the service did not say which id it gave"
+        wrong = mismatch(await self.target.get(pet_id), wanted)
+        return None if wrong is None else f"sent, but read back it {wrong}"
+
+    async def _after_error(
+        self,
+        number: int,
+        change: Change,
+        wanted: Pet | None,
+        before: Pet | None,
+        error: ApiError,
+    ) -> Result:
+        cause = cause_of(error)
+        if error.may_have_happened and change.pet_id is not None:
+            settled = await self._settled(change.pet_id, wanted, before, error)
+            return result_of(number, change, *settled)
+        if error.may_have_happened:
+            if (error.status or 0) >= 400 and error.status not in _GATEWAY:
+                self.refused.add(number)
+            return result_of(number, change, "unknown", cause, error.message)
+        if isinstance(error, DuplicateError):
+            why = "a pet with this id came in between"
+            return result_of(number, change, "conflict", "came-meanwhile", why)
+        if isinstance(error, NotFoundError):
+            if wanted is None:
+                gone = UnsentError("skipped", "already-gone", "the pet is gone already")
+                return self._unsent(number, change, gone)
+            return result_of(number, change, "conflict", "gone", "the pet is gone")
+        return result_of(number, change, "failed", cause, error.message)
+
+    async def _settled(
+        self, pet_id: int, wanted: Pet | None, before: Pet | None, error: ApiError
+    ) -> tuple[Outcome, Cause, str]:
+        """No answer came for a pet whose id is known: the store itself says what happened."""
+        cause = cause_of(error)
+        try:
+            now = await self.target.get(pet_id)
+        except (AuthError, UnavailableError) as stopping:
+            stopping.may_have_happened = True
+            raise
+        except ApiError:
+            return "unknown", cause, error.message
+        if mismatch(now, wanted) is None:
+            return "applied", "confirmed", _CONFIRMED
+        if mismatch(now, before) is None:
+            return "failed", cause, error.message
+        return "unknown", cause, f"{error.message}; the pet is otherwise now"
+
+
+class _NewerError(Exception):
+    """Before a request is repeated, the pet is as it was in all that is compared, and newer in what
+    is not: fields that petsync does not know.
+    """
+
+    def __init__(self, pet: Pet, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.pet, self.error = pet, error
+
+
+def _renewed(change: Change, now: Pet) -> Pet:
+    return now if change.after is None else with_fields(now, change.after, change.fields)
+
+
+def _is_otherwise(answer: Pet | None, wanted: Pet | None) -> bool:
+    """Whether the service's answer to a write shows another pet than was sent. Then only reading
+    the pet back tells what is stored: an answer may also leave something out.
+    """
+    return answer is not None and mismatch(answer, wanted) is not None
+
+
+def _fits_form(change: Change, wanted: Pet) -> bool:
+    """Whether the form operation can do it: it leaves out what is empty, and can clear nothing."""
+    if not (_FORM_FIELDS.issuperset(change.fields) and wanted.name):
+        return False
+    return bool(wanted.status) or "status" not in change.fields
+
+
+def cause_of(error: ApiError) -> Cause:
+    """The stable code of what went wrong with a request."""
+    return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "unexpected")
+
+
+_CAUSES: tuple[tuple[type[ApiError], Cause], ...] = (
+    (AuthError, "no-permission"),
+    (RateLimitedError, "too-many"),
+    (ServiceError, "service-error"),
+    (ResponseError, "bad-answer"),
+    (InvalidInputError, "refused"),
+    (TransportError, "no-answer"),
+    (UnavailableError, "no-answer"),
+    (ApiError, "refused"),
+)
+
+
+# The engine: a plan carried out against a Target, each change re-read, journalled, sent, settled.
+#
+# The service has no ETag, so between the re-read and the request another client can still change
+# the pet; docs/safety.md states this race.
+
 
 _ROUNDS = 3
 """So often an add without an id, proved absent, is sent in one run."""
@@ -554,3 +1675,20 @@ def _landed(change: Change, result: Result) -> Pet | None:
     if result.assigned_id is None or change.after is None:
         return None
     return msgspec.structs.replace(change.after, id=result.assigned_id)
+
+
+# A plan's sentinels, looked at once more before anything is sent.
+
+
+async def check_sentinels(plan: Plan, target: Target) -> None:
+    """Raise GuardError unless every sentinel is as it was when the plan was made."""
+    problems = [
+        drifted(pet, await target.get(pet.id)) for pet in plan.sentinels if pet.id is not None
+    ]
+    said = [problem for problem in problems if problem]
+    if said:
+        raise GuardError(
+            "the guard refuses this plan: " + "; ".join(said),
+            hint="Nothing was sent, and the plan is unused. Find out who changed these pets, then "
+            "plan again.",
+        )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petsync._file import landing, write_private
-from petsync.diff.plan import Plan
+from petsync._files import landing, write_private
 from petsync.errors import PlanError
+from petsync.plan.plan import Plan
 
 __all__ = ["load_plan", "save_plan"]
 

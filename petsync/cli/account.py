@@ -1,26 +1,388 @@
-"""An account as commands show it."""
+"""`petsync login`, `logout`, `whoami` and `trust`."""
 
 from __future__ import annotations
 
-import dataclasses
+import os
+import sys
+import threading
+import tomllib
+import webbrowser
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from petsync.cli.context import Context, ask, ask_secret, is_interactive, print_account
+from petsync.cli.context import command as as_command
+from petsync.errors import PetsyncError, SettingsError
+from petsync.models import NOBODY
+from petsync.settings import Secret, Settings, read_file
+from petsync.trust import confirm, is_confirmed, names_in, record_path, relevant, withdraw
+
 if TYPE_CHECKING:
-    from petsync.cli.context import Context
-    from petsync.wire.account import Account
+    from petsync.client.auth.credentials import Credentials
+    from petsync.models import Account
+    from petsync.store.async_store import Pending
 
-__all__ = ["print_account"]
+__all__ = ["login_command", "logout_command", "trust_command", "whoami_command"]
 
 
-def print_account(context: Context, account: Account) -> None:
-    """Put the account on stdout: as text, or as the one JSON document."""
+# `petsync login`: sign in once, for every command, script and notebook that works with a store.
+
+
+_BOTH = ("read:pets", "write:pets")
+_TRIES = 5
+_LOGIN_EXAMPLES = """
+petsync login --url https://shop.example/v2
+petsync login --no-browser
+petsync login --client-credentials --client-id nightly
+petsync login --token
+"""
+
+
+@as_command("login", examples=_LOGIN_EXAMPLES)
+@click.option(
+    "--no-browser",
+    is_flag=True,
+    help="Open no browser: print the address to open, on whatever computer, and ask for the "
+    "address on which that browser ends.",
+)
+@click.option(
+    "--token",
+    is_flag=True,
+    help="With an access token, which is asked for, or is in --token-file.",
+)
+@click.option(
+    "--client-credentials",
+    "client",
+    is_flag=True,
+    help="With a client id and its secret, which is asked for.",
+)
+@click.option(
+    "--implicit", is_flag=True, help="In the browser, for a service that offers only a token."
+)
+@click.option(
+    "--api-key",
+    is_flag=True,
+    help="With an api key, which is asked for; alone, or besides a token or a client's secret.",
+)
+@click.option("--client-id", metavar="ID", help="The client's id, if the service gave you one.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="What to ask for; repeatable.  [read:pets and write:pets]",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(1, 3600),
+    default=300,
+    metavar="SECONDS",
+    help="How long to wait for you to agree in the browser.  [300]",
+)
+@click.pass_context
+def login_command(
+    ctx: click.Context,
+    no_browser: bool,
+    token: bool,
+    client: bool,
+    implicit: bool,
+    api_key: bool,
+    client_id: str | None,
+    scopes: tuple[str, ...],
+    wait: float,
+) -> int:
+    """Sign in to the service, and stay signed in.
+
+    Usually your browser opens the service's own page, where you agree; petsync sees no password.
+    The sign-in is then kept in this computer's keyring (never in a file), for the --url, and for
+    whatever uses the same --state folder: commands, scripts, notebooks. petsync renews it as long
+    as the service lets it.
+
+    Secrets are asked for without being shown; where standard input is no terminal, each is one
+    line of it, in the order of: token or client secret, api key.
+
+    Exits with 0 if you are signed in, else with 1.
+    """
+    context: Context = ctx.obj
+    way = _way(ctx, token=token, client=client, implicit=implicit, api_key=api_key)
+    given = context.taken_token()
+    with context.connect(asks_client=way == "client") as store:
+        if way in ("code", "implicit"):
+            listen = not no_browser and _has_browser()
+            pending = store.begin_sign_in(
+                scopes=scopes or _BOTH,
+                client_id=client_id,
+                implicit=way == "implicit",
+                listen=listen,
+                keep="keyring",
+            )
+            with closing(pending):
+                account = _await_consent(context, pending, wait)
+        else:
+            asked = _Asked(context.settings, given, client_id, scopes or _BOTH, api_key=api_key)
+            credentials = asked.credentials(way)
+            with context.busy("Asking the service"):
+                account = store.sign_in(credentials, keep="keyring")
+    return _conclude(context, account)
+
+
+def _way(ctx: click.Context, *, token: bool, client: bool, implicit: bool, api_key: bool) -> str:
+    """The way that is asked for. Raises UsageError where it is more than one."""
+    context: Context = ctx.obj
+    if ctx.args:
+        raise click.UsageError(
+            "a secret is never given as an argument: others could see it. It is asked for. "
+            "If it was typed, take it back: it is in your shell's history.",
+            ctx,
+        )
+    named = {
+        "token": token or context.token_file is not None,
+        "client": client,
+        "implicit": implicit,
+    }
+    ways = [way for way, is_wanted in named.items() if is_wanted]
+    if len(ways) > 1 or (api_key and ways == ["implicit"]):
+        raise click.UsageError("choose one way to sign in", ctx)
+    return ways[0] if ways else "key" if api_key else "code"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a person, a pipe, the environment or an option says."""
+
+    settings: Settings
+    token: Secret | None
+    client_id: str | None
+    scopes: tuple[str, ...]
+    api_key: bool = field(kw_only=True)
+
+    def credentials(self, way: str) -> Credentials:
+        """What to sign in with; what is not known yet is asked for. Raises SettingsError."""
+        import petsync as ps
+
+        if way == "token":
+            return ps.auth.bearer(self.token or ask_secret("access token"), api_key=self._key())
+        if way == "key":
+            return ps.auth.api_key(ask_secret("API key"))
+        return ps.auth.client_credentials(
+            self.client_id or self.settings.client_id or ask("client id"),
+            self.settings.client_secret or ask_secret("client secret"),
+            scopes=self.scopes,
+            api_key=self._key(),
+        )
+
+    def _key(self) -> Secret | None:
+        return ask_secret("API key") if self.api_key else self.settings.api_key
+
+
+def _await_consent(context: Context, pending: Pending, wait: float) -> Account:
+    """The account, once the person agreed in a browser here, or brought its last address."""
+    if pending.is_listening:
+        # A browser in the terminal ends when it is left, and must not be waited for.
+        threading.Thread(target=webbrowser.open, args=[pending.url], daemon=True).start()
+        context.say("Your browser opens a page of the service: agree there. If it does not, open:")
+        context.say(pending.url, fold=False)
+        with context.busy("Waiting for you to agree"):
+            return pending.wait(wait)
+    context.say("Open this address in a browser, on this computer or another, and agree there:")
+    context.say(pending.url, fold=False)
+    context.say(
+        "The browser then ends on a page that cannot be reached, which is as it should be. Copy "
+        "that page's whole address and paste it here."
+    )
+    return _pasted(context, pending)
+
+
+def _pasted(context: Context, pending: Pending) -> Account:
+    """The account for the address that somebody pastes, who may take a wrong one first."""
+    for _ in range(_TRIES - 1):
+        try:
+            return pending.paste(ask_secret("address"))
+        except PetsyncError as error:
+            if not (is_interactive() and pending.is_open):
+                raise
+            context.say(f"{error.message[:1].upper()}{error.message[1:]}.", "yellow")
+            context.say(f"{error.hint} Paste it again, or press Ctrl-C to end.")
+    return pending.paste(ask_secret("address"))
+
+
+def _has_browser() -> bool:
+    """Whether a browser can be opened here that a person sees."""
+    if sys.platform.startswith("linux"):
+        screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+        if not any(os.environ.get(name) for name in screens):
+            return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def _conclude(context: Context, account: Account) -> int:
+    """Show the account; the exit code."""
+    print_account(context, account)
+    for name in ("PETSYNC_TOKEN", "PETSYNC_API_KEY"):
+        if os.environ.get(name):
+            context.say(
+                f"warning: {name} is set and comes first; `unset {name}` to use this sign-in",
+                "yellow",
+            )
+    context.say(
+        f"Commands, scripts and notebooks with the state folder {context.settings.state} use it "
+        "from here on; `petsync logout` ends it."
+    )
+    return 0 if account.signed_in else 1
+
+
+# What is typed beside an option is caught, not echoed: it may be a secret.
+login_command.allow_extra_args = True
+
+
+# `petsync logout`: the end of what `petsync login` began.
+
+
+_LOGOUT_EXAMPLES = """
+petsync logout
+petsync logout --url https://shop.example/v2
+"""
+
+
+@as_command("logout", examples=_LOGOUT_EXAMPLES)
+@click.pass_obj
+def logout_command(context: Context) -> int:
+    """Sign out: end the tokens of `petsync login`, and forget them.
+
+    The service is told to end them, where it can; and they are taken out of the computer's
+    keyring. What PETSYNC_TOKEN or a file holds is yours to take away.
+
+    Exits with 0, also if nobody was signed in.
+    """
+    with context.connect() as store, context.busy("Signing out"):
+        account = store.sign_out()
+    nobody = account.problem == NOBODY
     if context.as_json:
-        context.show_json(_document(account))
+        print_account(context, account)
     else:
-        context.show(str(account).encode(errors="backslashreplace"))
+        said = "Nobody was signed in at" if nobody else "Signed out of"
+        context.out.print(f"{said} {account.url}.", soft_wrap=True)
+    if account.problem and not nobody:
+        context.say(f"warning: {account.problem}", "yellow")
+    return 0
 
 
-def _document(account: Account) -> dict[str, Any]:
-    said = dataclasses.asdict(account)
-    scopes = account.scopes
-    return said | {"scopes": None if scopes is None else sorted(scopes)}
+# `petsync trust`: confirm once what a folder's petsync.toml does with secrets.
+
+
+_NAME = "petsync.toml"
+_TRUST_EXAMPLES = """
+petsync trust
+petsync trust nightly/petsync.toml --yes
+petsync trust --withdraw
+"""
+
+
+@as_command("trust", examples=_TRUST_EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path), default=_NAME)
+@click.option("--yes", "-y", "is_sure", is_flag=True, help="Confirm it without being asked.")
+@click.option("--withdraw", "is_over", is_flag=True, help="Confirm it no longer.")
+@click.pass_obj
+def trust_command(context: Context, file: Path, is_sure: bool, is_over: bool) -> int:
+    """Confirm that FILE (petsync.toml) may say where secrets and data go.
+
+    Shows which addresses FILE names, which environment variables it uses, and which files outside
+    of its folder it reads or writes, and asks. What you confirm is recorded in your own
+    configuration folder; when one of these settings changes, it has to be confirmed again. Until
+    then no token, sign-in or password goes where only FILE says. A FILE that is named on the
+    command line of `petsync reconcile` needs no confirmation.
+
+    Exits with 0 if it is confirmed (or, with --withdraw, no longer), and with 1 if it is not.
+    """
+    path = file / _NAME if file.is_dir() else file
+    if is_over:
+        was = withdraw(path)
+        context.say(f"{path} is not confirmed any more." if was else f"{path} was not confirmed.")
+        return 0
+    content = _content(path)
+    facts = _facts(content)
+    if context.as_json:
+        context.show_json({"file": str(path), "settings": [list(fact) for fact in facts]})
+    else:
+        context.say(f"{path} says where secrets and data go:", "bold")
+        for name, value in facts:
+            context.say(f"  {name} = {value}", fold=False)
+    if not (is_sure or is_confirmed(path, content) or _confirm()):
+        context.say(f"{path} is not confirmed.", "yellow")
+        return 1
+    confirm(path, content)
+    context.say(f"{path} is confirmed: {record_path()} has the record.")
+    return 0
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(read_file(path))
+    except FileNotFoundError:
+        raise SettingsError(f"there is no {path}", hint="There is nothing to confirm.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(
+            f"{path} cannot be read: {error}", hint="`petsync config check` says more."
+        ) from None
+
+
+def _facts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The settings that are confirmed, each with its path."""
+    names = [f"${{{name}}}" for name in sorted(set(names_in(content)))]
+    found = relevant(content)
+    found.pop("${}", None)
+    return [*_flat(found), *([("variables", ", ".join(names))] if names else [])]
+
+
+def _flat(content: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in content.items():
+        name = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping):
+            yield from _flat(value, name)
+        else:
+            yield name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _confirm() -> bool:
+    if not is_interactive():
+        raise SettingsError(
+            "nobody is there to confirm it", hint="`petsync trust --yes` confirms it unasked."
+        )
+    return click.confirm("Is that right?", default=False, err=True)
+
+
+# `petsync whoami`: who the service says one is, and what one may do.
+
+
+_WHOAMI_EXAMPLES = """
+petsync whoami
+petsync whoami --url https://shop.example/v2 --json
+"""
+
+
+@as_command("whoami", examples=_WHOAMI_EXAMPLES)
+@click.pass_obj
+def whoami_command(context: Context) -> int:
+    """Tell who you are at the service, and what you may do there.
+
+    Asks the service, and changes nothing: who you are, which scopes you have, until when, whether
+    petsync renews that by itself, and where it is kept. What comes first counts: --token-file,
+    then PETSYNC_TOKEN and PETSYNC_API_KEY, then what `petsync login` keeps.
+
+    Exits with 0 if you are signed in, else with 1.
+    """
+    with context.connect() as store, context.busy("Asking the service"):
+        account = store.who()
+    print_account(context, account)
+    if not account.signed_in:
+        context.say("`petsync login` signs you in.")
+    return 0 if account.signed_in else 1

@@ -11,37 +11,14 @@ from typing import NoReturn
 import click
 
 from petsync import __version__
-from petsync.cli import (
-    app,
-    apply,
-    check,
-    completion,
-    config,
-    demo,
-    doctor,
-    export,
-    failure,
-    init,
-    login,
-    logout,
-    plan,
-    reconcile,
-    rehearse,
-    resume,
-    runs,
-    serve,
-    signals,
-    streams,
-    trust,
-    undo,
-    upload,
-    whoami,
-)
-from petsync.cli.command import Group
-from petsync.cli.context import Context
+from petsync.cli import account, plan, reconcile, run, runs, signals, tools, upload
+from petsync.cli import context as failure
+from petsync.cli import context as streams
+from petsync.cli.context import Context, Group
 from petsync.errors import InterruptedRunError
 
 __all__ = ["cli", "main"]
+
 
 _ENDED = (failure.INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
@@ -83,27 +60,27 @@ def cli() -> None:
 
 
 for _command in (
-    demo.command,
-    export.command,
-    check.command,
-    plan.command,
-    rehearse.command,
-    apply.command,
-    resume.command,
-    undo.command,
+    tools.demo_command,
+    plan.export_command,
+    plan.check_command,
+    plan.plan_command,
+    plan.rehearse_command,
+    run.apply_command,
+    run.resume_command,
+    run.undo_command,
     runs.command,
-    reconcile.command,
+    reconcile.reconcile_command,
     upload.command,
-    init.command,
-    config.command,
-    trust.command,
-    login.command,
-    logout.command,
-    whoami.command,
-    app.command,
-    doctor.command,
-    serve.command,
-    completion.command,
+    reconcile.init_command,
+    reconcile.config_command,
+    account.trust_command,
+    account.login_command,
+    account.logout_command,
+    account.whoami_command,
+    tools.app_command,
+    tools.doctor_command,
+    tools.serve_command,
+    tools.completion_command,
 ):
     cli.add_command(_command)
 

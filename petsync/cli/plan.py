@@ -1,24 +1,242 @@
-"""`petsync plan`: what would change, and nothing sent."""
+"""`petsync check`, `export`, `plan` and `rehearse`: commands that change nothing in the store."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from os.path import lexists
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli import gaps, progress
-from petsync.cli.command import command as as_command
-from petsync.cli.context import Context
-from petsync.cli.files import keep_apart, must_be_writable
-from petsync.cli.planning import Asked, of_sheet, plan_options, verdict_code, why_of_sheet
-from petsync.errors import GuardError, SheetError
+import petsync as ps
+from petsync.cli import context as gaps
+from petsync.cli import context as progress
+from petsync.cli.context import Context, free, keep_apart, must_be_writable
+from petsync.cli.context import command as as_command
+from petsync.cli.options import (
+    SOME_FAILED,
+    Asked,
+    as_usage_error,
+    of_sheet,
+    plan_options,
+    read,
+    sheet_options,
+    verdict_code,
+    why_of_sheet,
+)
+from petsync.cli.signals import loading
+from petsync.errors import GuardError, InterruptedRunError, PetsyncError, SheetError
+from petsync.profile import profile_from
 
 if TYPE_CHECKING:
-    from petsync.diff.plan import Plan
+    from petsync.plan.plan import Plan
+    from petsync.plan.rehearsal import Rehearsal
+    from petsync.store import Store
+    from petsync.table.base import Base
+    from petsync.table.sheet import Sheet
 
-__all__ = ["FORMATS", "check_output", "command", "form_of", "print_plan", "save"]
+__all__ = [
+    "FORMATS",
+    "check_command",
+    "check_output",
+    "export_command",
+    "form_of",
+    "plan_command",
+    "print_plan",
+    "rehearse_command",
+    "save",
+]
+
+
+# `petsync check`: the mistakes in a sheet, without a store.
+
+
+_CHECK_EXAMPLES = """
+petsync check catalogue.xlsx
+petsync check catalogue.xlsx --annotate marked.xlsx
+petsync check catalogue.xlsx --sheet Pets --column Tiername=name --strict
+petsync check arrivals.csv --json
+"""
+
+
+@as_command("check", examples=_CHECK_EXAMPLES)
+@click.argument("sheet", type=click.Path(path_type=Path))
+@sheet_options
+@click.option(
+    "--annotate",
+    "marked",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a copy of the sheet (.xlsx) in which each finding is marked at its cell; where "
+    "FILE is there already, beside it.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 3 for warnings too.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), help="[text]")
+@click.pass_obj
+def check_command(
+    context: Context,
+    sheet: Path,
+    tab: str | None,
+    columns: tuple[tuple[str, str], ...],
+    encoding: str | None,
+    marked: Path | None,
+    strict: bool,
+    form: str | None,
+) -> int:
+    """List the mistakes in SHEET.
+
+    They are listed by kind, each with its cell and a suggestion. No store is needed, and nothing
+    is changed. What only the store can tell, such as an id that it does not have, is for
+    `petsync plan`.
+
+    Exits with 0 if every row can be used, with 3 if errors block rows or the whole sheet, and with
+    1 if the file cannot be read.
+    """
+    if marked is not None:
+        keep_apart(marked, sheet)
+        must_be_writable(marked)
+    settings = context.settings
+    profile = profile_from(settings.profile, settings.service)
+    mapping = dict(columns)
+    with as_usage_error(mapping):
+        read = ps.read_sheet(
+            sheet,
+            tab=tab,
+            mapping=mapping,
+            defaults=settings.columns,
+            statuses=profile.statuses,
+            encoding=encoding,
+        )
+    if context.as_json or form == "json":
+        from petsync.report.json import findings_json
+
+        context.show(findings_json(read))
+    else:
+        from petsync.report.show import show_findings
+
+        show_findings(read, context.out)
+    if marked is not None:
+        # An earlier copy may have been mended by hand.
+        _annotate(context, read, free(marked))
+    return SOME_FAILED if read.errors or (strict and read.problems) else 0
+
+
+def _annotate(context: Context, sheet: ps.Sheet, path: Path) -> None:
+    done = ps.annotate_sheet(sheet, path)
+    cells = "1 cell is" if done.cells == 1 else f"{done.cells:,} cells are"
+    context.say(f"{cells} marked in {path}.")
+    for line in done.lost:
+        context.say(f"note: {line}")
+
+
+# `petsync export`: the store's catalogue as a spreadsheet.
+
+
+_SUFFIXES = (".xlsx", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+_EXPORT_EXAMPLES = """
+petsync export catalogue.xlsx
+petsync export for-sale.csv --status available --status pending
+petsync export friendly.xlsx --tag friendly
+"""
+
+
+@as_command("export", examples=_EXPORT_EXAMPLES)
+@click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--status", "statuses", multiple=True, help="Only pets of this status; repeatable.")
+@click.option("--tag", "tags", multiple=True, help="Only pets with this tag; repeatable.")
+@click.option(
+    "--no-base",
+    is_flag=True,
+    help="Leave out the copy of the exported pets by which a plan tells your changes from others'.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace OUT although it was edited, is no export, or is open; a backup of it is kept.",
+)
+@click.pass_obj
+def export_command(
+    context: Context,
+    out: Path,
+    statuses: tuple[str, ...],
+    tags: tuple[str, ...],
+    no_base: bool,
+    force: bool,
+) -> int:
+    """Write the store's pets to OUT: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.
+
+    The file is written whole or not at all. An earlier export that nobody edited is replaced; a
+    file that was edited since its export, is no export, or is open in a program is left alone
+    (--force replaces it and keeps a backup). The .xlsx, .csv and
+    .tsv read back exactly: `petsync plan OUT` then says in sync. They carry a copy of the pets as
+    they are now, a CSV in OUT.petsync-base beside it: a later plan changes only what you changed
+    since, and nothing that others changed meanwhile. With several tags or statuses a pet needs one
+    of each. An export of no pets does not replace a file that has something in it.
+    """
+    _check_ending(out)
+    if not force:
+        _check_file(out)
+    with context.connect() as store, context.busy("Reading the store"):
+        base = _read(store, statuses, tags)
+    if not len(base) and out.is_file() and out.stat().st_size:
+        raise PetsyncError(
+            f"{base.store} has no pet to export, and {out} is not empty: it was left alone",
+            hint="Delete the file first if that is meant.",
+        )
+    settings = context.settings
+    usual = profile_from(settings.profile, settings.service).statuses
+    backup = ps.write_sheet(
+        base.frame, out, base=False if no_base else base, statuses=usual, force=force
+    )
+    said = "1 pet of {} is" if len(base) == 1 else f"{len(base):,} pets of {{}} are"
+    context.say(f"{said.format(base.store)} in {out}.")
+    if backup is not None:
+        context.say(f"The file as it was before is in {backup}.")
+    if context.as_json:
+        told = {"file": str(out), "pets": len(base), "store": base.store}
+        context.show_json(told if backup is None else {**told, "backup": str(backup)})
+    return 0
+
+
+def _check_file(out: Path) -> None:
+    """Raise SheetError where the file must not be replaced, before the store is read."""
+    with loading():
+        from petsync.sheets.results import must_be_replaceable
+    must_be_replaceable(out, force="--force")
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix.lower() == ".ods":
+        raise click.UsageError(f"{out} would be an OpenDocument sheet (.ods); save it as .xlsx.")
+    if out.suffix.lower() not in _SUFFIXES:
+        raise click.UsageError(f"{out}: the ending must be one of {', '.join(_SUFFIXES)}.")
+
+
+def _read(store: Store, statuses: tuple[str, ...], tags: tuple[str, ...]) -> Base:
+    """What is asked for, as it is in the store now."""
+    # pandas is loaded when a store is read.
+    from petsync.sheets.base import base_of
+    from petsync.table.base import Base
+
+    if not tags:
+        return base_of(store.snapshot(statuses=statuses))
+    taken_at = datetime.now(UTC).isoformat(timespec="seconds")
+    pets = store.find_by_tags(*tags)
+    wanted = pets[pets["status"].isin(statuses)] if statuses else pets
+    return Base(
+        frame=wanted[wanted["id"].notna()].sort_values("id", ignore_index=True),
+        store=store.url,
+        taken_at=taken_at,
+        statuses=statuses,
+        tags=tags,
+    )
+
+
+# `petsync plan`: what would change, and nothing sent.
+
 
 FORMATS = ("text", "json", "html", "xlsx", "md")
 _BY_SUFFIX = {
@@ -31,7 +249,7 @@ _BY_SUFFIX = {
 }
 _SHOWN = {"text": 20, "md": 100}
 """How many rows of each sort are printed where nobody says otherwise."""
-_EXAMPLES = """
+_PLAN_EXAMPLES = """
 petsync plan catalogue.xlsx
 petsync plan catalogue.xlsx -o plan.json -o plan.html
 petsync plan catalogue.xlsx --delete-missing --max-delete 25
@@ -40,7 +258,7 @@ petsync plan catalogue.xlsx --why 4711
 """
 
 
-@as_command("plan", examples=_EXAMPLES)
+@as_command("plan", examples=_PLAN_EXAMPLES)
 @click.argument("sheet", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -76,7 +294,7 @@ petsync plan catalogue.xlsx --why 4711
 @plan_options
 @click.option("--exit-code", is_flag=True, help="Exit by what is found, as described above.")
 @click.pass_obj
-def command(
+def plan_command(
     context: Context,
     sheet: Path,
     outputs: tuple[Path, ...],
@@ -124,23 +342,23 @@ def save(plan: Plan, path: Path, form: str = "text", limit: int | None = 0) -> s
     """
     kind = _BY_SUFFIX.get(path.suffix.lower(), form)
     if kind == "html":
-        from petsync.sheets import atomic
+        from petsync import _files
 
-        atomic.replace(path, _html(plan), like=plan.source)
+        _files.replace_sheet_file(path, _html(plan), like=plan.source)
     elif kind == "xlsx":
-        from petsync.render.workbook import plan_workbook
+        from petsync.report.workbook import plan_workbook
 
         plan_workbook(plan, path)
     elif kind == "text":
-        from petsync.render.text import plan_text
-        from petsync.sheets import atomic
+        from petsync import _files
+        from petsync.report.show import plan_text
 
         text = plan_text(plan, limit=limit or None).encode() + b"\n"
-        atomic.replace(path, text, like=plan.source)
+        _files.replace_sheet_file(path, text, like=plan.source)
     elif kind == "md":
-        from petsync.sheets import atomic
+        from petsync import _files
 
-        atomic.replace(path, _markdown(plan, limit), like=plan.source)
+        _files.replace_sheet_file(path, _markdown(plan, limit), like=plan.source)
     else:
         from petsync.apply.planfile import save_plan
 
@@ -163,7 +381,7 @@ def check_output(path: Path, sheet: Path | None, form: str | None) -> None:
 def _must_be_no_export(path: Path) -> None:
     """Raise UsageError where the workbook carries the base of an export: people edit those."""
     from petsync.sheets.base import find
-    from petsync.sheets.source import load
+    from petsync.sheets.files import load
 
     try:
         base, refused = find(load(path))
@@ -195,11 +413,11 @@ def _explain(
     with context.connect() as store, progress.looked_up(context.err, text) as step:
         explanations = why_of_sheet(store, sheet, asked, ids, step)
     if as_json:
-        from petsync.render.machine import explanations_json
+        from petsync.report.json import explanations_json
 
         context.show(explanations_json(explanations))
     else:
-        from petsync.render.terminal import show_explanations
+        from petsync.report.show import show_explanations
 
         show_explanations(explanations, context.out)
     return 0
@@ -214,7 +432,7 @@ def print_plan(context: Context, plan: Plan, form: str, limit: int | None) -> No
     elif form == "md":
         context.show(_markdown(plan, limit))
     else:
-        from petsync.render.terminal import show_plan
+        from petsync.report.show import show_plan
 
         show_plan(plan, context.out, limit=_rows("text", limit))
 
@@ -225,12 +443,215 @@ def _rows(form: str, limit: int | None) -> int | None:
 
 
 def _markdown(plan: Plan, limit: int | None) -> bytes:
-    from petsync.render.markdown import plan_markdown
+    from petsync.report.markdown import plan_markdown
 
     return plan_markdown(plan, limit=_rows("md", limit)).encode()
 
 
 def _html(plan: Plan) -> bytes:
-    from petsync.render.html import plan_page
+    from petsync.report.plan import plan_page
 
     return plan_page(plan).encode()
+
+
+# `petsync rehearse`: a plan applied to a copy of the store.
+
+
+_SHEETS = (".xlsx", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+_REHEARSE_EXAMPLES = """
+petsync rehearse plan.json
+petsync rehearse catalogue.xlsx --delete-missing -o after.xlsx
+petsync rehearse plan.json --faults 429=0.05,drop_after=0.02 --seed 7
+"""
+
+
+@as_command("rehearse", examples=_REHEARSE_EXAMPLES)
+@click.argument("source", metavar="PLAN.json|SHEET", type=click.Path(path_type=Path))
+@click.option(
+    "--faults",
+    default="",
+    metavar="SPEC",
+    help="Break answers of the copy meanwhile, as `petsync serve` does: see the example.",
+)
+@click.option("--seed", type=int, metavar="N", help="What decides which answers are broken.  [0]")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=16,
+    metavar="N",
+    help="Changes at a time; with 1 a seed breaks the same answers each time.  [16]",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write how the store would look: .xlsx, .csv, .tsv, .json, .jsonl or .parquet.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the copy in a new file, to look around in it with `petsync serve --db FILE`.",
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What is shown, as an HTML page.",
+)
+@plan_options
+@click.pass_obj
+def rehearse_command(
+    context: Context,
+    source: Path,
+    faults: str,
+    seed: int | None,
+    concurrency: int,
+    output: Path | None,
+    keep: Path | None,
+    page: Path | None,
+    asked: Asked,
+) -> int:
+    """Apply a plan, or a sheet's, to a copy of the store, and show what comes of it.
+
+    The store is read and copied to this machine; there the plan is applied as `petsync apply`
+    does it. Nothing is sent to the store itself that changes anything, and a plan is not used up.
+    Then a second plan is made from the same sheet: it should be empty.
+
+    Exits with 0 if all went as planned, 2 if a second plan would send something, 3 if rows
+    failed, 4 if the guard refuses the plan (it is rehearsed all the same), 5 for conflicts or a
+    plan that was applied before, 7 if it was interrupted.
+    """
+    is_plan = source.suffix.lower() == ".json"
+    _check_files(source, output, keep, page)
+    _check_faults(faults, seed)
+    if is_plan and asked:
+        raise click.UsageError("A saved plan is rehearsed as it is; these options are for a SHEET.")
+    options: dict[str, Any] = {
+        "faults": faults,
+        "seed": seed,
+        "concurrency": concurrency,
+        "keep": keep,
+    }
+    with loading():
+        import_module("petsync.rehearsal")
+    try:
+        with context.connect() as store:
+            written = (output, keep, page)
+            given = None if is_plan else asked
+            rehearsal = _rehearsed(context, store, source, given, written, options)
+    except (KeyboardInterrupt, click.Abort):
+        raise InterruptedRunError(
+            "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
+        ) from None
+    _leave(context, rehearsal, output, page)
+    if keep is not None:
+        context.say(f"The copy is in {keep}: `petsync serve --no-auth --db {keep}` serves it.")
+    return rehearsal.exit_code
+
+
+def _rehearsed(
+    context: Context,
+    store: Store,
+    source: Path,
+    asked: Asked | None,
+    written: Iterable[Path | None],
+    options: dict[str, Any],
+) -> Rehearsal:
+    from petsync.rehearsal import rehearse
+
+    sheet: Sheet | None = None
+    with progress.looked_up(context.err, "Reading the store") as looked_up:
+        if asked is None:
+            plan = _loaded(store, source)
+            _keep_sheet(plan, written)
+            snapshot = store.snapshot()
+        else:
+            arguments = asked.arguments
+            snapshot, sheet = read(store, source, asked)
+            plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=looked_up)
+            _keep_sheet(plan, written)
+    with progress.shown(context.err, len(plan.changes), "Rehearsing") as step:
+        return rehearse(store, plan, sheet=sheet, snapshot=snapshot, on_progress=step, **options)
+
+
+def _keep_sheet(plan: Plan, written: Iterable[Path | None]) -> None:
+    """Raise UsageError where a file would be written over the sheet of the plan, and SheetError
+    where over one that a person edited.
+    """
+    from petsync.sheets.results import must_be_replaceable
+
+    for path in written:
+        if path is not None and plan.source:
+            keep_apart(path, Path(plan.source))
+        if path is not None and path.suffix.lower() in _SHEETS:
+            must_be_replaceable(path)
+
+
+def _loaded(store: Store, path: Path) -> Plan:
+    from petsync.apply.planfile import load_plan
+
+    plan = load_plan(path)
+    store.check(plan)
+    return plan
+
+
+def _leave(context: Context, rehearsal: Rehearsal, output: Path | None, page: Path | None) -> None:
+    """Print it, once the files are written that are asked for."""
+    if output is not None:
+        from petsync.sheets import write_sheet
+
+        # Without a base: it is no export, and its new ids are the copy's.
+        write_sheet(rehearsal.after, output, base=False)
+    if page is not None:
+        _save_page(rehearsal, page)
+    if context.as_json:
+        from petsync.report.json import rehearsal_json
+
+        context.show(rehearsal_json(rehearsal))
+    else:
+        from petsync.report.show import show_rehearsal
+
+        show_rehearsal(rehearsal, context.out)
+    if output is not None:
+        context.say(f"How the store would look is in {output}.")
+    if page is not None:
+        context.say(f"The report is in {page}.")
+
+
+def _save_page(rehearsal: Rehearsal, path: Path) -> None:
+    from petsync import _files
+    from petsync.report.html import page
+    from petsync.report.rehearsal import rehearsal_html
+
+    title = f"Rehearsal of {Path(rehearsal.plan.source).name}"
+    html = page(rehearsal_html(rehearsal, limit=None), title)
+    _files.replace_sheet_file(path, html.encode(), like=rehearsal.plan.source)
+
+
+def _check_files(source: Path, output: Path | None, keep: Path | None, page: Path | None) -> None:
+    """Raise UsageError, before anything is asked, where a file could not be left behind."""
+    written = [path for path in (output, keep, page) if path is not None]
+    for path in written:
+        keep_apart(path, source)
+        must_be_writable(path)
+    if len({path.resolve() for path in written}) < len(written):
+        raise click.UsageError("-o, --keep and --report need files of their own.")
+    if output is not None and output.suffix.lower() not in _SHEETS:
+        raise click.UsageError(f"-o {output}: the ending must be one of {', '.join(_SHEETS)}.")
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise click.UsageError(f"--report {page}: the ending must be .html or .htm.")
+    if keep is not None and lexists(keep):
+        raise click.UsageError(f"--keep {keep}: there is a file already; name a new one.")
+
+
+def _check_faults(faults: str, seed: int | None) -> None:
+    """Raise, before anything is asked, for faults that cannot be."""
+    if seed is not None and not faults:
+        raise click.UsageError("--seed decides which answers --faults breaks: give that too.")
+    if faults:
+        from petsync.rehearsal.run import specification
+
+        specification(faults, seed)

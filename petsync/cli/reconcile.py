@@ -1,7 +1,10 @@
-"""`petsync reconcile`: the scheduled job."""
+"""`petsync reconcile`, `config` and `init`: the scheduled job and its configuration."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -13,23 +16,277 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from petsync.cli.apply import check_outputs
-from petsync.cli.command import command as as_command
-from petsync.cli.context import Context
-from petsync.cli.known import jobs
+from petsync._files import make_folder, open_new, replace_file
+from petsync.cli.context import Context, Group, environment, jobs, names
+from petsync.cli.context import command as as_command
+from petsync.cli.context import option as env_file
+from petsync.cli.run import check_outputs
 from petsync.cli.signals import loading
-from petsync.cli.variables import environment, names
-from petsync.cli.variables import option as env_file
+from petsync.errors import ConfigurationError, SettingsError
 from petsync.settings import Unshown
 
 if TYPE_CHECKING:
-    from petsync.diff.rounds import Rounds
+    from petsync.plan.report import Rounds
     from petsync.reconcile.config.model import Configuration
 
-__all__ = ["command"]
+__all__ = ["config_command", "init_command", "reconcile_command"]
+
+
+# `petsync config`: petsync.toml checked and explained, its schema, and what starts its jobs.
+
+
+_FILE = "petsync.toml"
+_LABEL = 12
+_EPILOG = """
+\b
+Examples:
+  petsync config check
+  petsync config schedule
+"""
+
+
+@click.group("config", cls=Group, epilog=_EPILOG)
+def config_command() -> None:
+    """Check petsync.toml, and see what its jobs mean.
+
+    It is read as `petsync reconcile` reads it. docs/config.md explains every option, and
+    `petsync init` writes a file to begin with.
+    """
+
+
+@as_command(
+    "check",
+    examples="""
+petsync config check
+petsync config check nightly/petsync.toml --json
+petsync config check --env-file petsync.env
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path), default=_FILE)
+@env_file
+@click.pass_obj
+def check(context: Context, file: Path, env_file: Path | None) -> int:
+    """Tell every mistake in FILE (petsync.toml), or what it means.
+
+    Each mistake comes with its line, what is wrong, and what to write instead. No service is
+    asked, and whether sheets and folders are there is not looked at.
+
+    Exits with 0 if there is none, else with 64.
+    """
+    with loading():
+        from petsync.reconcile.config.load import load
+
+    try:
+        configuration = load(file, environment(context, env_file))
+    except ConfigurationError as error:
+        if not context.as_json or not error.problems:
+            raise
+        context.show_json({"ok": False, "problems": [each._asdict() for each in error.problems]})
+        return error.exit_code
+    from petsync.reconcile.config.tools import as_data
+
+    if context.as_json:
+        context.show_json({"ok": True, **as_data(configuration)})
+    else:
+        _print(context, configuration)
+    _warn(context, configuration)
+    return 0
+
+
+def _warn(context: Context, configuration: Configuration) -> None:
+    """Say which notices could go nowhere. Only apprise knows its addresses, so the jobs would run;
+    it takes long to load, and is asked here alone.
+    """
+    from petsync.reconcile.send import lack_of
+
+    for number, address in enumerate(configuration.notify.urls, start=1):
+        if lack := lack_of(address):
+            context.say(
+                f"warning: notify.urls, address {number}: {lack}, and nobody is told", "yellow"
+            )
+
+
+def _print(context: Context, configuration: Configuration) -> None:
+    from datetime import UTC, datetime
+
+    from petsync.reconcile.config.tools import lines
+
+    out = context.out
+    for label, text in lines(configuration, datetime.now(UTC)):
+        out.print(_labelled(label, text, out.width), soft_wrap=True)
+
+
+def _labelled(label: str, text: str, width: int) -> str:
+    """The text behind its label, in lines of that width; below it where a word is too long."""
+    from rich.cells import cell_len
+
+    from petsync.cli.console import folded
+    from petsync.table.cells import visible
+
+    if not label:
+        return folded(visible(text), width)
+    start = f"  {label:{_LABEL}}"
+    first, *more = folded(visible(text), width - len(start)).split("\n")
+    if max(map(cell_len, (first, *more))) > width - len(start):
+        return "\n".join([start.rstrip(), *folded(visible(text), width).split("\n")])
+    return "\n".join([start + first, *(" " * len(start) + line for line in more)])
+
+
+@as_command(
+    "schema",
+    examples="""
+petsync config schema > petsync.schema.json
+""",
+)
+@click.pass_obj
+def schema(context: Context) -> int:
+    """Print the JSON Schema of petsync.toml.
+
+    An editor that knows TOML completes and checks the file by it. It is the same in text and
+    with --json.
+
+    Exits with 0.
+    """
+    with loading():
+        from petsync.reconcile.config.tools import schema_text
+
+    context.show(schema_text().encode())
+    return 0
+
+
+@as_command(
+    "schedule",
+    examples="""
+petsync config schedule --for cron
+petsync config schedule --for systemd --into ~/.config/systemd/user
+""",
+)
+@click.argument("file", type=click.Path(path_type=Path), default=_FILE)
+@click.option(
+    "--for",
+    "kind",
+    type=click.Choice(("cron", "systemd")),
+    default="cron",
+    help="What starts the jobs: lines for a crontab, or a service and a timer each.  [cron]",
+)
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write systemd's files there; what has the same name is replaced.",
+)
+@click.pass_obj
+def schedule(context: Context, file: Path, kind: str, into: Path | None) -> int:
+    """Print what starts the jobs of FILE (petsync.toml) at their time.
+
+    These are the jobs that have a `schedule` and are not switched off; the others are named.
+    Nothing is installed. Secrets are not part of it, and need not be set: it names petsync.env,
+    beside petsync.toml, as the place for them.
+
+    Exits with 0, and with 64 if no job has a schedule or FILE has a mistake.
+    """
+    if into is not None and kind != "systemd":
+        raise click.UsageError("--into goes with --for systemd.")
+    with loading():
+        from petsync.reconcile.config.load import timetable
+    from petsync.reconcile.config.tools import crontab, scheduled, units, unscheduled
+
+    table = timetable(file, os.environ)
+    if not scheduled(table):
+        raise SettingsError(
+            f"no job of {file} has a schedule", hint='Write, say, schedule = "0 2 * * *" in it.'
+        )
+    files = dict(units(table, _program()))
+    if context.as_json:
+        text = crontab(table, _program())
+        context.show_json({"crontab": text} if kind == "cron" else {"units": files})
+    elif into is not None:
+        _write(context, files, into)
+        for said in unscheduled(table):
+            context.say(said)
+    elif kind == "cron":
+        context.show(crontab(table, _program()).encode())
+    else:
+        parts = [f"# {name}\n{text}" for name, text in files.items()]
+        context.show("\n".join((*(f"# {said}\n" for said in unscheduled(table)), *parts)).encode())
+    return 0
+
+
+def _write(context: Context, files: dict[str, str], folder: Path) -> None:
+    try:
+        make_folder(folder)
+        for name, text in files.items():
+            replace_file(folder / name, text.encode(), follow=False)
+    except OSError as error:
+        raise SettingsError(f"{folder} cannot be written: {error.strerror}") from None
+    timers = " ".join(name for name in files if name.endswith(".timer"))
+    context.say(f"{len(files)} files are in {folder}. Then:")
+    user = "--user " if os.environ.get("HOME") and folder.is_relative_to(Path.home()) else ""
+    context.say(f"systemctl {user}daemon-reload", fold=False)
+    context.say(f"systemctl {user}enable --now {timers}", fold=False)
+
+
+def _program() -> list[str]:
+    """How this petsync is called from elsewhere."""
+    own = Path(sys.executable).with_name("petsync")
+    found = str(own) if own.exists() else shutil.which("petsync")
+    return [found] if found else [sys.executable, "-P", "-m", "petsync"]
+
+
+for _each in (check, schema, schedule):
+    config_command.add_command(_each)
+
+
+# `petsync init`: a petsync.toml to begin with, in which every option is explained.
+
+
+_INIT_EXAMPLES = """
+petsync init
+petsync init nightly
+"""
+
+
+@as_command("init", examples=_INIT_EXAMPLES)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+@click.pass_obj
+def init_command(context: Context, folder: Path) -> int:
+    """Write a petsync.toml into FOLDER (this one), in which every option is explained.
+
+    It has one job, `catalogue`, that keeps a spreadsheet and a store in agreement; set url and
+    sheet, and it can run. A petsync.toml that is there already is left alone.
+
+    Exits with 0 if it was written, and with 64 if there is one already.
+    """
+    with loading():
+        from petsync.reconcile.config.tools import example
+
+    path = folder / "petsync.toml"
+    try:
+        make_folder(folder)
+        with open(path, "x", encoding="utf-8", opener=open_new) as file:
+            file.write(example())
+    except FileExistsError:
+        raise SettingsError(
+            f"{path} is there already, and was left as it is",
+            hint="`petsync config check` says what it means.",
+        ) from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from None
+    if context.as_json:
+        context.show_json({"file": str(path)})
+    else:
+        context.say(f"{path} is written. Set url and sheet in it; then:")
+        where = "" if folder == Path() else f" {path}"
+        context.say(f"petsync config check{where}", fold=False)
+        context.say(f"petsync reconcile{where} --dry-run", fold=False)
+    return 0
+
+
+# `petsync reconcile`: the scheduled job.
+
 
 _SHOWN = 5
-_EXAMPLES = """
+_RECONCILE_EXAMPLES = """
 petsync reconcile
 petsync reconcile /srv/petsync/petsync.toml --job catalogue
 petsync reconcile --dry-run --limit 0
@@ -39,7 +296,7 @@ petsync reconcile --job catalogue --moved
 """
 
 
-@as_command("reconcile", examples=_EXAMPLES)
+@as_command("reconcile", examples=_RECONCILE_EXAMPLES)
 @click.argument(
     "config", metavar="[CONFIG]", default="petsync.toml", type=click.Path(path_type=Path)
 )
@@ -80,7 +337,7 @@ petsync reconcile --job catalogue --moved
 )
 @env_file
 @click.pass_context
-def command(
+def reconcile_command(
     ctx: click.Context,
     config: Path,
     job: str,
@@ -125,7 +382,7 @@ def command(
     if every is not None:
         return _going_on(config, every, environ, log, load)
     with loading():
-        import_module("petsync.reconcile.passing")
+        import_module("petsync.reconcile.jobs")
     from petsync.reconcile import run
 
     given = load(config, environ)
@@ -150,10 +407,10 @@ def _logging(
 
 def _save(rounds: Rounds, page: Path) -> None:
     """Write all rounds as a page. Raises SheetError."""
-    from petsync.render.round_page import rounds_page
-    from petsync.sheets import atomic
+    from petsync import _files
+    from petsync.report.round import rounds_page
 
-    atomic.replace(page, rounds_page(rounds).encode())
+    _files.replace_sheet_file(page, rounds_page(rounds).encode())
 
 
 def _going_on(
@@ -164,8 +421,8 @@ def _going_on(
     load: Callable[[Path, Mapping[str, str]], Configuration],
 ) -> int:
     with loading():
-        import_module("petsync.reconcile.passing")
-    from petsync.reconcile.every import every, interval
+        import_module("petsync.reconcile.jobs")
+    from petsync.reconcile.daemon import every, interval
 
     return every(
         config, interval(text), stop=threading.Event(), environ=environ, log_format=log, load=load
@@ -182,11 +439,11 @@ def _load(
 
 def _show(context: Context, rounds: Rounds, limit: int | None) -> None:
     if context.as_json:
-        from petsync.render.round_json import rounds_json
+        from petsync.report.json import rounds_json
 
         context.show(rounds_json(rounds))
     elif rounds:
-        from petsync.render.terminal import show_rounds
+        from petsync.report.show import show_rounds
 
         show_rounds(rounds, context.out, limit=limit)
     else:

@@ -14,6 +14,7 @@ from petsync.cli.entry import cli
 
 __all__ = ["BEGIN", "END", "reference", "with_reference"]
 
+
 BEGIN = "<!-- commands -->"
 END = "<!-- /commands -->"
 _WIDTH = 80

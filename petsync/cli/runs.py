@@ -7,24 +7,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from petsync.cli.apply import check_outputs
-from petsync.cli.command import command as as_command
-from petsync.cli.context import Context
-from petsync.cli.history import check_page, round_named, rounds_in, save_history
-from petsync.cli.known import jobs, runs
-from petsync.cli.outcome import save_report, save_results, save_uploaded
+from petsync.cli.context import Context, jobs, runs
+from petsync.cli.context import command as as_command
+from petsync.cli.options import (
+    check_page,
+    round_named,
+    rounds_in,
+    save_history,
+    save_report,
+    save_results,
+    save_uploaded,
+)
+from petsync.cli.run import check_outputs
 from petsync.errors import PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from petsync.diff.history import Entry, Past
-    from petsync.diff.round import Round
-    from petsync.diff.round_report import RoundReport
-    from petsync.diff.uploaded import Uploaded
-    from petsync.store.past import History
+    from petsync.plan.report import Entry, Past, RoundReport
+    from petsync.plan.rounds import Round
+    from petsync.plan.uploads import Uploaded
+    from petsync.store.runs import History
 
 __all__ = ["command"]
+
 
 _SHOWN, _ON_PAGE = 20, 100
 _EXAMPLES = """
@@ -115,7 +121,7 @@ def command(
         rounds, found = rounds_in(context.settings.state, job, store), history.runs(store)
         if job:
             # Not at the top: what lists the commands should not wait for pandas.
-            from petsync.diff.standing import runs_of
+            from petsync.plan.report import runs_of
 
             found = runs_of(found, rounds)
         if history_page is not None:
@@ -128,7 +134,7 @@ def command(
 
 
 def _history(context: Context) -> History:
-    from petsync.store.past import History
+    from petsync.store.runs import History
 
     return History(context.settings.state)
 
@@ -162,7 +168,7 @@ def _show_runs(
         told = {"rounds": rounds[:limit]} if rounds else {}
         context.show_json({"runs": runs[:limit], **told})
         return
-    from petsync.render.terminal import show_past_rounds, show_runs
+    from petsync.report.show import show_past_rounds, show_runs
 
     if rounds:
         show_past_rounds(rounds, context.out, limit=limit)
@@ -180,8 +186,8 @@ def _show_runs(
 
 def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
     """Those that have anything left which a resume can do, and that are not undone."""
-    from petsync.apply.resume import has_more
-    from petsync.diff.standing import undone_by
+    from petsync.apply.engine import has_more
+    from petsync.plan.report import undone_by
 
     over = undone_by(runs)
     for run in runs:
@@ -192,8 +198,8 @@ def _unfinished(runs: Sequence[Past]) -> Iterator[Past]:
 
 def _undone_unknown(runs: Sequence[Past]) -> list[Past]:
     """The runs that are undone, and of which changes are still to be found out."""
-    from petsync.apply.resume import has_unknown
-    from petsync.diff.standing import undone_by
+    from petsync.apply.engine import has_unknown
+    from petsync.plan.report import undone_by
 
     over = undone_by(runs)
     return [run for run in runs if run.run_id in over and run.kind != "upload" and has_unknown(run)]
@@ -204,7 +210,7 @@ def _show_pet(context: Context, pet: int, deeds: Sequence[tuple[Past, Entry]]) -
         told = [{"run": past, "change": entry} for past, entry in deeds]
         context.show_json({"pet": pet, "changes": told})
         return
-    from petsync.render.terminal import show_pet
+    from petsync.report.show import show_pet
 
     show_pet(pet, deeds, context.out)
 
@@ -234,11 +240,11 @@ def _show_run(
     if page is not None:
         save_report(report, page)
     if context.as_json:
-        from petsync.render.machine import report_json
+        from petsync.report.json import report_json
 
         context.show(report_json(report))
     else:
-        from petsync.render.terminal import show_report
+        from petsync.report.show import show_report
 
         show_report(report, context.out, limit=limit)
     for path in (results, page):
@@ -253,11 +259,11 @@ def _show_round(
         its = f" Its report is {told.round.report}." if told.round.report else ""
         raise click.UsageError(f"{told.round.id} is a round, and no run of the journal.{its}")
     if context.as_json:
-        from petsync.render.round_json import round_json
+        from petsync.report.json import round_json
 
         context.show(round_json(told))
         return
-    from petsync.render.terminal import show_round
+    from petsync.report.show import show_round
 
     show_round(told, context.out, limit=limit)
 
@@ -280,7 +286,7 @@ def _show_upload(
         files = None if report is None else report.results
         context.show_json({"run": past, "changes": entries, "files": files})
     else:
-        from petsync.render.terminal import show_deeds
+        from petsync.report.show import show_deeds
 
         files = () if report is None else report.results
         show_deeds(past, entries, context.out, limit=limit, files=files)

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from petsync.cli.command import command as as_command
-from petsync.cli.context import Context
-from petsync.cli.files import keep_apart, must_be_writable
-from petsync.cli.outcome import save_uploaded
-from petsync.cli.pacing import Rate
-from petsync.cli.planning import ENCODING, PENDING
+from petsync.cli.context import Context, keep_apart, must_be_writable
+from petsync.cli.context import command as as_command
+from petsync.cli.options import ENCODING, PENDING, Rate, save_uploaded
 from petsync.errors import InterruptedRunError, PetsyncError
 
 if TYPE_CHECKING:
-    from petsync.diff.pictures import Looked, Pictures
-    from petsync.diff.uploaded import Uploaded, Uploading
+    from petsync.plan.uploads import Looked, Pictures, Uploaded, Uploading
     from petsync.store import Store
 
 __all__ = ["command"]
+
 
 _SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB": 1024**2}
 _SIZES |= {"MIB": 1024**2}
@@ -217,7 +214,7 @@ def _check(
 
 def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
     """Whether the pictures may be sent: nobody needs to agree to nothing."""
-    from petsync.render.pictures_lines import show_pictures
+    from petsync.report.images import show_pictures
 
     show_pictures(pictures, context.err)
     total = len(pictures.to_send)
@@ -242,7 +239,7 @@ def _is_agreed(context: Context, pictures: Pictures, yes: bool) -> bool:
 def _carry_out(
     context: Context, store: Store, pictures: Pictures, **options: Any
 ) -> tuple[Uploaded, InterruptedRunError | None]:
-    from petsync.diff.uploaded import Uploaded
+    from petsync.plan.uploads import Uploaded
 
     with _bar(context, pictures.total_bytes) as step:
         try:
@@ -319,6 +316,6 @@ def _print(context: Context, report: Uploaded) -> None:
     if context.as_json:
         context.show(report.to_json())
     else:
-        from petsync.render.pictures_lines import show_uploaded
+        from petsync.report.images import show_uploaded
 
         show_uploaded(report, context.out)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from petsync._loop import LoopThread, blocking
+from petsync._sync import LoopThread, blocking
 from petsync.client.session import Session
 from petsync.errors import InvalidInputError
-from petsync.model import ApiResponse, Pet
+from petsync.models import ApiResponse, Pet
 from petsync.profile import ServiceProfile
-from petsync.wire import calls
-from petsync.wire.message import Call
+from petsync.protocol import operations
+from petsync.protocol.operations import Call
 
 __all__ = ["Api", "AsyncApi", "each_query"]
 
@@ -24,34 +24,36 @@ class AsyncApi:
 
     async def add_pet(self, pet: Pet) -> Pet:
         """Add a new pet; the answer is the pet as the service has it, with its id."""
-        return await self.session.send(self._sending(calls.add_pet, pet))
+        return await self.session.send(self._sending(operations.add_pet, pet))
 
     async def update_pet(self, pet: Pet) -> Pet:
         """Replace the pet of that id by this one; fields that are left out are emptied."""
-        return await self.session.send(self._sending(calls.update_pet, pet))
+        return await self.session.send(self._sending(operations.update_pet, pet))
 
     async def delete_pet(self, pet_id: int, *, api_key: str | None = None) -> None:
         """Delete the pet."""
-        await self.session.send(calls.delete_pet(pet_id, api_key=api_key, profile=self._profile))
+        await self.session.send(
+            operations.delete_pet(pet_id, api_key=api_key, profile=self._profile)
+        )
 
     async def find_pets_by_status(self, status: str | Sequence[str]) -> list[Pet]:
         """The pets that have one of the statuses. The interface marks it deprecated."""
-        return await self._find(calls.find_pets_by_status, status)
+        return await self._find(operations.find_pets_by_status, status)
 
     async def find_pets_by_tags(self, tags: str | Sequence[str]) -> list[Pet]:
         """The pets that carry at least one of the tags, each once."""
-        return await self._find(calls.find_pets_by_tags, tags)
+        return await self._find(operations.find_pets_by_tags, tags)
 
     async def get_pet_by_id(self, pet_id: int) -> Pet:
         """The pet of that id. Raises NotFoundError."""
-        return await self.session.send(calls.get_pet_by_id(pet_id, profile=self._profile))
+        return await self.session.send(operations.get_pet_by_id(pet_id, profile=self._profile))
 
     async def update_pet_with_form(
         self, pet_id: int, *, name: str | None = None, status: str | None = None
     ) -> None:
         """Change name, status or both, and nothing else."""
         await self.session.send(
-            calls.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
+            operations.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
         )
 
     async def upload_file(
@@ -64,7 +66,7 @@ class AsyncApi:
     ) -> ApiResponse:
         """Upload an image, given as bytes or as a path. Never repeated by itself."""
         content, name = _file(file)
-        call = calls.upload_file(
+        call = operations.upload_file(
             pet_id,
             file=content,
             filename=filename or name,

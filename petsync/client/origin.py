@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx
 
 from petsync.errors import RedirectError, SettingsError
-from petsync.wire.message import Request, Response
+from petsync.protocol.operations import Request, Response
 
 __all__ = ["checked_base", "encoded", "endless", "is_loopback", "redirect_target"]
+
 
 _PORTS = {"http": 80, "https": 443}
 

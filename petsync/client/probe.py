@@ -1,26 +1,336 @@
-"""examine: what one service supports, found out by GET requests alone.
-
-The gaps are those of the interface (docs/profiles.md). What only writing would show is left
-alone, and said to be.
-"""
+"""Probe a service with GET requests alone, and compare it with its profile."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import fields, replace
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from petsync.client.ask import MEDIA, Asker
-from petsync.client.diagnosis import READABLE, Check, Diagnosis
 from petsync.client.origin import is_loopback
 from petsync.client.session import Session
-from petsync.client.site import NO_STATUS, Site, error_of, ids_in, pet_in, pets_in
-from petsync.errors import ApiError, ResponseError
-from petsync.profile import ServiceProfile
-from petsync.wire import calls, json, xml
-from petsync.wire.message import Response
+from petsync.errors import ApiError, ResponseError, TransportError
+from petsync.models import MAX_ID, Pet
+from petsync.profile import PROFILES, ServiceProfile
+from petsync.protocol import json, operations, xml
+from petsync.protocol.operations import Request, Response, error_for, read_pet, retry_after
 
-__all__ = ["examine"]
+__all__ = [
+    "MEDIA",
+    "NO_STATUS",
+    "READABLE",
+    "Asker",
+    "Check",
+    "Diagnosis",
+    "Facts",
+    "Site",
+    "Verdict",
+    "error_of",
+    "examine",
+    "ids_in",
+    "pet_in",
+    "pets_in",
+]
+
+
+# Asker: single GETs whose answers are taken as they are, timed, and asked again where the service
+# asks for patience. It sends nothing but GETs.
+
+
+MEDIA = {"json": "application/json", "xml": "application/xml"}
+
+_BUSY = frozenset({429, 502, 503, 504})
+_LONGEST = 10.0
+
+
+@dataclass(slots=True)
+class Asker:
+    """Asks one service. `answers` are all that came, `waits` the seconds that a busy answer asked
+    for (None where it did not say), `broken` how often none came; `times` are in seconds.
+    """
+
+    session: Session
+    answers: list[Response] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    waits: list[float | None] = field(default_factory=list)
+    broken: int = 0
+
+    async def get(
+        self,
+        operation: str,
+        target: str,
+        *,
+        accept: str = MEDIA["json"],
+        session: Session | None = None,
+    ) -> Response:
+        """The answer to `GET target`. Raises TransportError, RedirectError."""
+        request = Request(
+            operation=operation, method="GET", target=target, headers={"accept": accept}
+        )
+        for wait in (0.25, 0.5, 1.0):
+            try:
+                response = await self._once(request, session or self.session)
+            except TransportError:
+                await asyncio.sleep(wait)
+                continue
+            if response.status not in _BUSY:
+                return response
+            asked = retry_after(response.headers.get("retry-after", ""), datetime.now(UTC))
+            self.waits.append(asked)
+            await asyncio.sleep(min(max(asked or 0.0, wait), _LONGEST))
+        return await self._once(request, session or self.session)
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return len(self.answers) + self.broken
+
+    @property
+    def typical(self) -> float:
+        """The median time of an answer, in seconds."""
+        return median(self.times) if self.times else 0.0
+
+    def headers(self, beginnings: Sequence[str]) -> dict[str, str]:
+        """The headers whose name begins so, with the last value seen."""
+        return {
+            name: value
+            for answer in self.answers
+            for name, value in answer.headers.items()
+            if name.startswith(tuple(beginnings))
+        }
+
+    async def _once(self, request: Request, session: Session) -> Response:
+        begun = time.perf_counter()
+        try:
+            response = await session.answer(request)
+        except TransportError:
+            self.broken += 1
+            raise
+        self.times.append(time.perf_counter() - begun)
+        if not 200 <= response.status < 300:
+            # Its words are shown; what is shown of pets is masked there.
+            said = response.body.decode("utf-8", "surrogateescape")
+            masked = session.credentials.masked(said).encode("utf-8", "surrogateescape")
+            response = replace(response, body=masked)
+        self.answers.append(response)
+        return response
+
+
+# Diagnosis: what a service was found to do, and where that is not what the profile says.
+
+
+Verdict = Literal["fits", "noted", "differs", "fails", "untold"]
+
+READABLE = (
+    "array_style",
+    "one_value_a_query",
+    "unknown_status",
+    "statuses",
+    "xml_tag_item",
+    "xml_photo_item",
+    "media",
+)
+"""The fields of a profile that reading alone tells something of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at. `fits`: as the profile says; `noted`: worth knowing;
+    `differs`: not as the profile says, and petsync copes; `fails`: petsync would go wrong;
+    `untold`: it could not be seen.
+    """
+
+    topic: str
+    verdict: Verdict
+    found: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What was seen of the profile's fields; None where nothing was."""
+
+    arrays: frozenset[str] | None = None
+    """The ways in which several values of a query parameter are understood: csv, multi."""
+    unknown_status: Literal["invalid", "empty"] | None = None
+    xml_tag_item: str | None = None
+    xml_photo_item: str | None = None
+    media: frozenset[str] = frozenset()
+    """The representations that pets were sent in: json, xml."""
+
+    def overrides(self, profile: ServiceProfile) -> dict[str, Any]:
+        """The fields in which the profile is not what was seen, as the service has them."""
+        found: dict[str, Any] = {}
+        if self.arrays is not None and not profile.one_value_a_query:
+            found |= _array(self.arrays, profile)
+        for name in ("unknown_status", "xml_tag_item", "xml_photo_item"):
+            seen = getattr(self, name)
+            if seen is not None and seen != getattr(profile, name):
+                found[name] = seen
+        if self.media and profile.media not in self.media:
+            found["media"] = min(self.media)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The checks, and the numbers beside them: pets by status, requests sent (all of them GETs),
+    and the median time of an answer in seconds.
+    """
+
+    url: str
+    profile: ServiceProfile
+    checks: tuple[Check, ...]
+    facts: Facts
+    pets: Mapping[str, int] = field(default_factory=dict)
+    requests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """Whether nothing was found with which petsync would go wrong."""
+        return all(check.verdict != "fails" for check in self.checks)
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """What `[service]` in petsync.toml should say."""
+        return self.facts.overrides(self.profile)
+
+    @property
+    def suggested_profile(self) -> str | None:
+        """A profile that fits all that was seen, where the chosen one does not."""
+        if not self.overrides:
+            return None
+        return next((n for n, p in PROFILES.items() if not self.facts.overrides(p)), None)
+
+
+def _array(understood: frozenset[str], profile: ServiceProfile) -> dict[str, Any]:
+    if profile.array_style in understood:
+        return {}
+    return {"array_style": min(understood)} if understood else {"one_value_a_query": True}
+
+
+# Site: one service while it is examined, and what has been learnt of it so far.
+
+
+NO_STATUS = "petsync-doctor-asks"
+"""A status that no service has."""
+
+
+@dataclass(slots=True)
+class Site:
+    """`ids` are those that each status listed; `sample` is a pet with photos and several tags, or
+    the next best one.
+    """
+
+    session: Session
+    asker: Asker
+    facts: Facts = field(default_factory=Facts)
+    ids: dict[str, set[int]] = field(default_factory=dict)
+    sample: Pet = field(default_factory=Pet)
+
+    @property
+    def profile(self) -> ServiceProfile:
+        """What the service is said to be like."""
+        return self.session.profile
+
+    @property
+    def filled(self) -> list[str]:
+        """The statuses that have pets, the one with the fewest first."""
+        return sorted((s for s, ids in self.ids.items() if ids), key=lambda s: len(self.ids[s]))
+
+    @property
+    def absent(self) -> int:
+        """The largest id that no pet was seen to have."""
+        number = MAX_ID
+        while any(number in ids for ids in self.ids.values()):
+            number -= 1
+        return number
+
+    def fits(self, *names: str) -> bool:
+        """Whether the profile says what was seen of these fields."""
+        return not set(names) & self.facts.overrides(self.profile).keys()
+
+    async def by_status(self, query: str) -> Response:
+        """The answer of findPetsByStatus to a query, already encoded."""
+        return await self._get("findPetsByStatus", f"/pet/findByStatus?{query}")
+
+    async def by_tags(self, query: str) -> Response:
+        """The answer of findPetsByTags to a query, already encoded."""
+        return await self._get("findPetsByTags", f"/pet/findByTags?{query}")
+
+    async def by_id(self, name: object, accept: str | None = None) -> Response:
+        """The answer of getPetById, in `accept` or the profile's representation."""
+        return await self._get("getPetById", f"/pet/{name}", accept)
+
+    async def status_without_credentials(self) -> int:
+        """How a small query is answered for anybody."""
+        return await self._narrowed("findPetsByStatus", f"/pet/findByStatus?status={NO_STATUS}")
+
+    async def status_with_key_alone(self) -> int:
+        """How getPetById is answered for the api key without a token."""
+        return await self._narrowed("getPetById", f"/pet/{self.sample.id}", key=True)
+
+    def remember(self, status: str, response: Response, pets: list[Pet]) -> None:
+        """Learn from what findPetsByStatus listed for one status."""
+        self.facts.media |= {kind for kind in MEDIA if response.media.endswith(kind)}
+        self.ids[status] = {pet.id for pet in pets if pet.id is not None}
+        self.sample = max((self.sample, *pets), key=_telling)
+
+    async def _get(self, operation: str, target: str, accept: str | None = None) -> Response:
+        wanted = accept or MEDIA[self.profile.media]
+        return await self.asker.get(operation, target, accept=wanted)
+
+    async def _narrowed(self, operation: str, target: str, *, key: bool = False) -> int:
+        alone = self.session.narrowed(key=key)
+        try:
+            return (await self.asker.get(operation, target, session=alone)).status
+        finally:
+            await alone.close()
+
+
+def pets_in(response: Response, operation: str = "findPetsByStatus") -> list[Pet]:
+    """The pets of a list. Raises ApiError for anything else."""
+    if response.status != 200:
+        raise error_of(response, operation)
+    return operations.find_pets_by_status([NO_STATUS]).read(response)
+
+
+def ids_in(response: Response) -> set[int]:
+    """The ids in a list of pets; none where the answer is anything else."""
+    try:
+        return {pet.id for pet in pets_in(response) if pet.id is not None}
+    except ApiError:
+        return set()
+
+
+def pet_in(response: Response) -> Pet:
+    """The one pet, whichever it is. Raises ApiError for anything else."""
+    if response.status != 200:
+        raise error_of(response, "getPetById")
+    return read_pet(response)
+
+
+def error_of(response: Response, operation: str) -> ApiError:
+    """The error that a refusal means."""
+    request = Request(operation=operation, method="GET", target="", headers={})
+    return error_for(response, request, datetime.now(UTC))
+
+
+def _telling(pet: Pet) -> tuple[bool, bool, bool]:
+    """How much of the service's ways a pet can show."""
+    names = {tag.name for tag in pet.tags if tag.name and "," not in tag.name}
+    return pet.id is not None, len(names) > 1, bool(pet.photo_urls)
+
+
+# examine: what one service supports, found out by GET requests alone.
+#
+# The gaps are those of the interface (docs/profiles.md). What only writing would show is left
+# alone, and said to be.
+
 
 _LIMITS = ("retry-after", "ratelimit", "x-ratelimit", "x-rate-limit")
 _NEARLY = 0.9
@@ -230,7 +540,7 @@ async def _as_xml(site: Site) -> Check:
     if site.profile.media == "json":
         fits = site.fits("xml_photo_item", "xml_tag_item")
         return Check("XML", "fits" if fits else "differs", said)
-    profiled = calls.shape_of(site.profile)
+    profiled = operations.shape_of(site.profile)
     if xml.shape_in(response.body, profiled) == profiled:
         return Check("XML", "fits", said)
     lost = "the profile writes pets in another shape, from which a service reads no tags or photos"

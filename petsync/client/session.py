@@ -1,41 +1,369 @@
-"""Session: sends calls to one service and reads the answers.
-
-It drives aiohttp itself: httpx.AsyncClient on its default transport reaches less than a tenth of
-its rate at 32 connections (benchmarks/requests.py), and httpx's requests and responses alone would
-nearly double the time of one.
-"""
+"""Session: send calls to one service, follow redirects, and read whole answers."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Callable, Collection
-from typing import TypeVar
+import os
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import httpx
 
-from petsync.client.breaker import Breaker
-from petsync.client.credentials import Credentials
-from petsync.client.exchange import Exchange, OnSent
-from petsync.client.flow import Flow, Health
-from petsync.client.gate import Gate
-from petsync.client.origin import checked_base
-from petsync.client.pace import Pace
-from petsync.client.renewal import Keyring, Renewer
+from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.renewal import Keyring, Renewer, still_refused
+from petsync.client.origin import checked_base, encoded, endless, redirect_target
 from petsync.client.retry import RetryPolicy
-from petsync.client.sending import Again, Hold, Line, Sending
-from petsync.client.transport import AiohttpCarrier, Carrier, HttpxCarrier
-from petsync.errors import AuthError, PetsyncError, SettingsError
+from petsync.client.throttle import LONGEST_PAUSE, Breaker, Flow, Gate, Health, Pace
+from petsync.client.transport import (
+    ERRORS,
+    UNTRUSTED,
+    AiohttpCarrier,
+    Bounds,
+    Carrier,
+    HttpxCarrier,
+    TooLongError,
+    never_sent,
+    tls_reason,
+)
+from petsync.errors import (
+    ApiError,
+    AuthError,
+    NotFoundError,
+    PetsyncError,
+    RateLimitedError,
+    ResponseError,
+    ServiceError,
+    SettingsError,
+    TransportError,
+    UnavailableError,
+)
 from petsync.profile import STANDARD, ServiceProfile
-from petsync.wire.calls import shape_of
-from petsync.wire.message import Call, Request, Response
-from petsync.wire.traffic import Traffic
-from petsync.wire.xml import shape_in
+from petsync.protocol.operations import Call, Request, Response, Traffic, error_for, shape_of
+from petsync.protocol.xml import shape_in
 
-__all__ = ["Session"]
+__all__ = ["PHOTO", "Again", "Exchange", "Hold", "Line", "OnSent", "Sending", "Session"]
+
+
+# Exchange: one request to one service, through redirects, and its whole answer.
+
+
+log = logging.getLogger(__name__)
+
+OnSent = Callable[[int], None]
+PHOTO = "a photo"
+"""The name under which an image is asked for that the service serves."""
+_REDIRECTS = 5
+_PET = 16_000_000
+_PHOTO = 64_000_000
+_KEY_OPERATIONS = frozenset({"getPetById", "deletePet"})
+_AGENT = f"petsync/{version('petsync')}"
+
+
+class _Headers(dict[str, str]):
+    """Headers, of which a verbose traceback shows the names alone."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self)}>"
+
+
+class Exchange:
+    """Sends one request at a time to the service at `base_url`; it keeps nothing of any."""
+
+    def __init__(self, base_url: str, profile: ServiceProfile) -> None:
+        self._base_url, self._key_header = base_url, profile.api_key_header
+        self._encoded_base = _encoded_base(base_url)
+        self._seconds = profile.answer_seconds
+        lists = max(_PET, profile.max_answer_mb * 1_000_000)
+        self._sizes = {"findPetsByStatus": lists, "findPetsByTags": lists, PHOTO: _PHOTO}
+
+    async def answer(
+        self,
+        request: Request,
+        credentials: Credentials,
+        carrier: Carrier,
+        on_sent: OnSent | None = None,
+    ) -> Response:
+        """The answer, whatever its status. Raises TransportError, RedirectError, and ResponseError
+        for one that is longer than what was asked for can be.
+        """
+        url = self._encoded_base + request.target
+        headers = self._headers(request, credentials)
+        bounds = Bounds(self._sizes.get(request.operation, _PET), self._seconds)
+        for _ in range(_REDIRECTS + 1):
+            # Raised outside, an error leaves behind the frames of those who saw the headers.
+            failure: ApiError | None = None
+            try:
+                response = await carrier.carry(
+                    request.method, url, headers, request.body, bounds, on_sent
+                )
+            except TooLongError as error:
+                failure = self._too_long(request, str(error))
+            except ERRORS as error:
+                failure = self._transport_error(request, error, credentials)
+            if failure is not None:
+                raise failure
+            if log.isEnabledFor(logging.DEBUG):
+                shown = credentials.masked(url)
+                log.debug("%s %s: %d", request.method, shown, response.status)
+            if not 300 <= response.status < 400 or response.status == 304:
+                return response
+            url = redirect_target(request, response, url, credentials.masked)
+        raise endless(request, response.status, _REDIRECTS)
+
+    def _headers(self, request: Request, credentials: Credentials) -> _Headers:
+        headers = _Headers(
+            {"user-agent": _AGENT, "accept-encoding": "gzip, deflate", **request.headers}
+        )
+        if credentials.token is not None:
+            headers["authorization"] = f"Bearer {credentials.token.reveal()}"
+        if credentials.key is not None and request.operation in _KEY_OPERATIONS:
+            headers.setdefault(self._key_header, credentials.key.reveal())
+        return headers
+
+    def _transport_error(
+        self, request: Request, error: Exception, credentials: Credentials
+    ) -> TransportError:
+        unsent = never_sent(error)
+        about = "" if request.pet_id is None else f" of pet {request.pet_id}"
+        what = "cannot be reached" if unsent else "gave no whole answer"
+        untrusted = tls_reason(error)
+        reason = credentials.masked(untrusted or _reason(error))
+        hint = "Is the address right, and the service up?" if unsent else ""
+        return TransportError(
+            f"{request.operation}{about}: {self._base_url} {what} ({reason})",
+            operation=request.operation,
+            pet_id=request.pet_id,
+            may_have_happened=not unsent,
+            hint=UNTRUSTED if untrusted else hint,
+        )
+
+    def _too_long(self, request: Request, most: str) -> ResponseError:
+        about = "" if request.pet_id is None else f" of pet {request.pet_id}"
+        is_list = request.operation.startswith("findPets")
+        return ResponseError(
+            f"{request.operation}{about}: {self._base_url} sends more than {most}, and no more of "
+            "it is read",
+            operation=request.operation,
+            pet_id=request.pet_id,
+            may_have_happened=request.method != "GET",
+            hint="If the catalogue is that large: max_answer_mb under [service] in petsync.toml."
+            if is_list
+            else "Is it the service, or something between here and there, that answers?",
+        )
+
+
+def _encoded_base(url: str) -> str:
+    try:
+        return encoded(url)
+    except httpx.InvalidURL as error:
+        raise SettingsError(f"the address {url!r} cannot be read: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The system's own words where there are some: "Connection refused"."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number and number > 0 else str(error) or type(error).__name__
+
+
+# Sending: one call on its way, from its first attempt to its result.
+
 
 T = TypeVar("T")
+Again = Callable[[ApiError], Awaitable[None]]
+Hold = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What every call needs that goes to one service on one event loop."""
+
+    flow: Flow
+    exchange: Exchange
+    keyring: Keyring
+    policy: RetryPolicy
+
+
+class Sending(Generic[T]):
+    """A call to one service. `patient`: attempts that found nobody listening do not count, as the
+    breaker ends them.
+    """
+
+    __slots__ = (
+        "_again",
+        "_age",
+        "_attempts",
+        "_begun",
+        "_call",
+        "_held",
+        "_hold",
+        "_is_waited_for",
+        "_last",
+        "_line",
+        "_on_sent",
+        "_patient",
+        "_uncertain",
+    )
+
+    def __init__(
+        self,
+        call: Call[T],
+        line: Line,
+        *,
+        again: Again | None = None,
+        on_sent: OnSent | None = None,
+        hold: Hold | None = None,
+        patient: bool = False,
+    ) -> None:
+        self._call, self._line = call, line
+        self._again, self._on_sent, self._patient = again, on_sent, patient
+        self._hold = hold
+        self._age = self._attempts = 0
+        self._held = self._begun = 0.0
+        self._is_waited_for = self._uncertain = False
+
+    async def result(self) -> T:
+        """What the call reads of its answer. Raises ApiError."""
+        try:
+            return await self._authorised()
+        except ApiError as error:
+            if not self.goes_on(error):
+                raise
+            first = error
+        # The time at the gate counts for all, and not against this one.
+        self._begun = self._line.flow.now() - self._held
+        try:
+            return await self._line.policy.run(self, first)
+        except NotFoundError:
+            if self._call.request.operation == "deletePet" and self._uncertain:
+                return self._call.read(Response(204, {}, b""))
+            raise
+
+    def goes_on(self, error: BaseException) -> bool:
+        """As Repeated says."""
+        return self._line.policy.repeats(self._call.request, error)
+
+    def ends(self, wait: float) -> bool:
+        """As Repeated says."""
+        if _asked_for(self._last) > LONGEST_PAUSE:
+            return True
+        return self._attempts >= self._line.policy.attempts or wait > self._left()
+
+    async def pause(self, seconds: float) -> None:
+        """As Repeated says: the back-off, then a token of the budget."""
+        await asyncio.sleep(seconds)
+        if not await self._line.flow.budget.take(self._left()):
+            raise self._last
+
+    async def attempt(self) -> T:
+        """As Repeated says."""
+        await self._look(self._last)
+        return await self._authorised()
+
+    async def _authorised(self) -> T:
+        """One attempt; after a 401, which surely did nothing, again with a renewed token."""
+        is_new = False
+        while True:
+            try:
+                return await self._once()
+            except AuthError as error:
+                if error.status != 401:
+                    raise
+                refused = error
+            keyring = self._line.keyring
+            is_current = self._age == keyring.age
+            if is_current and is_new:
+                raise still_refused(refused)
+            await keyring.renew(self._age, refused)
+            is_new = is_new or is_current
+            await self._look(refused)
+
+    async def _look(self, error: ApiError) -> None:
+        if self._again is not None:
+            await self._again(error)
+        self._line.flow.counts.retries += 1
+
+    async def _once(self) -> T:
+        flow = self._line.flow
+        await self._line.keyring.fresh()
+        asked = flow.now()
+        try:
+            changes = self._call.request.method != "GET"
+            await flow.enter(again=self._begun != 0.0, changes=changes)
+        except UnavailableError as error:
+            raise self._noted(error) from None
+        begun = flow.now()
+        self._held += begun - asked
+        self._age = self._line.keyring.age
+        try:
+            if self._hold is not None:
+                await self._hold()
+            result = await self._read()
+        except ApiError as error:
+            wait = self._line.policy.common_wait(self._attempts + 1)
+            flow.failed(self._call.request.operation, error, begun, wait)
+            self._noted(error)
+            raise
+        else:
+            flow.answered(self._call.request.operation, begun)
+            return result
+        finally:
+            flow.leave()
+
+    async def _read(self) -> T:
+        line, request = self._line, self._call.request
+        credentials = line.keyring.credentials
+        line.flow.counts.requests += 1
+        response = await line.exchange.answer(
+            request, credentials, line.flow.carrier, self._on_sent
+        )
+        if not 200 <= response.status < 300:
+            raise error_for(response, request, datetime.now(UTC), credentials.masked)
+        try:
+            return self._call.read(response)
+        except ResponseError as error:
+            # Its frames hold the answer.
+            failure = error.with_traceback(None)
+        failure.status = response.status
+        failure.message = f"{request.operation}: {credentials.masked(failure.message)}"
+        failure.args = (failure.message,)
+        failure.may_have_happened = True
+        raise failure from None
+
+    def _noted(self, error: ApiError) -> ApiError:
+        """The error, which now also says what is known of the attempts before."""
+        request = self._call.request
+        error.operation, error.pet_id = request.operation, request.pet_id
+        gone = isinstance(error, TransportError) and not error.may_have_happened
+        self._is_waited_for = gone and self._patient
+        self._attempts += not (self._is_waited_for or isinstance(error, AuthError))
+        self._uncertain = error.may_have_happened = self._uncertain or error.may_have_happened
+        self._last = error
+        return error
+
+    def _left(self) -> float:
+        """The seconds that may still pass, without those in which everything waits."""
+        if self._is_waited_for:
+            return math.inf
+        spent = self._line.flow.now() - self._held - self._begun
+        return self._line.policy.seconds - spent
+
+
+def _asked_for(error: ApiError) -> float:
+    seconds = error.retry_after if isinstance(error, RateLimitedError | ServiceError) else None
+    return seconds or 0.0
+
+
+# Session: sends calls to one service and reads the answers.
+#
+# It drives aiohttp itself: httpx.AsyncClient on its default transport reaches less than a tenth
+# of its rate at 32 connections (benchmarks/requests.py), and httpx's requests and responses alone
+# would nearly double the time of one.
 
 
 class Session:

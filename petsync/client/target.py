@@ -1,18 +1,61 @@
-"""The service as the engine's Target."""
+"""The service as the target of the apply engine."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection
+from datetime import UTC, datetime
 from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+import httpx
 
 from petsync.client.api import AsyncApi
-from petsync.errors import ApiError, NotFoundError
-from petsync.model import ApiResponse, Pet
-from petsync.wire import calls
-from petsync.wire.message import Call
-from petsync.wire.traffic import Traffic
+from petsync.client.origin import encoded
+from petsync.client.session import PHOTO, Session
+from petsync.errors import ApiError, InvalidInputError, NotFoundError
+from petsync.models import ApiResponse, Pet
+from petsync.protocol import operations
+from petsync.protocol.operations import Call, Request, Traffic, error_for
 
-__all__ = ["ServiceTarget"]
+__all__ = ["ServiceTarget", "photo", "target_of"]
+
+
+# A photo that the service itself serves; nothing else is ever fetched from an address in a pet.
+
+
+async def photo(session: Session, url: str) -> bytes:
+    """The content behind the address. Raises InvalidInputError for one that is not the service's
+    own, without asking anybody, and ApiError where the service does not give it.
+    """
+    target = target_of(session.base_url, url)
+    if target is None:
+        raise InvalidInputError(
+            f"a photo: this address is not below {session.base_url}, and nothing else is fetched"
+        )
+    request = Request(operation=PHOTO, method="GET", target=target, headers={"accept": "image/*"})
+    answer = await session.answer(request)
+    if answer.status != 200:
+        raise error_for(answer, request, datetime.now(UTC), session.credentials.masked)
+    return answer.body
+
+
+def target_of(base_url: str, url: str) -> str | None:
+    """What of the address follows the base URL; None where it leads anywhere else."""
+    try:
+        base, whole = encoded(base_url), encoded(url)
+        path = unquote(urlsplit(whole).path)
+    except (ValueError, httpx.InvalidURL):
+        return None
+    target = whole.partition("#")[0].removeprefix(base)
+    if len(target) == len(whole.partition("#")[0]) or not target.startswith("/"):
+        return None
+    # Neither the client nor a server may walk out of the base by the way.
+    return None if re.search(r"(^|[/\\])\.\.?([/\\]|$)", path) else target
+
+
+# The service as the engine's Target.
+
 
 T = TypeVar("T")
 Again = Callable[[ApiError], Awaitable[None]]
@@ -20,7 +63,7 @@ Hold = Callable[[], Awaitable[None]]
 
 
 class ServiceTarget:
-    """One service, through its operations; fits petsync.apply.target.Target. It counts the traffic
+    """One service, through its operations; fits petsync.apply.engine.Target. It counts the traffic
     from when it is made. `hold`, where it is set, is awaited just before each attempt to change
     anything, when nothing is waited for any more; by raising it keeps the request from being sent.
     """
@@ -46,30 +89,32 @@ class ServiceTarget:
     async def get(self, pet_id: int) -> Pet | None:
         """The pet as it is now, None for a 404."""
         try:
-            return await self._sent(calls.get_pet_by_id(pet_id, profile=self._profile))
+            return await self._sent(operations.get_pet_by_id(pet_id, profile=self._profile))
         except NotFoundError:
             return None
 
     async def add(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By addPet."""
-        call = calls.add_pet(pet, profile=self._profile, shape=self._session.shape)
+        call = operations.add_pet(pet, profile=self._profile, shape=self._session.shape)
         return await self._sent(call, again=again)
 
     async def replace(self, pet: Pet, *, again: Again | None = None) -> Pet:
         """By updatePet."""
-        call = calls.update_pet(pet, profile=self._profile, shape=self._session.shape)
+        call = operations.update_pet(pet, profile=self._profile, shape=self._session.shape)
         return await self._sent(call, again=again)
 
     async def rename(
         self, pet_id: int, *, name: str | None, status: str | None, again: Again | None = None
     ) -> None:
         """By updatePetWithForm."""
-        call = calls.update_pet_with_form(pet_id, name=name, status=status, profile=self._profile)
+        call = operations.update_pet_with_form(
+            pet_id, name=name, status=status, profile=self._profile
+        )
         await self._sent(call, again=again)
 
     async def delete(self, pet_id: int, *, again: Again | None = None) -> None:
         """By deletePet."""
-        await self._sent(calls.delete_pet(pet_id, profile=self._profile), again=again)
+        await self._sent(operations.delete_pet(pet_id, profile=self._profile), again=again)
 
     async def upload(
         self,
@@ -82,7 +127,7 @@ class ServiceTarget:
         on_sent: Callable[[int], None] | None = None,
     ) -> ApiResponse:
         """By uploadFile; `on_sent` is told about every 64 KiB."""
-        call = calls.upload_file(
+        call = operations.upload_file(
             pet_id,
             file=content,
             filename=filename,

@@ -22,7 +22,7 @@ from yarl import URL
 
 from petsync.client.origin import is_loopback
 from petsync.errors import SettingsError
-from petsync.wire.message import Response
+from petsync.protocol.operations import Response
 
 __all__ = [
     "ERRORS",
@@ -37,6 +37,7 @@ __all__ = [
     "ssl_context",
     "tls_reason",
 ]
+
 
 ERRORS = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, ValueError, EOFError)
 """Everything that a carrier raises where no whole answer came."""

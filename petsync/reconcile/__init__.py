@@ -12,19 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from petsync.diff.rounds import Rounds
-    from petsync.reconcile.config import load
+    from petsync.plan.report import Rounds
+    from petsync.reconcile.config.load import load
     from petsync.reconcile.config.model import Configuration
-    from petsync.reconcile.history import History
-    from petsync.reconcile.watcher import Watcher
+    from petsync.reconcile.round import Watcher
+    from petsync.reconcile.state import History
 
 __all__ = ["History", "Rounds", "load", "run"]
 
+
 # `petsync config check` and `--help` come through here, and should not wait for pandas.
 _HOMES = {
-    "History": "petsync.reconcile.history",
-    "Rounds": "petsync.diff.rounds",
-    "load": "petsync.reconcile.config",
+    "History": "petsync.reconcile.state",
+    "Rounds": "petsync.plan.report",
+    "load": "petsync.reconcile.config.load",
 }
 
 
@@ -47,7 +48,7 @@ def run(
     ConfigurationError for a configuration that cannot be used, SettingsError where there is no
     such job.
     """
-    from petsync.reconcile.passing import passed
+    from petsync.reconcile.jobs import passed
 
     return passed(config, job=job, dry_run=dry_run, moved=moved, environ=environ, watchers=watchers)
 
@@ -57,5 +58,5 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        import_module("petsync.render")
+        import_module("petsync.report")
         return getattr(import_module(_HOMES[name]), name)

@@ -8,6 +8,7 @@ from cronsim import CronSim, CronSimError
 
 __all__ = ["is_overdue", "last_due", "next_due"]
 
+
 _GRACE = timedelta(hours=1)
 """So long after its time a job may begin, or still be at work, before it counts as overdue."""
 

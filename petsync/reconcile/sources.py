@@ -1,4 +1,4 @@
-"""Sources: where the rows of a job come from: a sheet, the sheets of a folder, or a database."""
+"""Sources of a job: files, folders, URLs and databases."""
 
 from __future__ import annotations
 
@@ -17,14 +17,45 @@ from petsync import sheets
 from petsync.errors import SettingsError, SheetError
 from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
-from petsync.settings import Secret
-from petsync.store import Store
+from petsync.settings import Secret, Settings
+from petsync.store import Store, store_of
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection
 
-__all__ = ["Source", "check_apart", "sources_of"]
+__all__ = ["Source", "check_apart", "connected", "sources_of"]
+
+
+# The store of a job: what the configuration says of it, and nothing else.
+
+
+def connected(job: Job, state: Path) -> Store:
+    """The job's store; nothing is sent yet. Raises SettingsError."""
+    if not job.url:
+        raise SettingsError(
+            f"job {job.name} names no service",
+            hint=f"Write url at the top of the configuration, or in [jobs.{job.name}].",
+        )
+    settings = Settings(
+        url=job.url,
+        profile=job.profile,
+        state=state,
+        token=job.token,
+        api_key=job.api_key,
+        client_id=job.client_id,
+        client_secret=job.client_secret,
+        allow_http=job.allow_http,
+        timeout=job.timeout,
+        service=job.service,
+        columns=job.columns,
+        auth=job.auth,
+    )
+    return store_of(settings)
+
+
+# Sources: where the rows of a job come from: a sheet, the sheets of a folder, or a database.
+
 
 _ENDINGS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
 _MADE = re.compile(r"\.(backup-\d{8}-\d{6}(-\d+)?|results(-\d+)?)$")

@@ -1,5 +1,7 @@
 """A plan tried out on a copy of the store, before anything is sent to the store itself."""
 
-from petsync.rehearsal.rehearsing import rehearse
+from __future__ import annotations
+
+from petsync.rehearsal.run import rehearse
 
 __all__ = ["rehearse"]

@@ -1,25 +1,175 @@
-"""The run on the copy: with faults if they are asked for, and the second plan after it."""
+"""Rehearse a plan: copy the store into a sandbox, apply the plan there, and compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os.path import lexists
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
+import pandas as pd
 
-from petsync.diff.guard import Guard, Limit, Verdict
-from petsync.diff.plan import Plan
-from petsync.diff.progress import Progress
-from petsync.diff.rehearsal import Broken
-from petsync.diff.report import Report
-from petsync.diff.snapshot import Snapshot, Unanswered
-from petsync.errors import InterruptedRunError
+from petsync.apply.engine import ApplyOptions
+from petsync.apply.planfile import load_plan
+from petsync.client import auth
+from petsync.client.session import Session
+from petsync.errors import InterruptedRunError, SettingsError
+from petsync.models import Pet
+from petsync.plan import arguments
+from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.compare import unproved
+from petsync.plan.guard import Guard, Limit, Verdict
+from petsync.plan.plan import Plan
+from petsync.plan.rehearsal import Broken, Rehearsal, surprises
+from petsync.plan.report import Progress, Report
+from petsync.profile import ServiceProfile
 from petsync.sandbox import Sandbox
 from petsync.sandbox.faults import parse
+from petsync.sandbox.http import BEHAVIOURS, STANDARD, Behaviour
+from petsync.settings import Settings
+from petsync.sheets.read import sheet_of
 from petsync.store import Store
+from petsync.store.async_store import AsyncStore
+from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
-__all__ = ["applied", "planned_again", "specification"]
+__all__ = [
+    "Copied",
+    "applied",
+    "copied",
+    "imitated",
+    "must_be_new",
+    "notes",
+    "planned_again",
+    "rehearse",
+    "specification",
+    "stage",
+]
+
+
+# What is copied of the store: its snapshot, and the pets outside it that the plan is about.
+
+
+@dataclass(frozen=True, eq=False)
+class Copied:
+    """The store as it is copied: `outside` are the pets that no status query lists, found by their
+    ids, and `unanswered` the ids that the store said nothing of.
+    """
+
+    snapshot: Snapshot
+    outside: tuple[Pet, ...] = ()
+    unanswered: tuple[Unanswered, ...] = ()
+
+    @cached_property
+    def pets(self) -> list[Pet]:
+        """Every pet, by id."""
+        listed = pets_from_frame(self.snapshot.frame)
+        return sorted([*listed, *self.outside], key=_id) if self.outside else listed
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Every pet as a table, by id."""
+        return frame_from_pets(self.pets) if self.outside else self.snapshot.frame
+
+
+def copied(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) -> Copied:
+    """The snapshot, and what getPetById says of the other ids that plan and sheet name."""
+    listed = set(snapshot.frame["id"])
+    rows = (*plan.changes, *plan.conflicts)
+    named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
+    if sheet is not None:
+        named.update(unproved(sheet.frame, snapshot.frame))
+    answers = store.look_up(sorted(named - listed)).values()
+    return Copied(
+        snapshot,
+        tuple(answer for answer in answers if isinstance(answer, Pet)),
+        tuple(answer for answer in answers if isinstance(answer, Unanswered)),
+    )
+
+
+def _id(pet: Pet) -> int:
+    return pet.id or 0
+
+
+# How the copy answers: a service's profile as the sandbox's behaviour.
+
+
+_STRICT = frozenset({"name", "photo_urls"})
+
+
+def imitated(profile: ServiceProfile) -> tuple[Behaviour, tuple[str, ...]]:
+    """The behaviour that comes nearest to the profile, and a sentence for each of its settings
+    that the sandbox cannot imitate.
+
+    The copy gives no id to two pets: whether the service does is a matter of moments.
+    """
+    behaviour = replace(
+        BEHAVIOURS.get(profile.name, STANDARD),
+        name=profile.name,
+        put_creates=profile.update_unknown == "creates",
+        post_replaces=profile.add_existing == "replaces",
+        unique_ids=True,
+        capacity=profile.capacity,
+        first_value_only=profile.one_value_a_query,
+        statuses=None if profile.any_status else frozenset(profile.statuses),
+        strict_pets=set(profile.required) >= _STRICT,
+        upload_needs_pet=profile.upload_needs_pet,
+        upload_adds_photo=profile.upload_adds_photo,
+    )
+    return behaviour, _beyond(profile)
+
+
+def _beyond(profile: ServiceProfile) -> tuple[str, ...]:
+    # The sandbox requires just name and photoUrls of a pet, or nothing.
+    required = set(profile.required)
+    unasked = sorted(required - _STRICT if required >= _STRICT else required)
+    if not unasked:
+        return ()
+    lacking = " and ".join(unasked)
+    said = f"The copy takes pets without {lacking}, which the service's profile says are required"
+    return (f"{said}: the store may refuse what the copy took.",)
+
+
+# What a person should know of a rehearsal besides its result.
+
+
+_SHOWN = 5
+
+
+def notes(source: Copied, listed: Snapshot, after: Collection[int]) -> Iterator[str]:
+    """What could not be copied, and what no query would find any more; `listed` is the copy as its
+    status queries tell it, and `after` the ids of all of its pets.
+    """
+    for query in source.snapshot.coverage.failed:
+        yield f"The copy has no pets of status {query.asked}: {query.problem}."
+    if source.unanswered:
+        ids = _few([int(each.asked) for each in source.unanswered])
+        yield (
+            f"The store gave no answer to {ids}. The copy does not have them, and nothing was "
+            f"tried for them: {source.unanswered[0].problem}."
+        )
+    outside = {pet.id for pet in source.outside}
+    if hidden := set(after) - set(listed.frame["id"]) - outside:
+        yield (
+            f"No status query would find {_few(sorted(hidden))} any more: an export would not "
+            "have them."
+        )
+
+
+def _few(ids: list[int]) -> str:
+    """`pet 7`, `pets 7, 8`, `pets 1, 2, 3, 4, 5 and 10 more`."""
+    named = ", ".join(map(str, ids[:_SHOWN]))
+    rest = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+    return f"pet{'' if len(ids) == 1 else 's'} {named}{rest}"
+
+
+# The run on the copy: with faults if they are asked for, and the second plan after it.
+
 
 _ANY = Limit(1e12, is_share=False)
 _SETTLE = 1.0
@@ -93,3 +243,191 @@ def _ended_early(error: InterruptedRunError) -> Report:
             "the rehearsal was interrupted", hint="Nothing was sent to the store itself."
         ) from None
     return error.report
+
+
+# The stage: a fresh sandbox with the store's pets, and a Store of its own that speaks to it.
+#
+# Nothing of the real store's settings that is secret gets here: the sandbox has a token of its
+# own, which nobody is shown.
+
+
+_LONG_ENOUGH = 7 * 24 * 3600.0
+
+
+@contextmanager
+def stage(
+    profile: ServiceProfile, pets: Sequence[Pet], *, keep: Path | None = None
+) -> Iterator[tuple[Sandbox, Store]]:
+    """A running sandbox with these pets that behaves as the profile says, and a store for it whose
+    journals are in a folder of its own; all of it gone at the end, but for the file `keep`.
+    """
+    with ExitStack() as held:
+        state = Path(held.enter_context(TemporaryDirectory(prefix="petsync-rehearsal-")))
+        if keep is not None:
+            held.enter_context(_whole(keep))
+        box = held.enter_context(
+            Sandbox(profile=imitated(profile)[0], pets=pets, db=keep, token_lifetime=_LONG_ENOUGH)
+        )
+        session = Session(box.url, credentials=auth.bearer(box.token()), profile=profile)
+        settings = Settings(url=box.url, profile=profile.name, state=state)
+        yield box, held.enter_context(Store(AsyncStore(session, settings)))
+
+
+def must_be_new(keep: Path) -> Path:
+    """The path itself. Raises SettingsError where something is there: it may be a store."""
+    if lexists(keep):
+        raise SettingsError(
+            f"{keep} is there already, and the copy needs a new file", hint="Name another one."
+        )
+    return keep
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Leave the file behind whole, or not at all."""
+    try:
+        yield
+    except BaseException:
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}.lock"):
+            path.with_name(name).unlink(missing_ok=True)
+        raise
+
+
+# rehearse: the plan applied to a copy of the store, and what came of it.
+
+
+_NO_SHEET = (
+    "the sheet that the plan was made from is gone, or was changed since; so the pets were "
+    "compared with what the plan says, and nothing more"
+)
+_UNDO = (
+    "the plan takes a run back, and was made from no sheet; so the pets were compared with what "
+    "the plan says, and nothing more"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    plan: Plan
+    sheet: Sheet | None
+    source: Copied
+    faults: str
+    concurrency: int
+    keep: Path | None
+    on_progress: Callable[[Progress], None] | None
+
+
+def rehearse(
+    store: Store,
+    plan: Plan | Sheet | pd.DataFrame | str | Path,
+    *,
+    sheet: Sheet | None = None,
+    snapshot: Snapshot | None = None,
+    faults: str = "",
+    seed: int | None = None,
+    concurrency: int = 16,
+    keep: str | Path | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Rehearsal:
+    """What applying the plan would come to, tried out on a copy of the store on this machine.
+
+    `plan` is a Plan, the path of a saved one (`.json`), or whatever `store.plan` takes, with its
+    `options`. The store is read by GET requests alone, and the plan is not used up. `sheet` is the
+    sheet of a Plan, which is otherwise looked for where it was; `snapshot` saves reading the store
+    once more. `faults` breaks answers of the copy while the plan is applied, as of `petsync
+    serve`; with `concurrency` 1 the same `seed` breaks the same ones again. `keep` is a new file
+    for the copy as it is in the end, which `petsync serve --db` serves.
+
+    A plan that the guard refuses is rehearsed all the same; the result says so. Raises PlanError
+    for a plan of another store, StalePlanError for one that was applied, SettingsError for an
+    option that cannot be, ApiError where the store cannot be read, and InterruptedRunError or
+    KeyboardInterrupt where the rehearsal was stopped.
+    """
+    ApplyOptions(concurrency=concurrency)
+    broken = specification(faults, seed)
+    path = None if keep is None else must_be_new(Path(keep))
+    if isinstance(plan, str | Path) and Path(plan).suffix.lower() == ".json":
+        plan = load_plan(plan)
+    if isinstance(plan, Plan):
+        made, read, source = _of_plan(store, plan, sheet, snapshot, options)
+    else:
+        made, read, source = _of_sheet(store, plan, snapshot, options)
+    trial = _Trial(
+        plan=made,
+        sheet=read,
+        source=source,
+        faults=broken,
+        concurrency=concurrency,
+        keep=path,
+        on_progress=on_progress,
+    )
+    return _tried(store, trial)
+
+
+def _of_plan(
+    store: Store,
+    plan: Plan,
+    sheet: Sheet | None,
+    snapshot: Snapshot | None,
+    options: dict[str, Any],
+) -> tuple[Plan, Sheet | None, Copied]:
+    if options:
+        raise SettingsError(
+            f"{', '.join(options)}: these are options of a sheet's plan, and this is a plan",
+            hint="A plan is rehearsed as it is; make another one with these options.",
+        )
+    store.check(plan)
+    now = store.snapshot() if snapshot is None else arguments.checked_snapshot(snapshot, store.url)
+    if sheet is None:
+        sheet = sheet_of(plan, statuses=store.api.aio.session.profile.statuses)
+    return plan, sheet, copied(store, plan, sheet, now)
+
+
+def _of_sheet(
+    store: Store,
+    sheet: Sheet | pd.DataFrame | str | Path,
+    snapshot: Snapshot | None,
+    options: dict[str, Any],
+) -> tuple[Plan, Sheet, Copied]:
+    now = store.snapshot() if snapshot is None else snapshot
+    known = frozenset(now.frame["status"].dropna().unique())
+    read = store.aio.read(sheet, known_statuses=known)
+    plan = store.plan(read, snapshot=now, **options)
+    return plan, read, copied(store, plan, read, now)
+
+
+def _tried(store: Store, trial: _Trial) -> Rehearsal:
+    profile = store.api.aio.session.profile
+    plan, source = trial.plan, trial.source
+    with stage(profile, source.pets, keep=trial.keep) as (box, copy):
+        report, broken = applied(
+            box,
+            copy,
+            plan,
+            faults=trial.faults,
+            concurrency=trial.concurrency,
+            on_progress=trial.on_progress,
+        )
+        pets = box.pets()
+        listed = copy.snapshot(statuses=source.snapshot.coverage.statuses)
+        again = (
+            None
+            if trial.sheet is None
+            else planned_again(copy, plan, trial.sheet, listed, source.unanswered)
+        )
+    before = {pet.id: pet for pet in source.pets if pet.id is not None}
+    after = {pet.id: pet for pet in pets if pet.id is not None}
+    return Rehearsal(
+        plan=plan,
+        report=report,
+        before=source.frame,
+        after=frame_from_pets(pets),
+        unexpected=surprises(report, before, after),
+        again=again,
+        why_not_again="" if again is not None else _UNDO if plan.undoes else _NO_SHEET,
+        taken_at=source.snapshot.taken_at,
+        profile=profile.name,
+        broken=broken,
+        notes=(*imitated(profile)[1], *notes(source, listed, after)),
+    )

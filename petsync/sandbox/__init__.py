@@ -6,8 +6,202 @@ resources, their representations and the errors with the rest of petsync, and no
 
 from __future__ import annotations
 
-from petsync.sandbox.clients import PUBLIC_CLIENT, Credentials
-from petsync.sandbox.embedded import Sandbox
-from petsync.sandbox.serving import ServedInfo, serve
+import asyncio
+import atexit
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from petsync.models import Pet
+from petsync.sandbox import storage as records
+from petsync.sandbox.app import Options, Running, ServedInfo, serve
+from petsync.sandbox.faults import parse
+from petsync.sandbox.http import Behaviour
+from petsync.sandbox.tokens import PUBLIC_CLIENT, SCOPES, Credentials
 
 __all__ = ["PUBLIC_CLIENT", "Credentials", "Sandbox", "ServedInfo", "serve"]
+
+
+# Sandbox: a pet store on a free loopback port, for tests, notebooks and rehearsals.
+
+
+T = TypeVar("T")
+
+
+class Sandbox:
+    """A running pet store, as a context manager (or with `start` and `stop`).
+
+    `profile` is `standard`, `live` or a Behaviour; `auth=False` asks for no token; `db` is a file
+    to keep the store in, otherwise it is gone at the end; `pets` and the JSON file `seed` fill an
+    empty store; `faults` is a specification as of `petsync serve --faults`; `token_lifetime` is in
+    seconds. `client_id`, `client_secret` and `api_key` are made up where they are not given;
+    `redirect_uris` are taken besides those on loopback. Raises SettingsError at `start`.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile: str | Behaviour = "standard",
+        auth: bool = True,
+        db: str | Path | None = None,
+        seed: str | Path | None = None,
+        pets: Iterable[Pet] = (),
+        faults: str | None = None,
+        port: int = 0,
+        token_lifetime: float = 3600.0,
+        client_id: str | None = None,
+        client_secret: str | None = None,
+        api_key: str | None = None,
+        redirect_uris: Sequence[str] = (),
+    ) -> None:
+        given = {"client_id": client_id, "client_secret": client_secret, "api_key": api_key}
+        chosen = {name: text for name, text in given.items() if text is not None}
+        self._credentials = Credentials(**chosen, redirect_uris=tuple(redirect_uris))
+        self._db = None if db is None else Path(db)
+        self._options = Options(
+            port=port,
+            profile=profile,
+            auth=auth,
+            seed=None if seed is None else Path(seed),
+            pets=tuple(pets),
+            faults=faults,
+            token_lifetime=token_lifetime,
+            credentials=self._credentials,
+        )
+        self._running: Running | None = None
+        self._held = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._running is None else self.url
+        return f"<Sandbox {self.profile} {state}>"
+
+    def start(self) -> Self:
+        """The sandbox itself, answering."""
+        if self._running is not None:
+            return self
+        with ExitStack() as held:
+            path = self._db or Path(held.enter_context(_folder())) / "sandbox.db"
+            running = Running(self._options, path, durable=self._db is not None)
+            held.callback(running.close)
+            thread = threading.Thread(target=running.run, name="petsync-sandbox", daemon=True)
+            thread.start()
+            held.callback(thread.join)
+            held.callback(running.stop)
+            running.ready.wait()
+            self._held = held.pop_all()
+        self._running = running
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        """End the server, its thread and its temporary file; a second time is no error."""
+        if self._running is not None:
+            self._running = None
+            atexit.unregister(self.stop)
+            self._held.close()
+
+    @property
+    def url(self) -> str:
+        """The base URL, which ends in /v2."""
+        return self._here.service.url
+
+    @property
+    def profile(self) -> str:
+        """The name of the profile that it imitates."""
+        profile = self._options.profile
+        return profile.name if isinstance(profile, Behaviour) else profile
+
+    @property
+    def client_id(self) -> str:
+        """The id of the client that may ask for tokens with its secret."""
+        return self._credentials.client_id
+
+    @property
+    def client_secret(self) -> str:
+        """The secret of that client."""
+        return self._credentials.client_secret
+
+    @property
+    def api_key(self) -> str:
+        """The api key that getPetById takes in place of a token."""
+        return self._credentials.api_key
+
+    @property
+    def requests(self) -> Counter[str]:
+        """How many requests there were, by operation (`addPet`), refused and broken ones too."""
+        return Counter(self._here.service.requests)
+
+    @property
+    def broken(self) -> Counter[str]:
+        """How many requests the present faults have hit, by kind (`429`, `drop_after`)."""
+        return Counter(self._here.service.faults.hits)
+
+    def token(
+        self, scopes: str | Iterable[str] = tuple(SCOPES), *, expires_in: float | None = None
+    ) -> str:
+        """A new access token for the scopes, which may be one text with spaces between them; with
+        `expires_in` of 0 seconds or less it has expired already.
+        """
+        asked = scopes.split() if isinstance(scopes, str) else scopes
+        tokens = self._here.service.tokens
+        issued = self._call(lambda: tokens.issue(self.client_id, asked, expires_in=expires_in))
+        return issued.access_token
+
+    def pets(self) -> list[Pet]:
+        """Every pet in the store, by id."""
+        with closing(self._here.service.storage.connect()) as connection:
+            return records.everything(connection)
+
+    def put(self, pet: Pet) -> Pet:
+        """The pet as it is now stored, behind every client's back; an id is assigned if none is."""
+        service = self._here.service
+        add = partial(records.put, pet=pet, reuse=service.behaviour.reuses_ids)
+        return self._call(lambda: service.storage.write(add))
+
+    def remove(self, pet_id: int) -> bool:
+        """Whether there was such a pet to remove, behind every client's back."""
+        storage = self._here.service.storage
+        return self._call(lambda: storage.write(lambda c: records.remove(c, pet_id)))
+
+    def reset(self, pets: Iterable[Pet] = ()) -> None:
+        """Forget everything but the tokens, and start anew with these pets and no request yet."""
+        service, wanted = self._here.service, list(pets)
+        self._call(lambda: service.storage.write(lambda c: records.replace_all(c, wanted)))
+        service.requests.clear()
+
+    def break_with(self, faults: str | None) -> None:
+        """Other faults from here on, or none."""
+        self._here.service.faults.set(None if faults is None else parse(faults))
+
+    @property
+    def _here(self) -> Running:
+        if self._running is None:
+            raise RuntimeError("the sandbox is not running: use it in a with statement")
+        return self._running
+
+    def _call(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def run() -> T:
+            return await work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._here.loop).result()
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="petsync-sandbox-")

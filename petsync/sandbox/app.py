@@ -1,14 +1,25 @@
-"""The ASGI application: which request goes where, and what surrounds every operation."""
+"""The sandbox as an ASGI application and as a server on loopback."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
 import logging
+import os
+import signal
+import socket
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -17,18 +28,107 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from petsync.sandbox import answer, breakage, images, openapi, pets
-from petsync.sandbox.access import READ, WRITE, Need, refuse_foreign_pages
-from petsync.sandbox.behaviour import Behaviour
-from petsync.sandbox.consent import Consent
-from petsync.sandbox.drift import KEY
-from petsync.sandbox.faults import Hit
-from petsync.sandbox.oauth import AUTHORIZE, INTROSPECT, METADATA, REVOKE, TOKEN, OAuth
-from petsync.sandbox.refusal import Original, RefusedError
+from petsync.errors import SettingsError
+from petsync.models import Pet
+from petsync.sandbox import faults, http, openapi, pets, storage
+from petsync.sandbox.faults import KEY, TRANSPORT, Hit, Injector, parse
+from petsync.sandbox.http import Behaviour, Original, RefusedError, behaviour_named
+from petsync.sandbox.oauth import AUTHORIZE, INTROSPECT, METADATA, REVOKE, TOKEN, Consent, OAuth
 from petsync.sandbox.service import BASE, Service
+from petsync.sandbox.storage import Storage
+from petsync.sandbox.tokens import (
+    READ,
+    WRITE,
+    Credentials,
+    Guard,
+    Need,
+    TokenBook,
+    refuse_foreign_pages,
+)
 
-__all__ = ["application"]
+__all__ = [
+    "Options",
+    "Running",
+    "ServedInfo",
+    "application",
+    "bound",
+    "is_loopback",
+    "origin",
+    "serve",
+    "trusted",
+    "warnings",
+]
+
+
+# Where the sandbox listens, and which names it goes by.
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that holds the port. Raises SettingsError where it cannot be had."""
+    if not 0 <= port <= 65535:
+        raise SettingsError(f"{port} is no port", hint="A port is from 0 (a free one) to 65535.")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise SettingsError(f"there is no address for the host {host!r}: {error}") from None
+    held = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(place)
+    except OSError as error:
+        held.close()
+        raise _refused(host, port, error) from None
+    return held
+
+
+def origin(host: str, held: socket.socket) -> str:
+    """Scheme, host and port to reach the socket by, from this machine."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104  compared, not bound
+    return f"http://{f'[{name}]' if ':' in name else name}:{held.getsockname()[1]}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def trusted(host: str) -> tuple[str, ...]:
+    """The names that a request may use for this server."""
+    return (*_LOOPBACK, host) if is_loopback(host) else ("*",)
+
+
+def warnings(host: str, *, auth: bool) -> tuple[str, ...]:
+    """What a person should know before the server answers on `host`."""
+    if is_loopback(host):
+        return ()
+    open_to_all = () if auth else ("no token is asked for: who reaches the port can change pets",)
+    return (f"{host} can be reached from other machines, and nothing is encrypted", *open_to_all)
+
+
+def _refused(host: str, port: int, error: OSError) -> SettingsError:
+    if error.errno == errno.EADDRINUSE:
+        return SettingsError(
+            f"port {port} on {host} is in use", hint="Choose another, or 0 for a free one."
+        )
+    return SettingsError(
+        f"port {port} on {host} cannot be used: {error.strerror}",
+        hint="Choose a port above 1023 and an address of this machine.",
+    )
+
+
+# The ASGI application: which request goes where, and what surrounds every operation.
+
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +144,7 @@ _OPERATIONS: Mapping[str, tuple[Handler, Need]] = {
     "findPetsByTags": (pets.find_pets_by_tags, _READ),
     "getPetById": (pets.get_pet_by_id, Need(_READ.scopes, api_key="alone")),
     "updatePetWithForm": (pets.update_pet_with_form, _BOTH),
-    "uploadFile": (images.upload_file, _BOTH),
+    "uploadFile": (pets.upload_file, _BOTH),
 }
 _PATHS = {
     "/pet": {"POST": "addPet", "PUT": "updatePet"},
@@ -86,7 +186,7 @@ class _Operation:
         scope.setdefault("state", {})[KEY] = hit.drift
         try:
             if hit.kind == "late":
-                receive = await breakage.read_at_once(receive)
+                receive = await faults.read_at_once(receive)
             if hit.wait:
                 await asyncio.sleep(hit.wait)
             await self._broken(hit, scope, receive, send)
@@ -96,16 +196,16 @@ class _Operation:
     async def _broken(self, hit: Hit, scope: Scope, receive: Receive, send: Send) -> None:
         match hit.kind:
             case "drop_before":
-                await breakage.drop(scope, receive)
+                await faults.drop(scope, receive)
             case "drop_after":
-                await breakage.do_and_drop(partial(self._answer, hit), scope, receive)
+                await faults.do_and_drop(partial(self._answer, hit), scope, receive)
             case "torn":
-                await breakage.tear(partial(self._answer, hit), scope, receive, send)
+                await faults.tear(partial(self._answer, hit), scope, receive, send)
             case "html":
                 answered = partial(self._answer, hit)
-                await breakage.do_and_show_a_page(answered, scope, receive, send)
+                await faults.do_and_show_a_page(answered, scope, receive, send)
             case "portal":
-                await breakage.show_a_page(scope, receive, send)
+                await faults.show_a_page(scope, receive, send)
             case _:
                 await self._answer(hit, scope, receive, send)
 
@@ -114,7 +214,7 @@ class _Operation:
         try:
             response = await self._handled(hit, request)
         except RefusedError as refusal:
-            response = answer.problem(refusal, request, self.service.behaviour)
+            response = http.problem(refusal, request, self.service.behaviour)
         await response(scope, receive, send)
 
     async def _handled(self, hit: Hit, request: Request) -> ASGIApp:
@@ -167,7 +267,7 @@ def _routes(service: Service) -> list[BaseRoute]:
     operations = [Route(BASE + path, _Methods(service, names)) for path, names in _PATHS.items()]
     return [
         *operations,
-        Route(BASE + "/images/{number}", partial(images.serve_image, service)),
+        Route(BASE + "/images/{number}", partial(pets.serve_image, service)),
         Route("/openapi.json", partial(_document, service)),
         Route(BASE + "/openapi.json", partial(_document, service)),
         Route(METADATA, oauth.metadata),
@@ -188,4 +288,215 @@ async def _failed(behaviour: Behaviour, request: Request, error: Exception) -> R
         error = RefusedError(error.status_code, error.detail, headers=error.headers)
     if not isinstance(error, RefusedError):
         error = RefusedError(500, "the sandbox failed; its log says why")
-    return answer.problem(error, request, behaviour)
+    return http.problem(error, request, behaviour)
+
+
+# The sandbox's server: a socket, a store, and uvicorn around the application.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run a sandbox; port 0 is a free one, `token_lifetime` is in seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    profile: str | Behaviour = "standard"
+    auth: bool = True
+    seed: Path | None = None
+    pets: tuple[Pet, ...] = ()
+    faults: str | None = None
+    token_lifetime: float = 3600.0
+    credentials: Credentials = field(default_factory=Credentials)
+
+
+class Running:
+    """A sandbox that holds its port and its file, and answers while `run` runs.
+
+    Raises SettingsError for an option that cannot be used: before anything is held.
+    """
+
+    def __init__(self, options: Options, path: Path, *, durable: bool) -> None:
+        self.ready = threading.Event()
+        self.failure: BaseException | None = None
+        self.loop: asyncio.AbstractEventLoop
+        self._behaviour = behaviour_named(options.profile)
+        self._faults = None if options.faults is None else parse(options.faults)
+        pets = storage.read(options.seed, options.pets)
+        self._socket = bound(options.host, options.port)
+        try:
+            self._storage = Storage(path, durable=durable)
+        except BaseException:
+            self._socket.close()
+            raise
+        try:
+            storage.fill_storage(self._storage, pets)
+            self.service = self._service(options)
+        except BaseException:
+            self.close()
+            raise
+        hosts = trusted(options.host)
+        self._server = _Server(_config(application(self.service, hosts=hosts)))
+
+    def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Answer until `stop`, or in the main thread until Ctrl-C or SIGTERM."""
+
+        def ready() -> None:
+            on_ready()
+            self.ready.set()
+
+        self._server.when_started = ready
+        try:
+            with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
+                self.loop = runner.get_loop()
+                runner.run(self._server.serve(sockets=[self._socket]))
+        except BaseException as error:
+            self.failure = error
+            raise
+        finally:
+            self.ready.set()
+
+    def stop(self) -> None:
+        """Ask `run` to return; from any thread."""
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        """Release the port and the file; `run` must have returned."""
+        self._socket.close()
+        self._storage.close()
+
+    def _service(self, options: Options) -> Service:
+        tokens = TokenBook(self._storage, lifetime=options.token_lifetime)
+        return Service(
+            behaviour=self._behaviour,
+            storage=self._storage,
+            origin=origin(options.host, self._socket),
+            credentials=options.credentials,
+            tokens=tokens,
+            guard=Guard(tokens, options.credentials.api_key) if options.auth else None,
+            faults=Injector(self._faults),
+        )
+
+
+class _Protocol(HttpToolsProtocol):
+    """Leaves the transport where a fault can reach it."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["state"][TRANSPORT] = self.transport
+
+
+class _Server(uvicorn.Server):
+    when_started: Callable[[], None]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.when_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike uvicorn's, a signal is not raised again: the caller has a store to close."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            name: signal.signal(name, self.handle_exit) for name in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
+
+
+def _config(app: Callable[..., Any]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+    )
+
+
+# serve: the sandbox as a program of its own, until it is told to stop.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedInfo:
+    """What a person needs to use the server that has just begun to answer.
+
+    `url` is the base URL and ends in /v2, `pets` how many there are, `db` the store's file or
+    None where it ends with the server; `warnings` are to be shown. The secrets are new with every
+    start, and worth nothing where `auth` is False.
+    """
+
+    url: str
+    openapi_url: str
+    profile: str
+    auth: bool
+    db: Path | None
+    pets: int
+    client_id: str
+    client_secret: str = field(repr=False)
+    api_key: str = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+
+def serve(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    db: Path | None = None,
+    profile: str = "standard",
+    auth: bool = True,
+    seed: Path | None = None,
+    pets: Sequence[Pet] = (),
+    faults: str | None = None,
+    token_lifetime: float = 3600.0,
+    credentials: Credentials | None = None,
+    on_ready: Callable[[ServedInfo], None] = lambda _: None,
+) -> None:
+    """Answer until Ctrl-C or SIGTERM (in the main thread), then return.
+
+    `on_ready` is called once, when the server answers. With `db` the store and its tokens outlive
+    the server. Raises SettingsError before that: for a port in use, a file that is no store, a
+    seed that is no list of pets, an unknown profile, faults that cannot be read.
+    """
+    options = Options(
+        host=host,
+        port=port,
+        profile=profile,
+        auth=auth,
+        seed=seed,
+        pets=tuple(pets),
+        faults=faults,
+        token_lifetime=token_lifetime,
+        credentials=credentials or Credentials(),
+    )
+    with ExitStack() as held:
+        folder = None if db else held.enter_context(tempfile.TemporaryDirectory(prefix="petsync-"))
+        running = Running(options, db or Path(folder or "") / "sandbox.db", durable=db is not None)
+        held.callback(running.close)
+        running.run(lambda: on_ready(_info(running, options, db)))
+
+
+def _info(running: Running, options: Options, db: Path | None) -> ServedInfo:
+    service = running.service
+    count = service.storage.reader.execute("SELECT count(*) FROM pet").fetchone()[0]
+    return ServedInfo(
+        url=service.url,
+        openapi_url=f"{service.origin}/openapi.json",
+        profile=service.behaviour.name,
+        auth=options.auth,
+        db=db,
+        pets=count,
+        client_id=options.credentials.client_id,
+        client_secret=options.credentials.client_secret,
+        api_key=options.credentials.api_key,
+        warnings=warnings(options.host, auth=options.auth),
+    )

@@ -1,47 +1,246 @@
-"""Faults on demand: slow, refused, dropped, torn and false answers, repeatable by a seed.
-
-A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
-
-    latency        seconds that every request waits, from half of it to one and a half
-    late           the share that is done after its wait even if the client has gone away
-    limit          how many requests a second are taken, of all operations together; others get 429
-    burst          how many more may come at once, after a pause (one second's)
-    window         count the limit anew every so many seconds, instead of evenly
-    429, 503       the share of requests that are refused so, before anything is done
-    drop_before    the share whose connection ends before anything is done
-    drop_after     the share whose connection ends after it was done, without an answer
-    torn           the share that is done and answered with half a body
-    html           the share that is done and answered with 200 and a web page
-    portal         the share that is not done, and answered with 200 and a web page
-    twice          of each list, the share of pets that are in it twice
-    stale          of each list, the share of pets that are in it twice, under two names
-    moves          what somebody else does behind the first list by status: pets that get another
-                   status, and pets that go, such as 7:sold+9:
-    retry_after    the seconds that a 429 says to wait (1)
-    seed           what decides which requests are hit (0)
-    only           operations that can be hit, such as addPet+updatePet (all)
-    status         statuses whose lists alone can be hit, such as sold+pending (all requests)
-    first          only the first so many requests can be hit (all)
-"""
+"""Faults of the sandbox: errors, delays, lost answers, throttling, and drift."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
+import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from petsync.errors import SettingsError
-from petsync.sandbox.drift import NONE, Drift, Move
-from petsync.sandbox.parameters import array
-from petsync.sandbox.refusal import RefusedError
-from petsync.sandbox.throttle import Throttle
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["OPERATIONS", "Faults", "Hit", "Injector", "parse"]
+from petsync.errors import SettingsError
+from petsync.models import Pet
+from petsync.protocol import json
+from petsync.sandbox import storage
+from petsync.sandbox.http import RefusedError, array
+
+__all__ = [
+    "KEY",
+    "NONE",
+    "OPERATIONS",
+    "TRANSPORT",
+    "Drift",
+    "Faults",
+    "Hit",
+    "Injector",
+    "Move",
+    "Throttle",
+    "do_and_drop",
+    "do_and_show_a_page",
+    "drift_of",
+    "drop",
+    "parse",
+    "read_at_once",
+    "show_a_page",
+    "tear",
+]
+
+
+# Connections that end too early: before, after and in the middle of an answer.
+
+
+TRANSPORT = "petsync.transport"
+"""Where the server leaves the connection's transport, in the scope's `state`."""
+
+_PAGE = HTMLResponse("<!doctype html><title>One moment</title><p>We will be back soon.")
+
+
+async def read_at_once(receive: Receive) -> Receive:
+    """The same request, which is whole already: it can be carried out after its client has gone.
+
+    As the server sees it, nothing of a body can be read any more once the connection has ended.
+    """
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+
+    async def again() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return again
+
+
+async def drop(scope: Scope, receive: Receive) -> None:
+    """End the connection as a crashed server would: at once, without a word."""
+    scope["state"][TRANSPORT].abort()
+    await _gone(receive)
+
+
+async def do_and_drop(app: ASGIApp, scope: Scope, receive: Receive) -> None:
+    """Carry the request out, then end the connection instead of answering."""
+
+    async def swallow(_: Message) -> None:
+        return
+
+    await app(scope, receive, swallow)
+    await drop(scope, receive)
+
+
+async def do_and_show_a_page(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Carry the request out, then answer as something in between would: 200, and a web page."""
+
+    async def swallow(_: Message) -> None:
+        return
+
+    await app(scope, receive, swallow)
+    await _PAGE(scope, receive, send)
+
+
+async def show_a_page(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer in the service's place, as a portal that wants a sign-in does: 200, and a web page."""
+    await read_at_once(receive)
+    await _PAGE(scope, receive, send)
+
+
+async def tear(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the headers and half of the body's first piece; nothing where it is empty."""
+    held: list[Message] = []
+
+    async def hold(message: Message) -> None:
+        if len(held) < 2:
+            held.append(message)
+
+    await app(scope, receive, hold)
+    start, body = held
+    piece = body.get("body", b"")
+    if piece:
+        await send(start)
+        await send({**body, "body": piece[: len(piece) // 2], "more_body": True})
+        scope["state"][TRANSPORT].close()
+    else:
+        scope["state"][TRANSPORT].abort()
+    await _gone(receive)
+
+
+async def _gone(receive: Receive) -> None:
+    """Until the server has noticed, which would otherwise answer in the handler's place."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+# Answers that disagree with each other: pets listed twice, as they were, or on the move.
+
+
+KEY = "petsync.drift"
+"""Where a request that is hit has its Drift, in the scope's `state`."""
+
+Move = tuple[int, str]
+"""A pet's id, and the status that it gets, or "" where it goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How one answer is falsified: `twice` and `stale` are the shares of its pets that come a
+    second time, as they are and under a name that is not theirs; `moves` are carried out behind
+    it. The same pet is always hit by the same `seed`.
+    """
+
+    twice: float = 0.0
+    stale: float = 0.0
+    seed: int = 0
+    moves: tuple[Move, ...] = ()
+
+    def repeated(self, bodies: list[bytes]) -> list[bytes]:
+        """The pets with their copies, each behind its pet."""
+        if not self.twice + self.stale:
+            return bodies
+        return [each for body in bodies for each in (body, *self._copies(body))]
+
+    def move(self, connection: sqlite3.Connection) -> None:
+        """Give the pets of `moves` that are there their new status."""
+        for number, status in self.moves:
+            body = storage.find(connection, number)
+            if body is not None and status:
+                pet = json.decode_pet(body)
+                storage.save(connection, msgspec.structs.replace(pet, status=status))
+            elif body is not None:
+                storage.remove(connection, number)
+
+    def _copies(self, body: bytes) -> Iterator[bytes]:
+        digest = hashlib.blake2b(b"%d:%b" % (self.seed, body), digest_size=8).digest()
+        draw = int.from_bytes(digest) / 2**64
+        if draw < self.twice:
+            yield body
+        elif draw < self.twice + self.stale:
+            yield json.encode_pet(_as_it_was(json.decode_pet(body)))
+
+
+NONE = Drift()
+"""An answer as it is."""
+
+
+def drift_of(request: Request) -> Drift:
+    """How the request's answer is to be falsified."""
+    drift: Drift = request.scope.get("state", {}).get(KEY, NONE)
+    return drift
+
+
+def _as_it_was(pet: Pet) -> Pet:
+    return msgspec.structs.replace(pet, name=f"{pet.name or ''} (as it was)".strip())
+
+
+# Throttle: how many requests a second a service takes, counted in one of the two usual ways.
+
+
+class Throttle:
+    """Takes `rate` requests a second. Without `window` by a token bucket, which is full at first
+    and holds `burst`; with it, `rate` × `window` in each window of so many seconds by the clock.
+    """
+
+    def __init__(self, rate: float, *, burst: float, window: float = 0.0) -> None:
+        self._rate, self._burst, self._window = rate, burst, window
+        self._tokens, self._seen = burst, -math.inf
+        self._number, self._taken = -math.inf, 0
+
+    def takes(self, now: float) -> bool:
+        """Whether a request that comes `now`, in seconds, is taken."""
+        return self._in_window(now) if self._window else self._from_bucket(now)
+
+    def _from_bucket(self, now: float) -> bool:
+        saved = self._tokens + (now - self._seen) * self._rate
+        self._tokens, self._seen = min(self._burst, saved), now
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def _in_window(self, now: float) -> bool:
+        number = math.floor(now / self._window)
+        if number != self._number:
+            self._number, self._taken = number, 0
+        self._taken += 1
+        return self._taken <= self._rate * self._window
+
+
+# Faults on demand: slow, refused, dropped, torn and false answers, repeatable by a seed.
+#
+# A specification is a list such as `latency=0.05,429=0.02,drop_after=0.01,seed=7`:
+#
+# latency seconds that every request waits, from half of it to one and a half late the share that
+# is done after its wait even if the client has gone away limit how many requests a second are
+# taken, of all operations together; others get 429 burst how many more may come at once, after a
+# pause (one second's) window count the limit anew every so many seconds, instead of evenly 429,
+# 503 the share of requests that are refused so, before anything is done drop_before the share
+# whose connection ends before anything is done drop_after the share whose connection ends after
+# it was done, without an answer torn the share that is done and answered with half a body html
+# the share that is done and answered with 200 and a web page portal the share that is not done,
+# and answered with 200 and a web page twice of each list, the share of pets that are in it twice
+# stale of each list, the share of pets that are in it twice, under two names moves what somebody
+# else does behind the first list by status: pets that get another status, and pets that go, such
+# as 7:sold+9: retry_after the seconds that a 429 says to wait (1) seed what decides which
+# requests are hit (0) only operations that can be hit, such as addPet+updatePet (all) status
+# statuses whose lists alone can be hit, such as sold+pending (all requests) first only the first
+# so many requests can be hit (all)
+
 
 OPERATIONS = (
     "addPet",

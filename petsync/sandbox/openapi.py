@@ -1,24 +1,121 @@
-"""The OpenAPI document: what this sandbox does, in the profile that it runs.
-
-Source of the operations: interface.md; of what it leaves open: behaviour.py, which this must say
-truthfully, down to every status. A test holds the two against each other.
-"""
+"""The OpenAPI document of the sandbox."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from petsync.sandbox import schemas
-from petsync.sandbox.access import READ, SCOPES, WRITE
-from petsync.sandbox.behaviour import Behaviour
-from petsync.sandbox.negotiate import FORM, JSON, MULTIPART, XML
+from petsync.models import MAX_ID, MIN_ID
+from petsync.sandbox.http import FORM, JSON, MULTIPART, XML, Behaviour
 from petsync.sandbox.oauth import AUTHORIZE, TOKEN
 from petsync.sandbox.service import BASE, Service
+from petsync.sandbox.tokens import READ, SCOPES, WRITE
 
-__all__ = ["document"]
+__all__ = ["INT64", "all_of", "document", "status", "tag_name"]
+
+
+# The OpenAPI document's schemas: what is taken, and what is answered.
+#
+# A pet that is taken and one that is answered differ: an id may be left out of the first, and the
+# optional fields of the first may be null, which means the same.
+
 
 Json = dict[str, Any]
+
+INT64 = {"minimum": MIN_ID, "maximum": MAX_ID}
+
+
+def all_of(behaviour: Behaviour) -> dict[str, Json]:
+    """Every schema by its name."""
+    always = ["id"] if behaviour.imitates_original else ["id", "photoUrls", "tags"]
+    return {
+        "Pet": _pet(behaviour, "Label", nullable=False) | {"required": always},
+        "Pets": {
+            "type": "array",
+            "items": {"$ref": "#/components/schemas/Pet"},
+            "xml": {"name": behaviour.shape.list_root, "wrapped": True},
+        },
+        **_taken(behaviour, "", nullable=True),
+        **_taken(behaviour, "Xml", nullable=False),
+        "Label": _label(nullable=False),
+        "NewLabel": _label(nullable=True),
+        "ApiResponse": _api_response(behaviour.response_root),
+    }
+
+
+def status(behaviour: Behaviour) -> Json:
+    """A status value."""
+    if behaviour.statuses is None:
+        return {"type": "string"}
+    return {"type": "string", "enum": sorted(behaviour.statuses)}
+
+
+def tag_name(behaviour: Behaviour) -> Json:
+    """A tag to search for."""
+    return {"type": "string", "pattern": "^[^,]*$" if behaviour.imitates_original else "^[^,]+$"}
+
+
+def _pet(behaviour: Behaviour, label: str, *, nullable: bool) -> Json:
+    shape = behaviour.shape
+    labelled = {"$ref": f"#/components/schemas/{label}"}
+    properties = {
+        "id": _id(nullable=nullable),
+        "name": {"type": "string", "example": "Rex"},
+        "photoUrls": {
+            "type": "array",
+            "items": {"type": "string", "xml": {"name": shape.photo_item}},
+            "xml": {"wrapped": True},
+        },
+        "category": {"allOf": [labelled]} | _null(nullable=nullable),
+        "tags": {
+            "type": "array",
+            "items": {"allOf": [labelled], "xml": {"name": shape.tag_item}},
+            "xml": {"wrapped": True},
+        }
+        | _null(nullable=nullable),
+        "status": status(behaviour),
+    }
+    return {"type": "object", "properties": properties, "xml": {"name": "Pet"}}
+
+
+def _taken(behaviour: Behaviour, suffix: str, *, nullable: bool) -> dict[str, Json]:
+    """The pets that addPet and updatePet take; there is no null in XML."""
+    required = ["name", "photoUrls"] if behaviour.strict_pets else []
+    pet = _pet(behaviour, "NewLabel" if nullable else "Label", nullable=nullable)
+    known = {**pet["properties"], "id": _id(nullable=False)}
+    return {
+        f"NewPet{suffix}": pet | ({"required": required} if required else {}),
+        f"KnownPet{suffix}": pet | {"properties": known, "required": ["id", *required]},
+    }
+
+
+def _label(*, nullable: bool) -> Json:
+    name = {"type": "string"} | _null(nullable=nullable)
+    return {"type": "object", "properties": {"id": _id(nullable=nullable), "name": name}}
+
+
+def _id(*, nullable: bool) -> Json:
+    return {"type": "integer", "format": "int64"} | INT64 | _null(nullable=nullable)
+
+
+def _null(*, nullable: bool) -> Json:
+    return {"nullable": True} if nullable else {}
+
+
+def _api_response(name: str) -> Json:
+    properties = {
+        "code": {"type": "integer", "format": "int32"},
+        "type": {"type": "string"},
+        "message": {"type": "string"},
+    }
+    return {"type": "object", "properties": properties, "xml": {"name": name}}
+
+
+# The OpenAPI document: what this sandbox does, in the profile that it runs.
+#
+# Source of the operations: interface.md; of what it leaves open: behaviour.py, which this must
+# say truthfully, down to every status. A test holds the two against each other.
+
 
 _WORDS = {
     400: "Invalid input",
@@ -49,7 +146,7 @@ def document(service: Service) -> Json:
         "servers": [{"url": BASE}],
         "tags": [{"name": "pet", "description": "The store's records"}],
         "paths": _Paths(behaviour, is_guarded=service.guard is not None).all(),
-        "components": {"schemas": schemas.all_of(behaviour)},
+        "components": {"schemas": all_of(behaviour)},
     }
     if service.guard is not None:
         document["components"]["securitySchemes"] = _schemes(
@@ -99,7 +196,7 @@ class _Paths:
         )
 
     def _by_status(self) -> Json:
-        parameter = self._array("status", "The status values to filter by", schemas.status)
+        parameter = self._array("status", "The status values to filter by", status)
         return self._operation(
             "findPetsByStatus",
             "List the pets of any of these statuses",
@@ -110,7 +207,7 @@ class _Paths:
         )
 
     def _by_tags(self) -> Json:
-        parameter = self._array("tags", "The tags to filter by", schemas.tag_name)
+        parameter = self._array("tags", "The tags to filter by", tag_name)
         return self._operation(
             "findPetsByTags",
             "List the pets with any of these tags",
@@ -130,7 +227,7 @@ class _Paths:
     def _form(self) -> Json:
         properties = {
             "name": {"type": "string", "description": "The new name"},
-            "status": {**schemas.status(self._behaviour), "description": "The new status"},
+            "status": {**status(self._behaviour), "description": "The new status"},
         }
         form = {"type": "object", "properties": properties}
         return self._operation(
@@ -232,7 +329,7 @@ def _path_id(behaviour: Behaviour) -> Json:
         "in": "path",
         "required": True,
         "description": f"The pet's id; a text that is no int64 is answered {behaviour.bad_id}",
-        "schema": {"type": "integer", "format": "int64"} | schemas.INT64,
+        "schema": {"type": "integer", "format": "int64"} | INT64,
     }
 
 

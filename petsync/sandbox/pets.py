@@ -1,25 +1,47 @@
-"""The operations on pets, but for uploadFile."""
+"""The pet operations of the sandbox."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import msgspec
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from petsync.sandbox import answer, incoming, listing, parameters, records
-from petsync.sandbox.behaviour import Behaviour
-from petsync.sandbox.binding import LISTS, Bound
-from petsync.sandbox.drift import drift_of
-from petsync.sandbox.incoming import UNKNOWN_TYPE
-from petsync.sandbox.negotiate import FORM, JSON, media_type
-from petsync.sandbox.refusal import Original, RefusedError
+from petsync.protocol import json, xml
+from petsync.sandbox import http, storage
+from petsync.sandbox import storage as records
+from petsync.sandbox.faults import Drift, drift_of
+from petsync.sandbox.http import (
+    FORM,
+    JSON,
+    LISTS,
+    MULTIPART,
+    UNKNOWN_TYPE,
+    XML,
+    Behaviour,
+    Bound,
+    Original,
+    RefusedError,
+    limited,
+    media_type,
+    not_in_xml,
+    pet_xml,
+)
 from petsync.sandbox.service import Service
-from petsync.wire import json
+from petsync.sandbox.storage import BATCH, Selection, Storage
 
 __all__ = [
+    "MAX_IMAGE",
     "add_pet",
     "delete_pet",
     "find_pets_by_status",
@@ -27,15 +49,95 @@ __all__ = [
     "get_pet_by_id",
     "named",
     "not_found",
+    "pets",
+    "serve_image",
+    "sniff",
     "update_pet",
     "update_pet_with_form",
+    "upload_file",
 ]
+
+
+# Many pets as one response, streamed from a snapshot of the store.
+
+
+Batches = Iterable[list[bytes]]
+
+
+def pets(
+    storage: Storage,
+    selection: Selection,
+    media: Sequence[str],
+    shape: xml.Shape,
+    drift: Drift,
+) -> ASGIApp:
+    """The selected pets, in the first of `media` that can carry them all, with the copies that
+    `drift` makes of some.
+
+    JSON is put together from the stored text and never decoded; a long list is sent in pieces
+    while it is read. Raises RefusedError (406) where XML alone is welcome and cannot carry a pet.
+    """
+    with ExitStack() as held:
+        connection = held.enter_context(storage.snapshot())
+        kind = _media(connection, selection, media)
+        found = records.batches(connection, selection)
+        first = next(found, [])
+        rest = map(drift.repeated, chain([first] if first else [], found))
+        pieces = _json(rest) if kind == JSON else _xml(rest, shape)
+        if len(first) < BATCH:
+            return Response(b"".join(pieces), media_type=kind)
+        return _Stream(kind, pieces, held.pop_all())
+
+
+class _Stream:
+    """An ASGI answer that lets other requests pass between two pieces."""
+
+    def __init__(self, media: str, pieces: Iterable[bytes], held: ExitStack) -> None:
+        self._media = media
+        self._pieces = pieces
+        self._held = held
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        headers = [(b"content-type", self._media.encode())]
+        with self._held:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            for piece in self._pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await asyncio.sleep(0)
+            await send({"type": "http.response.body", "body": b""})
+
+
+def _media(connection: sqlite3.Connection, selection: Selection, media: Sequence[str]) -> str:
+    if media[0] == XML and (number := records.unwritable(connection, selection)) is not None:
+        if JSON not in media:
+            raise not_in_xml(f"pet {number}")
+        return JSON
+    return media[0]
+
+
+def _json(found: Batches) -> Iterator[bytes]:
+    opening = b"["
+    for batch in found:
+        yield opening + b",".join(batch)
+        opening = b","
+    yield b"[]" if opening == b"[" else b"]"
+
+
+def _xml(found: Batches, shape: xml.Shape) -> Iterator[bytes]:
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n<{shape.list_root}>'.encode()
+    for batch in found:
+        documents = (pet_xml(body, shape) for body in batch)
+        yield b"".join(document[document.index(b"<Pet") :] for document in documents)
+    yield f"</{shape.list_root}>".encode()
+
+
+# The operations on pets, but for uploadFile.
 
 
 async def add_pet(service: Service, request: Request) -> ASGIApp:
     """addPet: the pet as it is stored, with the id that it was given."""
     media, sent = await _sent(service, request)
-    return answer.one_pet(await _added(service, sent), media, service.behaviour)
+    return http.one_pet(await _added(service, sent), media, service.behaviour)
 
 
 async def update_pet(service: Service, request: Request) -> ASGIApp:
@@ -48,38 +150,38 @@ async def update_pet(service: Service, request: Request) -> ASGIApp:
         body = await _added(service, sent)
     else:
         body = await service.storage.write(partial(_update, sent=sent, behaviour=behaviour))
-    return answer.one_pet(body, media, behaviour)
+    return http.one_pet(body, media, behaviour)
 
 
 async def delete_pet(service: Service, request: Request) -> ASGIApp:
     """deletePet: no body."""
-    media = answer.accepted(request, service.behaviour)
+    media = http.accepted(request, service.behaviour)
     number = named(service, request)
-    if not await service.storage.write(partial(records.remove, number=number)):
+    if not await service.storage.write(partial(storage.remove, number=number)):
         raise not_found(number, Original(None))
-    return answer.done(str(number), media[0], service.behaviour)
+    return http.done(str(number), media[0], service.behaviour)
 
 
 async def get_pet_by_id(service: Service, request: Request) -> ASGIApp:
     """getPetById: the pet."""
-    media = answer.accepted(request, service.behaviour)
+    media = http.accepted(request, service.behaviour)
     number = named(service, request)
-    body = records.find(service.storage.reader, number)
+    body = storage.find(service.storage.reader, number)
     if body is None:
         raise not_found(number, Original("Pet not found", code=1, kind="error"))
-    return answer.one_pet(body, media, service.behaviour)
+    return http.one_pet(body, media, service.behaviour)
 
 
 async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
     """findPetsByStatus: the pets of any of the statuses."""
     behaviour = service.behaviour
-    media = answer.accepted(request, behaviour)
+    media = http.accepted(request, behaviour)
     statuses = _array(request, "status", behaviour)
     if behaviour.statuses is not None:
         for status in statuses:
             _check_status(status, behaviour)
-    selection, drift = records.by_status(statuses, _order(behaviour)), drift_of(request)
-    found = listing.pets(service.storage, selection, media, behaviour.shape, drift)
+    selection, drift = storage.by_status(statuses, _order(behaviour)), drift_of(request)
+    found = pets(service.storage, selection, media, behaviour.shape, drift)
     if drift.moves:
         # Before it is sent, and not in it: a list shows one moment of the store.
         await service.storage.write(drift.move)
@@ -89,18 +191,18 @@ async def find_pets_by_status(service: Service, request: Request) -> ASGIApp:
 async def find_pets_by_tags(service: Service, request: Request) -> ASGIApp:
     """findPetsByTags: the pets with any of the tags."""
     behaviour = service.behaviour
-    media = answer.accepted(request, behaviour)
+    media = http.accepted(request, behaviour)
     tags = _array(request, "tags", behaviour)
     if not behaviour.imitates_original and "" in tags:
         raise RefusedError(400, "a tag is empty")
-    selection = records.by_tags(tags, once_per_tag=behaviour.once_per_tag, order=_order(behaviour))
-    return listing.pets(service.storage, selection, media, behaviour.shape, drift_of(request))
+    selection = storage.by_tags(tags, once_per_tag=behaviour.once_per_tag, order=_order(behaviour))
+    return pets(service.storage, selection, media, behaviour.shape, drift_of(request))
 
 
 async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     """updatePetWithForm: no body; what the form does not name stays as it is."""
     behaviour = service.behaviour
-    media = answer.accepted(request, behaviour)
+    media = http.accepted(request, behaviour)
     number = named(service, request)
     fields = await _form(request, behaviour)
     if behaviour.form_skips_empty:
@@ -108,12 +210,12 @@ async def update_pet_with_form(service: Service, request: Request) -> ASGIApp:
     if "status" in fields:
         _check_status(fields["status"], behaviour)
     await service.storage.write(partial(_change, number=number, fields=fields))
-    return answer.done(str(number), media[0], behaviour)
+    return http.done(str(number), media[0], behaviour)
 
 
 def named(service: Service, request: Request) -> int:
     """The pet id in the path."""
-    return parameters.pet_id(request.path_params["petId"], refused_with=service.behaviour.bad_id)
+    return http.pet_id(request.path_params["petId"], refused_with=service.behaviour.bad_id)
 
 
 def not_found(number: int | None, original: Original | None = None) -> RefusedError:
@@ -123,10 +225,10 @@ def not_found(number: int | None, original: Original | None = None) -> RefusedEr
 
 async def _sent(service: Service, request: Request) -> tuple[tuple[str, ...], Bound]:
     """How to answer, and the pet; refused before it is stored if it cannot be answered with."""
-    media = answer.accepted(request, service.behaviour)
-    sent = await incoming.pet(request, service.behaviour)
-    if JSON not in media and not records.is_xml(sent.pet, json.encode_pet(sent.pet)):
-        raise answer.not_in_xml("the pet")
+    media = http.accepted(request, service.behaviour)
+    sent = await http.pet(request, service.behaviour)
+    if JSON not in media and not storage.is_xml(sent.pet, json.encode_pet(sent.pet)):
+        raise http.not_in_xml("the pet")
     return media, sent
 
 
@@ -138,7 +240,7 @@ async def _added(service: Service, sent: Bound) -> bytes:
     if sent.pet.id is None and not behaviour.unique_ids:
         # No lock, as in the original server: until this pet is stored, another request can get
         # the same id.
-        number = records.next_id(service.storage.reader, reuse=behaviour.reuses_ids)
+        number = storage.next_id(service.storage.reader, reuse=behaviour.reuses_ids)
         pet = msgspec.structs.replace(sent.pet, id=number)
         job = partial(_save, sent=sent._replace(pet=pet), behaviour=behaviour)
     else:
@@ -147,11 +249,11 @@ async def _added(service: Service, sent: Bound) -> bytes:
 
 
 async def _form(request: Request, behaviour: Behaviour) -> dict[str, str]:
-    body = await incoming.body(request)
+    body = await http.body(request)
     if body and media_type(request.headers.get("content-type")) != FORM:
         raise RefusedError(415, f"the form is sent as {FORM}", original=UNKNOWN_TYPE)
     single = () if behaviour.first_value_only else ("name", "status")
-    form = parameters.form(body, single=single)
+    form = http.form(body, single=single)
     return {name: form[name] for name in ("name", "status") if name in form}
 
 
@@ -159,41 +261,41 @@ def _add(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -> b
     pet = sent.pet
     if pet.id is None:
         pet = msgspec.structs.replace(
-            pet, id=records.next_id(connection, reuse=behaviour.reuses_ids)
+            pet, id=storage.next_id(connection, reuse=behaviour.reuses_ids)
         )
-    elif not behaviour.post_replaces and records.find(connection, pet.id) is not None:
+    elif not behaviour.post_replaces and storage.find(connection, pet.id) is not None:
         raise RefusedError(409, f"there is a pet {pet.id} already, and it was not changed")
     return _save(connection, sent._replace(pet=pet), behaviour)
 
 
 def _update(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -> bytes:
     assert sent.pet.id is not None
-    if not behaviour.put_creates and records.find(connection, sent.pet.id) is None:
+    if not behaviour.put_creates and storage.find(connection, sent.pet.id) is None:
         raise not_found(sent.pet.id)
     return _save(connection, sent, behaviour)
 
 
 def _save(connection: sqlite3.Connection, sent: Bound, behaviour: Behaviour) -> bytes:
-    body = records.save(connection, sent.pet, sent.nulls)
-    records.keep_within(connection, behaviour.capacity)
+    body = storage.save(connection, sent.pet, sent.nulls)
+    storage.keep_within(connection, behaviour.capacity)
     return body
 
 
 def _change(connection: sqlite3.Connection, number: int, fields: dict[str, str]) -> None:
-    body = records.find(connection, number)
+    body = storage.find(connection, number)
     if body is None:
         raise not_found(number, Original("not found"))
     nulls = LISTS - msgspec.json.decode(body).keys()
-    records.save(connection, msgspec.structs.replace(json.decode_pet(body), **fields), nulls)
+    storage.save(connection, msgspec.structs.replace(json.decode_pet(body), **fields), nulls)
 
 
-def _order(behaviour: Behaviour) -> records.Order:
+def _order(behaviour: Behaviour) -> storage.Order:
     return "arrived" if behaviour.imitates_original else "id"
 
 
 def _array(request: Request, name: str, behaviour: Behaviour) -> list[str]:
     query: bytes = request.scope["query_string"]
-    values = parameters.array(query, name, first_only=behaviour.first_value_only)
+    values = http.array(query, name, first_only=behaviour.first_value_only)
     if not values and not behaviour.imitates_original:
         raise RefusedError(400, f"the parameter {name} is missing")
     return values
@@ -203,3 +305,131 @@ def _check_status(status: str, behaviour: Behaviour) -> None:
     if behaviour.statuses is not None and status not in behaviour.statuses:
         known = ", ".join(sorted(behaviour.statuses))
         raise RefusedError(400, f"{status[:40]!r} is no status: there is {known}")
+
+
+# uploadFile, and the images handed out again.
+
+
+MAX_IMAGE = 10 * 1024 * 1024
+"""The largest file that is taken, in bytes."""
+
+_ENVELOPE = 128 * 1024
+_MAX_METADATA = 64 * 1024
+_UNKNOWN = "application/octet-stream"
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    file: bytes | None = None
+    name: str | None = None
+    metadata: str | None = None
+
+
+def sniff(content: bytes) -> str:
+    """The media type by the content alone; `application/octet-stream` for all but four kinds."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media for magic, media in _MAGIC if content.startswith(magic)), _UNKNOWN)
+
+
+async def upload_file(service: Service, request: Request) -> ASGIApp:
+    """uploadFile: an ApiResponse that says what was stored."""
+    behaviour = service.behaviour
+    media = http.accepted(request, behaviour)
+    if behaviour.imitates_original and JSON not in media:
+        raise RefusedError(406, "RESTEASY003635: No match for accept header")
+    number = named(service, request)
+    upload = await _read(request)
+    if behaviour.imitates_original and upload.file is None:
+        raise RefusedError(500, "there is no file", original=Original(None))
+    image = await service.storage.write(
+        partial(_store, number=number, upload=upload, service=service)
+    )
+    if behaviour.imitates_original:
+        return http.api_response(200, "unknown", _as_original(upload), JSON, behaviour)
+    said = "nothing was stored: there was no file"
+    if upload.file is not None:
+        said = f"image {image}: {len(upload.file)} bytes of {sniff(upload.file)}"
+    note = "" if upload.metadata is None else f"; additional metadata: {upload.metadata[:500]}"
+    return http.api_response(200, "unknown", said + note, media[0], behaviour)
+
+
+def _as_original(upload: _Upload) -> str:
+    metadata = "null" if upload.metadata is None else upload.metadata
+    stored = f"./{upload.name}, {len(upload.file or b'')} bytes"
+    return f"additionalMetadata: {metadata}\nFile uploaded to {stored}"
+
+
+async def serve_image(service: Service, request: Request) -> Response:
+    """An image, in a way that no browser can take for a page of this origin."""
+    number = http.pet_id(request.path_params["number"], refused_with=404)
+    row = service.storage.reader.execute(
+        "SELECT media, content FROM image WHERE number = ?", (number,)
+    ).fetchone()
+    if row is None:
+        raise RefusedError(404, "there is no such image")
+    media, content = row
+    place = "attachment" if media == _UNKNOWN else "inline"
+    headers = {
+        "Content-Disposition": f'{place}; filename="image-{number}"',
+        "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=3600",
+    }
+    return Response(content, headers=headers, media_type=media)
+
+
+async def _read(request: Request) -> _Upload:
+    receive = limited(request, MAX_IMAGE + _ENVELOPE)
+    if media_type(request.headers.get("content-type")) != MULTIPART:
+        if await Request(request.scope, receive).body():
+            said = f"a file is sent as {MULTIPART}"
+            raise RefusedError(415, said, original=UNKNOWN_TYPE)
+        return _Upload()
+    whole = Request(request.scope, receive)
+    try:
+        async with whole.form(max_files=1, max_fields=20, max_part_size=_MAX_METADATA) as form:
+            http.once(form.multi_items(), ("file", "additionalMetadata"))
+            file, metadata = form.get("file"), form.get("additionalMetadata")
+            name = file.filename if isinstance(file, UploadFile) else None
+            extra = None if metadata is None else await _text(metadata)
+            return _Upload(await _bytes(file), name, extra)
+    except HTTPException as error:
+        raise RefusedError(400, f"the form cannot be read: {error.detail}") from None
+
+
+async def _bytes(part: UploadFile | str | None) -> bytes | None:
+    if part is None or isinstance(part, str):
+        return None if part is None else part.encode()
+    if (part.size or 0) > MAX_IMAGE:
+        raise RefusedError(413, f"the file is larger than {MAX_IMAGE} bytes")
+    return await part.read()
+
+
+async def _text(part: UploadFile | str) -> str:
+    return part if isinstance(part, str) else (await part.read()).decode(errors="replace")
+
+
+def _store(
+    connection: sqlite3.Connection, number: int, upload: _Upload, service: Service
+) -> int | None:
+    body = storage.find(connection, number)
+    if body is None and service.behaviour.upload_needs_pet:
+        raise not_found(number)
+    if upload.file is None:
+        return None
+    row = (number, sniff(upload.file), upload.metadata, upload.file)
+    image = connection.execute(
+        "INSERT INTO image (pet_id, media, metadata, content) VALUES (?, ?, ?, ?)", row
+    ).lastrowid
+    if body is not None and service.behaviour.upload_adds_photo:
+        pet = json.decode_pet(body)
+        urls = (*pet.photo_urls, f"{service.url}/images/{image}")
+        storage.save(connection, msgspec.structs.replace(pet, photo_urls=urls))
+    return image

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from petsync.sandbox.access import Guard
-from petsync.sandbox.behaviour import Behaviour
-from petsync.sandbox.clients import Credentials
-from petsync.sandbox.codes import Codes
 from petsync.sandbox.faults import Injector
+from petsync.sandbox.http import Behaviour
 from petsync.sandbox.storage import Storage
-from petsync.sandbox.tokens import TokenBook
+from petsync.sandbox.tokens import Codes, Credentials, Guard, TokenBook
 
 __all__ = ["BASE", "Service"]
+
 
 BASE = "/v2"
 """The path that every operation's address begins with."""

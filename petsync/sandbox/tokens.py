@@ -1,20 +1,52 @@
-"""Access and refresh tokens: random, kept as digests only, in the store's file.
-
-Source: RFC 6749; RFC 9700, section 4.14, for the rotation of refresh tokens.
-"""
+"""Tokens, clients and codes of the sandbox."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
+import hmac
+import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+from urllib.parse import unquote_plus, urlsplit
 
+from starlette.datastructures import Headers
+
+from petsync.sandbox.http import RefusedError
 from petsync.sandbox.storage import Storage
 
-__all__ = ["Grant", "Issued", "TokenBook"]
+__all__ = [
+    "PUBLIC_CLIENT",
+    "READ",
+    "SCOPES",
+    "WRITE",
+    "Asked",
+    "Code",
+    "Codes",
+    "Credentials",
+    "Grant",
+    "Guard",
+    "Issued",
+    "Need",
+    "Once",
+    "TokenBook",
+    "is_challenge",
+    "is_registered",
+    "refuse_foreign_pages",
+    "same",
+    "who",
+]
+
+
+# Access and refresh tokens: random, kept as digests only, in the store's file.
+#
+# Source: RFC 6749; RFC 9700, section 4.14, for the rotation of refresh tokens.
+
 
 _REFRESH_LIFETIME = 30 * 24 * 3600.0
 
@@ -174,3 +206,249 @@ def _grant(row: tuple[str, str, float, str]) -> Grant:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()
+
+
+# Who may do what: the bearer token with its scopes, and the api key.
+#
+# Source: RFC 6750 for the challenges; interface.md, "Authentication", for the scheme's scopes.
+
+
+WRITE = "write:pets"
+READ = "read:pets"
+SCOPES = {WRITE: "modify pets in your account", READ: "read your pets"}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an operation asks for.
+
+    `api_key` is `alone` where the key suffices without a token, `right` where it is an optional
+    parameter that must not be wrong.
+    """
+
+    scopes: frozenset[str]
+    api_key: Literal["unused", "alone", "right"] = "unused"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Admits or refuses a request."""
+
+    tokens: TokenBook
+    api_key: str = field(repr=False)
+
+    def admit(self, headers: Headers, need: Need) -> None:
+        """Return if the request may go on. Raises RefusedError: 401, or 403 for lack of a scope."""
+        key = headers.get("api_key")
+        is_right = key is not None and same(key, self.api_key)
+        if need.api_key == "alone" and is_right:
+            return
+        self._check_token(headers.get("authorization"), need)
+        if need.api_key == "right" and key is not None and not is_right:
+            raise _challenge(401, "the api key is wrong")
+
+    def _check_token(self, authorization: str | None, need: Need) -> None:
+        if authorization is None:
+            raise _challenge(401, "an access token is needed")
+        scheme, _, token = authorization.partition(" ")
+        grant = self.tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+        if grant is None:
+            raise _challenge(401, "the access token is unknown or has expired", "invalid_token")
+        if not need.scopes <= grant.scopes:
+            scopes = " ".join(sorted(need.scopes))
+            raise _challenge(
+                403, f"the access token lacks a scope: {scopes}", "insufficient_scope", scopes
+            )
+
+
+def refuse_foreign_pages(headers: Headers, origin: str) -> None:
+    """Return if the request does not come from a page of another origin. Raises RefusedError.
+
+    Where no token is asked for, a form on any web page could otherwise change the store.
+    """
+    given = headers.get("origin")
+    if given not in (None, origin, f"http://{headers.get('host')}"):
+        raise RefusedError(403, "pages of other origins may change nothing here")
+
+
+def same(given: str, kept: str) -> bool:
+    """Whether two secrets are equal, in a time that tells nothing of either."""
+    digests = (hashlib.sha256(text.encode(errors="replace")).digest() for text in (given, kept))
+    return hmac.compare_digest(*digests)
+
+
+def _challenge(status: int, message: str, error: str = "", scope: str = "") -> RefusedError:
+    parts = {"realm": "petstore_auth", "error": error, "scope": scope}
+    if error:
+        parts["error_description"] = message
+    said = ", ".join(f'{name}="{text}"' for name, text in parts.items() if text)
+    return RefusedError(status, message, headers={"WWW-Authenticate": f"Bearer {said}"})
+
+
+# The OAuth clients that the sandbox knows, and where they may be sent back to.
+
+
+PUBLIC_CLIENT = "petsync"
+"""The client id of programs that cannot keep a secret: authorization code with PKCE only."""
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What opens the sandbox; whatever is not given is made up."""
+
+    client_id: str = "sandbox"
+    client_secret: str = field(repr=False, default_factory=lambda: secrets.token_urlsafe(24))
+    api_key: str = field(repr=False, default_factory=lambda: f"special-{secrets.token_urlsafe(12)}")
+    redirect_uris: tuple[str, ...] = ()
+
+
+def who(
+    authorization: str | None, form: Mapping[str, str], known: Credentials
+) -> tuple[str, bool] | None:
+    """The client that asks, and whether it proved to be it; None for an unknown or false one.
+
+    Source: RFC 6749, section 2.3.1: HTTP Basic, or `client_id` and `client_secret` in the form.
+    """
+    if authorization is not None:
+        client_id, secret = _basic(authorization)
+    else:
+        client_id, secret = form.get("client_id", ""), form.get("client_secret", "")
+    if client_id == PUBLIC_CLIENT and not secret:
+        return client_id, False
+    if same(client_id, known.client_id) & same(secret, known.client_secret):
+        return client_id, True
+    return None
+
+
+def is_registered(redirect_uri: str, known: Credentials) -> bool:
+    """Whether a browser may be sent there: a registered address, or loopback at any port.
+
+    Source: RFC 8252, section 7.3.
+    """
+    if redirect_uri in known.redirect_uris:
+        return True
+    try:
+        parts = urlsplit(redirect_uri)
+        port = parts.port
+    except ValueError:
+        return False
+    is_plain = parts.scheme == "http" and not (parts.fragment or parts.username or parts.password)
+    return is_plain and parts.hostname in _LOOPBACK and port != 0 and _is_clean(redirect_uri)
+
+
+def _is_clean(text: str) -> bool:
+    return text.isascii() and text.isprintable() and not set(text) & set(" \"'<>\\;,")
+
+
+def _basic(authorization: str) -> tuple[str, str]:
+    scheme, _, encoded = authorization.partition(" ")
+    try:
+        text = base64.b64decode(encoded.strip(), validate=True).decode()
+    except (binascii.Error, ValueError):
+        text = ""
+    client_id, colon, secret = text.partition(":")
+    if scheme.lower() != "basic" or not colon:
+        return "", ""
+    return unquote_plus(client_id), unquote_plus(secret)
+
+
+# Authorization codes with PKCE, and the questions to the user that lead to them.
+#
+# Both live in memory for a few minutes at most. Source: RFC 6749, section 4.1; RFC 7636.
+
+
+T = TypeVar("T")
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
+_MOST = 1000
+
+
+class Once(Generic[T]):
+    """Values that can each be taken once, by an unguessable key, for `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._kept: dict[str, tuple[float, T]] = {}
+
+    def put(self, value: T) -> str:
+        """The key; the oldest value makes room where there are too many."""
+        if len(self._kept) >= _MOST:
+            del self._kept[next(iter(self._kept))]
+        key = secrets.token_urlsafe(32)
+        self.keep(key, value)
+        return key
+
+    def keep(self, key: str, value: T) -> None:
+        """The same, under a key that there is already."""
+        self._kept[key] = (time.monotonic() + self._seconds, value)
+
+    def take(self, key: str) -> T | None:
+        """The value, if it is there and still valid."""
+        until, value = self._kept.pop(key, (0.0, None))
+        return value if until > time.monotonic() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An authorization request that waits for the user's word."""
+
+    client_id: str
+    redirect_uri: str
+    scopes: frozenset[str]
+    state: str | None
+    challenge: str
+    flow: str = "code"
+    browser: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code stands for; `family` marks the tokens that it leads to."""
+
+    asked: Asked
+    family: str
+
+    def opens_for(self, client_id: str, redirect_uri: str, verifier: str) -> bool:
+        """Whether the one who brings the code is the one who asked for it."""
+        return (
+            self.asked.client_id == client_id
+            and self.asked.redirect_uri == redirect_uri
+            and _VERIFIER.fullmatch(verifier) is not None
+            and same(_s256(verifier), self.asked.challenge)
+        )
+
+
+class Codes:
+    """The codes that were handed out, and the questions that are open."""
+
+    def __init__(self) -> None:
+        self.questions: Once[Asked] = Once(600)
+        self._codes: Once[Code] = Once(60)
+        self._spent: Once[str] = Once(600)
+
+    def grant(self, asked: Asked) -> str:
+        """A code for a request that the user has allowed."""
+        return self._codes.put(Code(asked, secrets.token_urlsafe(12)))
+
+    def redeem(self, text: str) -> Code | None:
+        """What the code stands for; it is spent by this."""
+        code = self._codes.take(text)
+        if code is not None:
+            self._spent.keep(text, code.family)
+        return code
+
+    def replayed(self, text: str) -> str | None:
+        """The family of a code that was spent before."""
+        return self._spent.take(text)
+
+
+def is_challenge(text: str) -> bool:
+    """Whether this can be the S256 of a verifier."""
+    return _CHALLENGE.fullmatch(text) is not None
+
+
+def _s256(verifier: str) -> str:
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from petsync import _files
 from petsync.errors import SheetError
-from petsync.sheets import atomic
-from petsync.sheets.copies import apart, as_path, as_sheet, unchanged
-from petsync.sheets.mended import corrected_source
+from petsync.sheets.corrected import corrected_source
+from petsync.sheets.results import apart, as_path, as_sheet, unchanged
 from petsync.table.sheet import Sheet
 
 __all__ = ["Annotated", "annotate_sheet"]
+
 
 _WORKBOOKS = (".xlsx", ".xlsm")
 
@@ -50,13 +51,12 @@ def annotate_sheet(sheet: Sheet, path: str | Path) -> Annotated:
             hint=f"Give the copy a name that ends in {' or '.join(_WORKBOOKS)}.",
         )
     # openpyxl and what takes workbooks apart are loaded when a workbook is written.
-    from petsync.sheets.delimited.tabulated import TAB, tabulated
-    from petsync.sheets.marks.annotation import annotated
+    from petsync.sheets.xlsx.annotate import TAB, annotated, tabulated
 
     if source.kind == "text":
         source, tab = tabulated(source, sheet), TAB
     else:
         tab = sheet.tab
     done = annotated(source, tab, sheet.problems, path.suffix)
-    atomic.replace(path, done.data, like=sheet.source)
+    _files.replace_sheet_file(path, done.data, like=sheet.source)
     return Annotated(path=path, cells=done.cells, lost=done.lost)

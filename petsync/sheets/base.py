@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from petsync.diff.snapshot import Snapshot
 from petsync.errors import SheetError
-from petsync.sheets.delimited.sidecar import lines_beside
-from petsync.sheets.ooxml.hidden import lines_of
-from petsync.sheets.source import Source
-from petsync.table.base import Base
-from petsync.table.parcel import ParcelError
+from petsync.plan.change import Snapshot
+from petsync.sheets.files import Source
+from petsync.sheets.sidecar import lines_beside
+from petsync.sheets.xlsx.survey import lines_of
+from petsync.table.base import Base, ParcelError
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
-    from petsync.sheets.ooxml.archive import Package
+    from petsync.sheets.xlsx.package import Package
 
 __all__ = ["NAME", "TAB", "Given", "base_of", "carried", "find", "notice"]
+
 
 TAB = "petsync base"
 """The worksheet that holds it."""
@@ -85,7 +85,7 @@ def find(source: Source) -> tuple[Base | None, str]:
 
 def _worksheet(source: Source) -> list[str] | None:
     # calamine is loaded when a workbook is read.
-    from petsync.sheets.ooxml.archive import Package
+    from petsync.sheets.xlsx.package import Package
 
     package = Package(source)
     lines = lines_of(package, TAB)

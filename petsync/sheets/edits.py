@@ -8,16 +8,17 @@ from typing import Literal
 
 import msgspec
 
-from petsync.diff.fields import normal
-from petsync.diff.intake import Inbound
-from petsync.model import Pet, Tag
-from petsync.sheets.export.text import OUT, cell_texts
+from petsync.models import Pet, Tag
+from petsync.plan.fields import normal
+from petsync.plan.plan import Inbound
 from petsync.sheets.headers import ACTION
+from petsync.sheets.xlsx.contents import OUT, cell_texts
 from petsync.table.columns import CLEAR
 from petsync.table.frame import frame_from_pets
 from petsync.table.sheet import Sheet
 
 __all__ = ["Obstacle", "SheetEdits", "cells_of", "edits_of"]
+
 
 Texts = Mapping[str, str]
 

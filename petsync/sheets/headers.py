@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from petsync.errors import SheetError
-from petsync.sheets.judge.misread import repaired
+from petsync.sheets.validate.text import repaired
 from petsync.table.cells import BLANKS, trim
 from petsync.table.columns import COLUMNS
 
@@ -25,6 +25,7 @@ __all__ = [
     "named",
     "present",
 ]
+
 
 ACTION = "action"
 RESULTS = ("outcome", "message", "assigned_id", "row")

@@ -1,38 +1,235 @@
-"""read_sheet: a spreadsheet becomes what it says, with every problem at its address."""
+"""Read a sheet: a file or a DataFrame as pets, with findings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import datetime as dt
+import itertools
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from petsync.errors import SheetError
+from petsync.models import Tag
+from petsync.plan.plan import Plan
+from petsync.sheets import csv
 from petsync.sheets.base import find
-from petsync.sheets.corrections import corrected
-from petsync.sheets.delimited import csv
-from petsync.sheets.grid import Bools, Grid
-from petsync.sheets.headers import ACTION, Headers, Mapper, named, present
-from petsync.sheets.judge import lists, words
-from petsync.sheets.judge.column import open_column, positions
-from petsync.sheets.judge.duplicates import collapse, note_repeated
-from petsync.sheets.judge.ids import Numbers, numbers, pet_ids
-from petsync.sheets.judge.notes import Note, Notes
-from petsync.sheets.judge.ranges import note_worksheet
-from petsync.sheets.judge.renamed import note_renamed
-from petsync.sheets.judge.separators import note_separators
-from petsync.sheets.judge.strays import note_strays
-from petsync.sheets.judge.suspects import note_suspects
-from petsync.sheets.source import Source, load
+from petsync.sheets.files import Source, load
+from petsync.sheets.grid import Bools, Cells, Grid, Kind
+from petsync.sheets.headers import ACTION, OURS, RESULTS, Headers, Mapper, loose, named, present
+from petsync.sheets.validate import columns
+from petsync.sheets.validate.columns import (
+    Numbers,
+    note_renamed,
+    note_separators,
+    numbers,
+    open_column,
+    pet_ids,
+    positions,
+)
+from petsync.sheets.validate.findings import Note, Notes, escaped, escaped_list
+from petsync.sheets.validate.rows import (
+    collapse,
+    note_repeated,
+    note_strays,
+    note_suspects,
+    note_worksheet,
+)
 from petsync.table.base import Base
-from petsync.table.cells import trim
-from petsync.table.columns import ADDING, CLEAR, COLUMNS
-from petsync.table.frame import integers, no_collection, texts
-from petsync.table.sheet import Sheet
+from petsync.table.cells import format_photo_urls, format_tags, trim
+from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
+from petsync.table.frame import EXTRA, integers, no_collection, texts
+from petsync.table.sheet import Correction, Sheet, cell_address
 
-__all__ = ["Origin", "judged", "read_grid", "read_sheet"]
+__all__ = [
+    "Origin",
+    "Peek",
+    "corrected",
+    "judged",
+    "peek",
+    "read_grid",
+    "read_sheet",
+    "sheet_from_frame",
+    "sheet_of",
+]
+
+
+# Corrections: cells that are read as somebody says, while the file stays as it is.
+
+
+_LONGEST = {"workbook": 32_767, "text": 131_072}
+"""The most characters of a cell that spreadsheet programs, and that CSV readers, take."""
+_SHOWN = 5
+_CELL = re.compile(r"(?:'((?:[^']|'')+)'!|([^'!]+)!)?\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
+_LINE = re.compile(r"line ([0-9]{1,9}), column ([0-9]{1,5})", re.IGNORECASE)
+
+
+class _Place(NamedTuple):
+    """Where a cell is: its row's number in the file, and its column's letters or number."""
+
+    row: int
+    column: str
+
+
+class _RefusedError(Exception):
+    """Why one correction cannot be made."""
+
+
+def corrected(grid: Grid, mapper: Mapper, corrections: Mapping[str, str]) -> Grid:
+    """The grid with the texts by address in its cells, and what was changed as its corrections.
+
+    A cell becomes text, whatever it held; "" makes it blank. Raises SheetError, which names all of
+    them, where addresses are not of cells below the header, or what is given is no text.
+    """
+    if not corrections:
+        return grid
+    desk = _Desk.of(grid, mapper)
+    wanted: dict[tuple[int, int], str] = {}
+    refused: list[str] = []
+    for address, text in dict(corrections).items():
+        try:
+            at = desk.found(address)
+            if wanted.setdefault(at, desk.checked(address, text)) != text:
+                raise _RefusedError(f"{address}: this cell is corrected twice, to different texts")
+        except _RefusedError as error:
+            refused.append(str(error))
+    if refused:
+        raise _told(mapper.source, refused, desk)
+    return desk.corrected(wanted)
+
+
+def _told(source: str, refused: list[str], desk: _Desk) -> SheetError:
+    more = f"; and {len(refused) - _SHOWN:,} more" if len(refused) > _SHOWN else ""
+    return SheetError(
+        f"{source}: a correction cannot be made: {'; '.join(refused[:_SHOWN])}{more}",
+        hint=f"{desk.extent} Nothing was read.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Finds and changes the cells of one grid; `names` are the columns' by their places."""
+
+    grid: Grid
+    names: Mapping[str, str]
+    rows: Mapping[int, int]
+
+    @classmethod
+    def of(cls, grid: Grid, mapper: Mapper) -> _Desk:
+        headers = mapper.match(grid.header, grid.places)
+        named = {**headers.others, **headers.ours}
+        return cls(
+            grid,
+            {grid.places[at]: name for name, at in sorted(named.items(), key=lambda each: each[1])},
+            {row: at for at, row in enumerate(grid.rows.tolist())},
+        )
+
+    @property
+    def extent(self) -> str:
+        """Which cells there are, with one as an example."""
+        if not len(self.grid.rows):
+            return "The sheet has no row below its header."
+        first, last = int(self.grid.rows[0]), int(self.grid.rows[-1])
+        places = list(self.names)
+        like = cell_address(self.grid.tab, places[0], first)
+        kind, columns = ("rows", "columns") if self.grid.tab else ("lines", "columns")
+        return (
+            f"Its {kind} are {first} to {last}, its {columns} {', '.join(places[:12])}"
+            f"{', …' if len(places) > 12 else ''}; a cell is named as in a finding: {like}."
+        )
+
+    def found(self, address: object) -> tuple[int, int]:
+        """The position of the row and of the column. Raises _RefusedError."""
+        place = self._place(address)
+        if place.row == self.grid.header_row:
+            raise _RefusedError(f"{address}: this is the header; map its columns instead")
+        at = self.rows.get(place.row)
+        if at is None or place.column not in self.names:
+            raise _RefusedError(f"{address}: there is no such cell, or its whole row is blank")
+        if at in self.grid.faults:
+            raise _RefusedError(
+                f"{address}: its row cannot be taken apart into cells; mend it in the file"
+            )
+        return at, list(self.grid.places).index(place.column)
+
+    def _place(self, address: object) -> _Place:
+        if not isinstance(address, str):
+            raise _RefusedError(f"{address!r} is no address of a cell")
+        if not self.grid.tab:
+            line = _LINE.fullmatch(address.strip())
+            if line is None:
+                raise _RefusedError(f"{address!r} is no address of a cell")
+            return _Place(int(line[1]), str(int(line[2])))
+        cell = _CELL.fullmatch(address.strip())
+        if cell is None:
+            raise _RefusedError(f"{address!r} is no address of a cell")
+        tab = cell[1].replace("''", "'") if cell[1] else cell[2]
+        if tab is not None and tab != self.grid.tab:
+            raise _RefusedError(f"{address}: the worksheet that is read is {self.grid.tab!r}")
+        return _Place(int(cell[4]), cell[3].upper())
+
+    def checked(self, address: str, text: object) -> str:
+        """The text. Raises _RefusedError for what no cell can hold."""
+        if not isinstance(text, str):
+            raise _RefusedError(f"{address}: {text!r} is no text; put it in quotes")
+        longest = _LONGEST["workbook" if self.grid.tab else "text"]
+        if len(text) > longest:
+            raise _RefusedError(f"{address}: a cell holds no more than {longest:,} characters")
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise _RefusedError(f"{address}: the text has half a character in it")
+        return text
+
+    def corrected(self, wanted: Mapping[tuple[int, int], str]) -> Grid:
+        """The grid with these texts; those that stand there already are no corrections."""
+        columns = list(self.grid.columns)
+        done: list[Correction] = []
+        for position in sorted({column for _, column in wanted}):
+            texts = {at: text for (at, column), text in wanted.items() if column == position}
+            cells = columns[position]
+            new = {at: text for at, text in texts.items() if not _is(cells, at, text)}
+            done += (self._correction(at, position, text) for at, text in new.items())
+            columns[position] = _with(cells, new)
+        order = {name: at for at, name in enumerate(self.names.values())}
+        done.sort(key=lambda each: (each.row, order[each.column]))
+        return replace(self.grid, columns=columns, corrections=done).without_blank_rows()
+
+    def _correction(self, at: int, position: int, text: str) -> Correction:
+        place, row = self.grid.places[position], int(self.grid.rows[at])
+        return Correction(
+            address=cell_address(self.grid.tab, place, row),
+            row=row,
+            column=self.names[place],
+            before=self.grid.columns[position].text[at].as_py(),
+            after=text,
+        )
+
+
+def _is(cells: Cells, at: int, text: str) -> bool:
+    is_text = cells.kinds is None or cells.kinds[at] == Kind.TEXT
+    return is_text and bool(cells.text[at].as_py() == text)
+
+
+def _with(cells: Cells, texts: Mapping[int, str]) -> Cells:
+    if not texts:
+        return cells
+    marked = np.zeros(len(cells), dtype=bool)
+    marked[list(texts)] = True
+    # Arrow takes them in the order of the cells.
+    new = pa.array([texts[at] for at in sorted(texts)], pa.large_string())
+    kinds = None if cells.kinds is None else np.where(marked, np.int8(Kind.TEXT), cells.kinds)
+    return Cells(pc.replace_with_mask(cells.text, pa.array(marked), new), kinds)
+
+
+# read_sheet: a spreadsheet becomes what it says, with every problem at its address.
+
 
 STATUSES = ("available", "pending", "sold")
 
@@ -123,11 +320,11 @@ def read_grid(
     if source.kind == "text":
         return corrected(csv.read(source, mapper), mapper, given)
     # calamine is loaded when a workbook is read.
-    from petsync.sheets.export import exact
-    from petsync.sheets.ooxml import xlsx
-    from petsync.sheets.ooxml.archive import Package
+    from petsync.sheets import exact
+    from petsync.sheets.xlsx import read
+    from petsync.sheets.xlsx.package import Package
 
-    grid = corrected(xlsx.read(source, mapper, tab), mapper, given)
+    grid = corrected(read.read(source, mapper, tab), mapper, given)
     return exact.restored(grid, Package(source), mapper)
 
 
@@ -153,15 +350,15 @@ class _Reading:
         """Judge every cell, then what only whole rows and the whole sheet show."""
         judges = {
             "id": lambda column: pet_ids(column, () if self.base is None else self.base.ids),
-            "name": lambda column: words.names(column, self._exported("name")),
-            "status": lambda column: words.statuses(column, usual, known),
-            "category": lambda column: words.categories(
+            "name": lambda column: columns.names(column, self._exported("name")),
+            "status": lambda column: columns.statuses(column, usual, known),
+            "category": lambda column: columns.categories(
                 column, self._exported("category"), self.clear
             ),
             "category_id": numbers,
-            "tags": lists.tags,
-            "photo_urls": lists.photos,
-            ACTION: words.actions,
+            "tags": columns.tags,
+            "photo_urls": columns.photos,
+            ACTION: columns.actions,
         }
         # The lists take the most memory, so what takes some for a while comes before them.
         further = self._cell_notes()
@@ -299,3 +496,311 @@ class _Reading:
             for name, at in self.headers.others.items()
         }
         return pd.DataFrame(columns, index=range(len(self.grid.rows)), copy=False)
+
+
+# A DataFrame as a sheet: a table edited in pandas is judged by the same rules as a file.
+
+
+_NAME = "DataFrame"
+_LISTED = 12
+_NO_TEXTS = ("id", "category_id", "tags", "photo_urls")
+"""Columns in which a text is read as a cell's is."""
+
+
+def sheet_from_frame(
+    frame: pd.DataFrame,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
+    statuses: Sequence[str] = STATUSES,
+    known_statuses: Collection[str] = (),
+    first: int = 0,
+) -> Sheet:
+    """What a DataFrame says: a missing value nothing, an empty text or list "make it empty".
+
+    Rows are numbered from `first`, by position. A named level of the index is a column, so that a
+    frame that is indexed by id has an id. A list in `tags` holds `Tag` values or names; a text in
+    place of a list is read as a cell's is. The text "[clear]" is a text in `name` and `category`,
+    and a plan holds a row that would write it into the store. `mapping` gives our column for
+    headers of the frame's own, which must be there; `defaults` for those that may be there.
+
+    Raises SheetError where no column is one of petsync's, where a header is a misspelling of one,
+    where nothing but the id is known and other columns are there, and for values that no cell of
+    the column can hold.
+    """
+    columns = {**(defaults or {}), **(mapping or {})}
+    mapper = Mapper.of(_NAME, columns)
+    frame = _with_index(frame, mapper)
+    header = [str(name) for name in frame.columns if name != EXTRA]
+    named(_NAME, mapping or {}, header)
+    if not mapper.score(header):
+        raise mapper.unusable([header])
+    if len(set(header)) < len(header):
+        raise SheetError("the DataFrame has two columns of one name", hint="Rename one of them.")
+    _must_be_known(mapper, header)
+    meant = {name: mapper.mapping.get(loose(name), "") for name in header}
+    grid = Grid(
+        tab="",
+        header=header,
+        header_row=0,
+        rows=np.arange(first, first + len(frame), dtype=np.int64),
+        columns=[
+            _cells(str(name), meant[str(name)], frame[name])
+            for name in frame.columns
+            if name != EXTRA
+        ],
+        places=header,
+        emptied=_emptied(frame, meant),
+    )
+    sheet = judged(grid, Origin(_NAME), columns, (statuses, known_statuses))
+    return replace(sheet, mapping=present(columns, header))
+
+
+def _emptied(frame: pd.DataFrame, meant: Mapping[str, str]) -> list[int]:
+    """The positions of the rows with an empty text for a category."""
+    columns = [frame[name] for name in frame.columns if meant.get(str(name)) == "category"]
+    texts = (pair for column in columns for pair in enumerate(column.tolist()))
+    return [at for at, text in texts if isinstance(text, str) and text == ""]
+
+
+def _with_index(frame: pd.DataFrame, mapper: Mapper) -> pd.DataFrame:
+    """The frame with the named levels of its index as columns; one that is a column too is left
+    out, but for an id that says something else there.
+    """
+    there = {mapper.mapping.get(loose(str(name)), str(name)): name for name in frame.columns}
+    levels = {
+        name: frame.index.get_level_values(at)
+        for at, name in enumerate(frame.index.names)
+        if name is not None and str(name) not in RESULTS
+    }
+    for name, values in levels.items():
+        ours = mapper.mapping.get(loose(str(name)), str(name))
+        if ours == "id" and ours in there and not _are_equal(values, frame[there[ours]]):
+            raise SheetError(
+                f"the DataFrame's index {name!r} and its column {there[ours]!r} hold different ids",
+                hint="Drop one of them: reset_index(drop=True) drops the index.",
+            )
+    new = {
+        name: values
+        for name, values in levels.items()
+        if mapper.mapping.get(loose(str(name)), str(name)) not in there
+    }
+    if not new:
+        return frame
+    added = pd.DataFrame({name: values.array for name, values in new.items()})
+    return pd.concat([added, frame.reset_index(drop=True)], axis=1)
+
+
+def _are_equal(values: pd.Index[Any], column: pd.Series[Any] | pd.DataFrame) -> bool:
+    return isinstance(column, pd.Series) and list(map(str, values)) == list(map(str, column))
+
+
+def _must_be_known(mapper: Mapper, header: Sequence[str]) -> None:
+    """Raise SheetError where a column of the frame can only be there by mistake."""
+    known = {mapper.mapping[key] for name in header if (key := loose(name)) in mapper.mapping}
+    unknown = [name for name in header if loose(name) not in mapper.mapping]
+    similar = {name: near for name in unknown if (near := mapper.misspelt(name, known))}
+    if similar:
+        raise SheetError(
+            f"the DataFrame has columns that petsync does not know: {_quoted(similar)}",
+            hint=". ".join(f"{name!r} may mean {near}" for name, near in similar.items())
+            + ". Rename them, map them, or drop them.",
+        )
+    own = [name for name in unknown if name.removeprefix(OURS) not in RESULTS]
+    if known == {"id"} and own:
+        meant = [f"{name!r} may mean {near}. " for name in own if (near := mapper.nearest(name))]
+        raise SheetError(
+            "no column of the DataFrame says anything of a pet but its id; petsync does not know "
+            f"{_quoted(own)}",
+            hint=f"{''.join(meant)}Rename them, map them, or drop them.",
+        )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(name[:40]) for name in itertools.islice(names, _LISTED))
+
+
+def _cells(name: str, ours: str, column: pd.Series[Any]) -> Cells:
+    values = [_plain(value) for value in column.tolist()]
+    shown = pa.array([_text(name, ours, value) for value in values], pa.large_string())
+    if ours == "" or all(value is None or type(value) in (str, list) for value in values):
+        return Cells(shown)
+    numbers = () if ours in ("id", "category_id") else (int, float, Decimal)
+    kinds = np.fromiter((_kind(value, numbers) for value in values), np.int8, len(values))
+    return Cells(shown, kinds if kinds.any() else None)
+
+
+def _plain(value: Any) -> Any:
+    """The value as one of Python's own: None where it is missing, a list for an array."""
+    if type(value) is str or value is None:
+        return value
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, np.datetime64):
+        value = pd.Timestamp(value)
+    elif isinstance(value, np.generic):
+        value = value.item()
+    return None if _is_missing(value) else value
+
+
+def _kind(value: Any, numbers: tuple[type, ...]) -> Kind:
+    if isinstance(value, bool):
+        return Kind.BOOLEAN
+    if isinstance(value, dt.date):
+        return Kind.DATE
+    return Kind.NUMBER if isinstance(value, numbers) else Kind.TEXT
+
+
+def _text(name: str, ours: str, value: Any) -> str:
+    """The value as a cell would show it."""
+    if type(value) is str:
+        if (value == "" and ours in COLUMNS) or (value == CLEARED and ours == "category"):
+            return CLEAR
+        if ours in _NO_TEXTS:
+            return _written(name, value)
+        return escaped(_written(name, value), CLEAR)
+    if isinstance(value, list):
+        return _joined(name, ours, value) if value else CLEAR
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date().isoformat()
+    if ours and not isinstance(value, int | float | Decimal | dt.date | UUID):
+        raise SheetError(
+            f"the DataFrame's column {name} has a {type(value).__name__}: {str(value)[:40]!r}",
+            hint="Make it a text; a missing value says nothing.",
+        )
+    return escaped(_written(name, str(value)), CLEAR)
+
+
+def _joined(name: str, ours: str, items: Sequence[Any]) -> str:
+    """The items as a cell would show them; missing ones say nothing."""
+    given = [_item(item) for item in items if isinstance(item, Tag) or not _is_missing(item)]
+    kinds = (str,) if ours == "photo_urls" else (str, Tag)
+    for item in given:
+        if ours and not isinstance(item, kinds):
+            raise SheetError(
+                f"the DataFrame's column {name} has a list with a {type(item).__name__} in it: "
+                f"{str(item)[:40]!r}",
+                hint="Its items are texts" + (", or ps.Tag." if Tag in kinds else "."),
+            )
+    if not given:
+        return ""
+    if ours == "photo_urls":
+        return escaped_list(format_photo_urls, [_written(name, url) for url in given], "\n", CLEAR)
+    tags = [item if isinstance(item, Tag) else Tag(None, str(item)) for item in given]
+    return _written(name, escaped_list(format_tags, tags, "; ", CLEAR))
+
+
+def _item(item: Any) -> Any:
+    """The item; a Tag for its fields, as a Parquet export has them."""
+    if isinstance(item, dict) and item and item.keys() <= {"id", "name"}:
+        number, name = item.get("id"), item.get("name")
+        return Tag(None if number is None else int(number), name)
+    return item
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value is pd.NA or value is pd.NaT or value != value
+
+
+def _written(name: str, text: str) -> str:
+    """The text itself. Raises SheetError for what no file and no service can take."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SheetError(
+            f"the DataFrame's column {name} has half a character at position {error.start + 1} of "
+            f"{text[:40]!r}",
+            hint="Where the text was read, an encoding was wrong: read it again.",
+        ) from None
+    return text
+
+
+# peek: the headers of a spreadsheet, also where petsync knows none of them.
+
+
+_SEARCHED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peek:
+    """What a person has to know to say what the columns mean: the worksheet (`tab`, "" for CSV),
+    all worksheets that are to be seen, the headers in their order, and for those that are nearly
+    one of petsync's columns, or usual names of one, which that is.
+    """
+
+    tab: str
+    tabs: tuple[str, ...]
+    headers: tuple[str, ...]
+    meant: Mapping[str, str] = field(default_factory=dict)
+
+
+def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
+    """The headers of the file, or of the worksheet `tab`, else of its first one: the row with the
+    most of petsync's columns or of near misses of them, else the one with the most cells. Raises
+    SheetError where the file cannot be read.
+    """
+    source = load(Path(path), encoding)
+    mapper = Mapper.of(str(source.path), None)
+    if source.kind == "text":
+        return _seen(mapper, "", (), _records(source, mapper))
+    # calamine is loaded when a workbook is read.
+    from petsync.sheets.xlsx import read
+
+    name, tabs, rows = read.top(source, tab)
+    return _seen(mapper, name, tabs, rows)
+
+
+def _records(source: Source, mapper: Mapper) -> list[list[str]]:
+    found = csv.records(source, csv.sniff(source, mapper))
+    return [record.cells or [] for record in itertools.islice(found, _SEARCHED)]
+
+
+def _seen(mapper: Mapper, tab: str, tabs: Sequence[str], rows: Sequence[Sequence[str]]) -> Peek:
+    filled = [[trim(text) for text in row if trim(text)] for row in rows[:_SEARCHED]]
+    best = max(filled, key=lambda row: (_known(mapper, row), len(row)), default=[])
+    headers = tuple(dict.fromkeys(best))
+    near = {text: name for text in headers if (name := mapper.nearest(text))}
+    return Peek(tab=tab, tabs=tuple(tabs), headers=headers, meant=near)
+
+
+def _known(mapper: Mapper, row: Sequence[str]) -> int:
+    return len({name for text in row if (name := mapper.nearest(text))})
+
+
+# The sheet that a plan was made from, if it is still there as it was.
+
+
+def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = "") -> Sheet | None:
+    """The sheet of the plan, read as it was then; None where it is gone or was changed since.
+    `digest` is its SHA-256 if its run has written into it.
+    """
+    source = Path(plan.source)
+    try:
+        # A plan may come from anybody: a device or a pipe that it names is not read.
+        if load(source, plan.encoding or None).digest != (digest or plan.source_digest):
+            return None
+        sheet = read_sheet(
+            source,
+            tab=plan.tab or None,
+            defaults=plan.columns,
+            encoding=plan.encoding or None,
+            statuses=statuses,
+            known_statuses=_statuses(plan),
+            corrections={each.address: each.after for each in plan.corrections},
+        )
+    except (OSError, ValueError, SheetError):
+        return None
+    return sheet if len(sheet.frame) + len(sheet.blocked) == plan.rows else None
+
+
+def _statuses(plan: Plan) -> frozenset[str]:
+    pets = (pet for change in plan.changes for pet in (change.before, change.after))
+    return frozenset(pet.status for pet in pets if pet is not None and pet.status)

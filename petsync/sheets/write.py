@@ -1,4 +1,4 @@
-"""write_sheet: a table becomes a workbook, a CSV, a JSON or a Parquet file, whole or not at all."""
+"""Write a sheet: a workbook, a CSV file or a Parquet file, with its base."""
 
 from __future__ import annotations
 
@@ -8,26 +8,69 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from petsync.diff.snapshot import Snapshot
+from petsync import _files
 from petsync.errors import SheetError
-from petsync.sheets import atomic
-from petsync.sheets.backup import make_way
+from petsync.plan.change import Snapshot
+from petsync.protocol.json import encode_pet, encode_pets
 from petsync.sheets.base import carried, notice
-from petsync.sheets.delimited.csv import guarded
-from petsync.sheets.delimited.sidecar import write_with
-from petsync.sheets.export.contents import Contents
-from petsync.sheets.export.parquet import parquet_bytes
-from petsync.sheets.export.text import OUT, cell_texts
+from petsync.sheets.csv import guarded
 from petsync.sheets.read import STATUSES
+from petsync.sheets.results import make_way
+from petsync.sheets.sidecar import write_with
+from petsync.sheets.xlsx.contents import OUT, Contents, cell_texts
 from petsync.table.base import Base
-from petsync.table.columns import CLEAR, CLEARED
-from petsync.table.frame import pets_from_frame
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS
+from petsync.table.frame import EXTRA, pets_from_frame
 from petsync.table.sheet import Sheet
-from petsync.wire.json import encode_pet, encode_pets
 
-__all__ = ["csv_bytes", "write_sheet"]
+__all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]
+
+
+# A table as a Parquet file: exact ids, lists of URLs, tags with id and name.
+
+
+_TAG = pa.struct([("id", pa.int64()), ("name", pa.string())])
+_TYPES = {
+    "id": pa.int64(),
+    "category_id": pa.int64(),
+    "tags": pa.list_(_TAG),
+    "photo_urls": pa.list_(pa.string()),
+}
+
+
+def parquet_bytes(frame: pd.DataFrame) -> bytes:
+    """The canonical columns that the table has; `extra` is JSON text."""
+    columns: dict[str, Any] = {
+        name: pa.array(_plain(frame[name]), _TYPES.get(name, pa.large_string()))
+        for name in COLUMNS
+        if name in frame
+    }
+    if EXTRA in frame:
+        extra = [value and msgspec.json.encode(value).decode() for value in frame[EXTRA]]
+        columns[EXTRA] = pa.array(extra, pa.large_string())
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    if column.name == "tags":
+        return [
+            [{"id": tag.id, "name": tag.name} for tag in tags] if isinstance(tags, list) else None
+            for tags in column
+        ]
+    missing = column.isna().tolist()
+    values = column.tolist()
+    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+
+
+# write_sheet: a table becomes a workbook, a CSV, a JSON or a Parquet file, whole or not at all.
+
 
 _NUMBERS = ("id", "category_id")
 _LONGEST = 131_072
@@ -68,7 +111,7 @@ def write_sheet(
 
     def workbook() -> bytes:
         # openpyxl is loaded when a workbook is written.
-        from petsync.sheets.export.workbook import workbook_bytes
+        from petsync.sheets.xlsx.write import workbook_bytes
 
         contents = Contents(
             columns=cell_texts(_frame(data), marker=clear, empty=_empty(data, clear)),
@@ -101,7 +144,7 @@ def write_sheet(
         if path.suffix.casefold() in (".csv", ".tsv"):
             write_with(path, content, _lines(kept) or None)
         else:
-            atomic.replace(path, content)
+            _files.replace_sheet_file(path, content)
     except UnicodeEncodeError as error:
         raise SheetError(
             f"{path}: a text has the character {error.object[error.start]!r}, half of a "

@@ -1,20 +1,13 @@
-"""The grammar of cells: a text in a spreadsheet, and the value it stands for.
-
-Tags are separated by `;`, photo addresses by a line break or a `|` with space around it. An item
-that contains its separator, a double quote or outer whitespace is double-quoted as in CSV. What
-is formatted parses back to the same value, whatever characters it is made of.
-
-An item that holds what people and programs use as a separator or as a list is quoted too, so that
-such a text without quotes can be told from one that is meant.
-"""
+"""The grammar of cells: a text in a spreadsheet, and the value that it stands for."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from petsync.model import MAX_ID, MIN_ID, Tag
+from petsync.models import MAX_ID, MIN_ID, Tag
 
 __all__ = [
     "BLANKS",
@@ -33,7 +26,19 @@ __all__ = [
     "photo_items",
     "tag_items",
     "trim",
+    "visible",
 ]
+
+
+# The grammar of cells: a text in a spreadsheet, and the value it stands for.
+#
+# Tags are separated by `;`, photo addresses by a line break or a `|` with space around it. An
+# item that contains its separator, a double quote or outer whitespace is double-quoted as in CSV.
+# What is formatted parses back to the same value, whatever characters it is made of.
+#
+# An item that holds what people and programs use as a separator or as a list is quoted too, so
+# that such a text without quotes can be told from one that is meant.
+
 
 _INVISIBLE = "\u200b\u2060\ufeff"
 BLANKS = _INVISIBLE + "".join(c for c in map(chr, range(0x3001)) if c.isspace())
@@ -285,3 +290,39 @@ def _quoted_at(text: str, start: int) -> re.Match[str] | None:
     if match is None:
         raise CellError("a quote is opened and never closed", position=start)
     return match
+
+
+# Text from outside made safe to show: what steers, turns or hides is named in brackets.
+#
+# A pet may be called anything: `A[NUL]b`, `[NBSP]2038`, `avail[U+200B]able` are said in a form
+# that a person finds in any list of characters, and that moves no cursor.
+
+
+# Joiners belong to the spelling of emoji and of several scripts; among Latin letters they hide.
+_JOINER = re.compile(r"(?<=[\u0600-\U0010ffff])[\u200c\u200d](?=[\u0600-\U0010ffff])")
+_HARMLESS = frozenset(("Cn", "Co"))
+"""Unassigned in this Python's Unicode (a new emoji, say), and private use."""
+_NAMES = {
+    "\0": "NUL",
+    "\t": "tab",
+    "\n": "line break",
+    "\r": "CR",
+    "\x1b": "ESC",
+    "\u00a0": "NBSP",
+}
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """The text with every character named that does not show as itself, but those of `keep`."""
+    if text.isprintable():
+        return text
+    joiners = {match.start() for match in _JOINER.finditer(text)}
+    return "".join(
+        char if n in joiners or char in keep else _shown(char) for n, char in enumerate(text)
+    )
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char == "\u3000" or unicodedata.category(char) in _HARMLESS:
+        return char
+    return f"[{_NAMES.get(char) or f'U+{ord(char):04X}'}]"

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 __all__ = ["ACTIONS", "ADDING", "CLEAR", "CLEARED", "COLUMNS", "Action", "Column"]
 
+
 Column = Literal["id", "name", "status", "category", "category_id", "tags", "photo_urls"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 """`id` and `category_id` are Int64, the text columns `str`, `tags` and `photo_urls` lists."""

@@ -1,10 +1,4 @@
-"""Pets as a DataFrame and back, without loss.
-
-Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
-where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object columns.
-Where a pet carries unknown fields an eighth column, `extra`, holds them (None elsewhere); a
-category's own unknown fields are under the key `category` of `extra`'s reserved entry.
-"""
+"""Pets as a DataFrame and back, without loss."""
 
 from __future__ import annotations
 
@@ -17,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.protocol import json
 from petsync.table.columns import COLUMNS
-from petsync.table.shared import share_tags
-from petsync.wire import json
 
 __all__ = [
     "EXTRA",
@@ -29,9 +22,53 @@ __all__ = [
     "integers",
     "no_collection",
     "pets_from_frame",
+    "share_tags",
+    "shared_tag",
     "texts",
     "without_duplicates",
 ]
+
+
+# Equal tags as one object: a catalogue has few tags and many pets that carry them.
+#
+# That saves most of their memory, and two lists of the same tags are compared several times as
+# fast. A Tag cannot be changed, so nobody can tell.
+
+
+_MOST = 50_000
+_known: dict[tuple[int | None, str | None], Tag] = {}
+
+
+def share_tags(lists: Iterable[list[Tag]]) -> None:
+    """Put, in place, the one that is known in the place of each tag that equals it. Tags with
+    unknown fields stay as they are, and so do those of a store that has ever so many.
+    """
+    get, room = _known.get, _MOST - len(_known)
+    for tags in lists:
+        for n, tag in enumerate(tags):
+            known = get((tag.id, tag.name))
+            if known is not None and tag.extra is None:
+                tags[n] = known
+            elif known is None and room > 0 and tag.extra is None:
+                _known[tag.id, tag.name] = tag
+                room -= 1
+
+
+def shared_tag(tag: Tag) -> Tag:
+    """The tag that is known, in the place of one that equals it."""
+    tags = [tag]
+    share_tags([tags])
+    return tags[0]
+
+
+# Pets as a DataFrame and back, without loss.
+#
+# Columns and dtypes: `id` and `category_id` Int64; `name`, `status` and `category` `str`, missing
+# where the pet has none; `tags` a list of `Tag` and `photo_urls` a list of text, in object
+# columns. Where a pet carries unknown fields an eighth column, `extra`, holds them (None
+# elsewhere); a category's own unknown fields are under the key `category` of `extra`'s reserved
+# entry.
+
 
 EXTRA = "extra"
 _CATEGORY_EXTRA = "(category)"

@@ -1,21 +1,110 @@
-"""Sheet: a spreadsheet read, as what it says; Finding: one problem in it."""
+"""Sheet: what a spreadsheet says; Finding: a problem in it; Correction: a cell read otherwise."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
+import numpy as np
 import pandas as pd
 
-from petsync._show import as_html, as_text
+from petsync._display import as_html, as_text
 from petsync.table.base import Base
-from petsync.table.correction import Correction, Suggestion
-from petsync.table.findings import Findings
 
-__all__ = ["Finding", "Sheet", "cell_address"]
+__all__ = ["FIELDS", "Correction", "Finding", "Findings", "Sheet", "Suggestion", "cell_address"]
+
+
+# Correction: a cell read as another text than the file has; Suggestion: one that can be made.
+
+
+class Correction(msgspec.Struct, frozen=True):
+    """A cell that was read as `after`, while the file says `before`. `address`, `row` and `column`
+    are as a finding has them. What a spreadsheet program shows for a number, a date or an error is
+    its text here; "" is a blank cell.
+    """
+
+    address: str
+    row: int
+    column: str
+    before: str
+    after: str
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """What a cell with findings may be meant to hold: `after`, in place of `before` (of which the
+    first 200 characters are given).
+
+    It `is_sure` where the cell is read as that already, and only its spelling changes; else it is a
+    guess, which a person has to confirm. `rule` is the finding's.
+    """
+
+    address: str
+    row: int
+    column: str
+    before: str
+    after: str
+    rule: str
+    is_sure: bool
+
+
+# Findings: a sheet's problems as a DataFrame that shows itself by rule.
+
+
+FIELDS = ("address", "row", "column", "severity", "rule", "value", "problem", "suggestion")
+_DTYPES = {name: "int64" if name == "row" else "str" for name in FIELDS}
+
+
+class Findings(pd.DataFrame):
+    """One problem a row: `row` is int64, the other columns `address, column, severity, rule,
+    value, problem, suggestion` are str, even where there is no row at all.
+
+    It shows itself by rule, the most frequent first, in a notebook and in a terminal, and so do
+    its selections of rows. With other columns it shows itself as any DataFrame does;
+    `pd.DataFrame(findings)` does so too.
+    """
+
+    @classmethod
+    def of(cls, problems: Iterable[Finding]) -> Findings:
+        """The findings as a table, in their order."""
+        rows = list(problems)
+        columns: Mapping[str, Any] = {
+            name: np.fromiter((each.row for each in rows), np.int64, len(rows))
+            if name == "row"
+            else pd.array([getattr(each, name) for each in rows], dtype="str")
+            for name in FIELDS
+        }
+        return cls(columns)
+
+    @property
+    def _constructor(self) -> Callable[..., Findings]:
+        return Findings
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is there that it takes to show the findings by rule: a table that was made
+        from this one, such as its `describe()`, may have the same columns and other things in them.
+        """
+        if not (self.columns.is_unique and set(FIELDS) <= set(self.columns)):
+            return False
+        said = pd.DataFrame(self)[list(FIELDS)]
+        return said.dtypes.map(str).to_dict() == _DTYPES and not said.isna().any(axis=None)
+
+    def __repr__(self) -> str:
+        return as_text(self) if self.is_whole else super().__repr__()
+
+    def _repr_html_(self) -> str:
+        if self.is_whole:
+            return as_html(self)
+        plain = pd.DataFrame(self)
+        return plain.to_html(max_rows=60, max_cols=20, show_dimensions=True, notebook=True)
+
+
+# Sheet: a spreadsheet read, as what it says; Finding: one problem in it.
+
 
 _PLAIN_TAB = re.compile(r"\w+")
 

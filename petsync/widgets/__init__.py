@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "browse", "login", "open_sheet", "review", "upload_images"]
 
+
 _HOME = {
     "app": "petsync.widgets.app",
     "browse": "petsync.widgets.browse",

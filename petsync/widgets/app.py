@@ -8,23 +8,22 @@ from typing import Any
 
 import ipywidgets
 
-from petsync.diff.plan import Plan
-from petsync.diff.report import Report
 from petsync.errors import LockedError, SettingsError
-from petsync.render import markup
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report
+from petsync.report import html
 from petsync.store import Store, connect
 from petsync.widgets.browse import BrowseForm, browse
-from petsync.widgets.connecting import ConnectForm
+from petsync.widgets.components import Heading, Steps
 from petsync.widgets.form import Form
-from petsync.widgets.login import login
-from petsync.widgets.parts.heading import Heading
-from petsync.widgets.parts.steps import Steps
+from petsync.widgets.login import ConnectForm, login
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.review import review as open_review
 from petsync.widgets.sheet import SheetForm, open_sheet
 from petsync.widgets.upload import UploadForm, upload_images
 
 __all__ = ["AppForm", "app", "found"]
+
 
 _STEPS = {
     "store": ("Choose the store", "ps.connect(url)"),
@@ -89,14 +88,12 @@ class AppForm(Form):
     def html(self) -> str:
         """The steps, and what does the same without the page."""
         items = [
-            markup.element(
-                "li", f"{markup.text(title)}: {markup.element('code', markup.text(twin))}"
-            )
+            html.element("li", f"{html.text(title)}: {html.element('code', html.text(twin))}")
             for title, twin in map(_STEPS.__getitem__, self._names)
         ]
-        heading = markup.element(f"h{self.level}", markup.text(self.title))
-        top = "".join(markup.element("p", markup.text(line)) for line in self._where.splitlines())
-        return markup.fragment([heading, top, markup.element("ul", "".join(items))])
+        heading = html.element(f"h{self.level}", html.text(self.title))
+        top = "".join(html.element("p", html.text(line)) for line in self._where.splitlines())
+        return html.fragment([heading, top, html.element("ul", "".join(items))])
 
     def text(self) -> str:
         """The same as plain text."""
@@ -265,7 +262,7 @@ class AppForm(Form):
             self.go(following)
 
     def _say(self, name: str, words: str) -> None:
-        self._headed(name, ipywidgets.HTML(markup.element("p", markup.text(words))))
+        self._headed(name, ipywidgets.HTML(html.element("p", html.text(words))))
 
     def _headed(self, name: str, *shown: ipywidgets.Widget) -> None:
         """Show this under the step's name, as a region of its own, while it has no form."""

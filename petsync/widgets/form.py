@@ -1,22 +1,249 @@
-"""Form: what a person fills in. With a live kernel it is widgets, else HTML and text."""
+"""Form: the base of all forms, with a static view for notebooks without a kernel."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import sys
+import threading
+import uuid
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import ipywidgets
 from IPython.display import display
 
+from petsync._sync import LoopThread, Task
 from petsync.errors import AuthError, PetsyncError
-from petsync.widgets.parts.heading import Heading
-from petsync.widgets.parts.notice import Notice
-from petsync.widgets.still import Still
-from petsync.widgets.work import Work
+from petsync.report import html
+from petsync.widgets.components import Heading, Notice
 
-__all__ = ["Form", "is_live"]
+__all__ = ["Form", "Still", "Work", "is_live", "on_enter"]
+
+
+# Work: what a form does in the background, on a loop thread that all forms share.
+#
+# A widget's callback may run on any thread or loop, which differs with each ipykernel, and must
+# never block. What may take a while is a coroutine here; its end comes back through a function.
+
+
+R = TypeVar("R")
+log = logging.getLogger("petsync.widgets")
+_LOOP = LoopThread("petsync-forms")
+
+
+class Work:
+    """What one form has under way. `failed` is told every error that nobody else takes: a
+    PetsyncError is a person's to read, any other a fault of petsync's, which is logged. `dealt` is
+    called after each end that was dealt with.
+
+    Callbacks and results are dealt with one at a time, whatever threads they come on.
+    """
+
+    def __init__(
+        self, failed: Callable[[BaseException], None], dealt: Callable[[], None] = lambda: None
+    ) -> None:
+        self._failed, self._dealt = failed, dealt
+        self._lock = threading.RLock()
+        self._tasks: set[Task[Any]] = set()
+        self._idle = threading.Condition()
+        self._is_closed = False
+
+    def guarded(self, act: Callable[..., object]) -> Callable[..., None]:
+        """The function as a widget's callback: no error of it vanishes."""
+
+        def callback(*given: Any) -> None:
+            try:
+                with self._lock:
+                    if not self._is_closed:
+                        act(*given)
+            except Exception as error:  # noqa: BLE001 - ipywidgets would swallow it
+                self._tell(error)
+
+        return callback
+
+    def start(
+        self,
+        work: Coroutine[Any, Any, R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None = None,
+    ) -> Task[R]:
+        """The work, begun; returns at once. `then` gets its result, `failed` its PetsyncError.
+
+        `cancel()` on what this returns stops it as Ctrl-C does: a run ends at a change's boundary
+        and raises InterruptedRunError; what has nothing to tell ends in silence.
+        """
+        task = _LOOP.start(work)
+        self._tasks.add(task)
+        starter = threading.get_ident()
+
+        async def later(done: Future[R]) -> None:
+            self._ended(task, done, then, failed)
+
+        def ended(done: Future[R]) -> None:
+            # It may be over already; whoever starts it hears of that only after this has returned.
+            if threading.get_ident() == starter:
+                _LOOP.start(later(done))
+            else:
+                self._ended(task, done, then, failed)
+
+        task.done.add_done_callback(ended)
+        return task
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._tasks)
+
+    def stop(self) -> None:
+        """Stop everything that is under way. Returns at once."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    def close(self) -> None:
+        """Stop everything that is under way; from now on no callback is called, and no `then`: what
+        they would show is gone. Returns once none is being called any more.
+        """
+        with self._lock:
+            self._is_closed = True
+        self.stop()
+
+    def wait(self, seconds: float = 60.0) -> bool:
+        """Whether everything that was under way has ended, and was dealt with, in that time. For
+        scripts and tests; a callback must not wait.
+        """
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._tasks, seconds)
+
+    def _ended(
+        self,
+        task: Task[R],
+        done: Future[R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None,
+    ) -> None:
+        try:
+            self._deal(done, then, failed)
+            self._dealt()
+        except Exception as error:  # noqa: BLE001 - nobody else would see it
+            self._tell(error)
+        finally:
+            with self._idle:
+                self._tasks.discard(task)
+                self._idle.notify_all()
+
+    def _deal(
+        self,
+        done: Future[R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None,
+    ) -> None:
+        error = done.exception()
+        with self._lock:
+            if error is None:
+                if not self._is_closed:
+                    then(done.result())
+            elif isinstance(error, PetsyncError) and self._is_closed:
+                pass  # nobody is there to read it
+            elif isinstance(error, PetsyncError) and failed is not None:
+                failed(error)
+            elif not isinstance(error, KeyboardInterrupt):
+                self._tell(error)
+
+    def _tell(self, error: BaseException) -> None:
+        if not isinstance(error, PetsyncError):
+            log.error("a form met %s", type(error).__name__, exc_info=error)
+        with self._lock:
+            self._failed(error)
+
+
+# Entering: Enter in a field does what the button beside it does.
+
+
+_SOON = 0.2
+
+
+def on_enter(field: ipywidgets.Text, work: Work, act: Callable[[], object]) -> None:
+    """Call the function when Enter is pressed in the field; leaving it alone does nothing."""
+
+    def heard(_: object, content: dict[str, Any], __: object) -> None:
+        # The browser tells of the key first, and of the text that it ended only then.
+        if content.get("event") == "submit":
+            work.start(asyncio.sleep(_SOON), lambda _: act())
+
+    field.on_msg(work.guarded(heard))
+
+
+# Still: a form's HTML and text beside its widgets, which a notebook keeps when the kernel is
+# gone.
+#
+# JupyterLab shows an output's widgets even where there are none any more, so the two are outputs
+# of their own; `parts.css` hides this one for as long as the widgets are there.
+
+
+_A_WHILE = 0.3
+# Without a kernel the output of the widgets is a line of text that says so in Jupyter's words.
+_STYLE = """<style>
+.jp-OutputArea-child:has(.petsync-still) + .jp-OutputArea-child
+  > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none; }
+</style>"""
+_HOW = "<p>This is kept from when the form was last used. Run the cell to use it again.</p>"
+
+
+class Still:
+    """One form's still output, the same wherever the form is shown."""
+
+    def __init__(self, html: Callable[[], str], text: Callable[[], str]) -> None:
+        self._html, self._text = html, text
+        self._id = f"petsync-{uuid.uuid4().hex}"
+        self._shown: dict[str, str] | None = None
+        self._is_due = self._is_over = False
+        self._lock = threading.Lock()
+
+    def show(self) -> None:
+        """Show the form as it stands, as an output of the running cell."""
+        with self._lock:
+            self._shown = self._made()
+            self._display(update=False)
+
+    def renew(self) -> None:
+        """Show soon how the form stands by then, where it is shown at all. Returns at once."""
+        if self._shown is None or self._is_due or self._is_over:
+            return
+        self._is_due = True
+        timer = threading.Timer(_A_WHILE, self._renew)
+        timer.daemon = True
+        timer.start()
+
+    def close(self) -> None:
+        """Leave it as it is."""
+        self._is_over = True
+
+    def _renew(self) -> None:
+        self._is_due = False
+        try:
+            with self._lock:
+                made = self._made()
+                if made != self._shown and not self._is_over:
+                    self._shown = made
+                    self._display(update=True)
+        except Exception as error:  # noqa: BLE001 - the form itself is not touched by it
+            log.debug("a form's still output was not renewed: %s", type(error).__name__)
+
+    def _display(self, *, update: bool) -> None:
+        how = {"raw": True, "display_id": self._id, **({"update": True} if update else {})}
+        display(self._shown, **how)  # type: ignore[no-untyped-call]
+
+    def _made(self) -> dict[str, str]:
+        shown = html.element("div", _STYLE + self._html() + _HOW, class_="petsync-still")
+        return {"text/html": shown, "text/plain": self._text()}
+
+
+# Form: what a person fills in. With a live kernel it is widgets, else HTML and text.
+
 
 _VIEW = "application/vnd.jupyter.widget-view+json"
 

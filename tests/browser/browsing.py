@@ -25,11 +25,10 @@ from render_samples import (
     replace,
 )
 
-from petsync.diff.change import Change
-from petsync.diff.guard import Refusal, Verdict
-from petsync.diff.plan import Plan
-from petsync.diff.snapshot import Coverage
-from petsync.render.html import plan_page
+from petsync.plan.change import Change, Coverage
+from petsync.plan.guard import Refusal, Verdict
+from petsync.plan.plan import Plan
+from petsync.report.plan import plan_page
 
 
 class Opener:

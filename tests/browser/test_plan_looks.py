@@ -9,8 +9,10 @@ from browsing import chip, everything, plan_of, rows, together
 from playwright.sync_api import Page, expect
 from render_samples import HOSTILE, finding, sheet_with, small_report
 
-from petsync.render.html import plan_html, plan_page, report_html, sheet_html
-from petsync.render.page import page as whole
+from petsync.report.html import page as whole
+from petsync.report.plan import plan_html, plan_page
+from petsync.report.run import report_html
+from petsync.report.sheet import sheet_html
 
 Show = Callable[..., Page]
 DOCUMENTS = {

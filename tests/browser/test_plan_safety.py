@@ -12,10 +12,8 @@ from browsing import Opener, chip, everything, plan_of, rows, said, status, toge
 from playwright.sync_api import Page, expect
 from render_samples import BELLA, HOSTILE, UPDATE, plan_with, replace
 
-from petsync.render.html import plan_page
-from petsync.render.plan_cells import page_row
-from petsync.render.records import records
-from petsync.table.visible import visible
+from petsync.report.plan import page_row, plan_page, records
+from petsync.table.cells import visible
 
 Show = Callable[..., Page]
 BREAKOUTS = [

@@ -12,8 +12,8 @@ from render_samples import HOSTILE
 from round_samples import FIRST, hostile_past, hostile_told, nights, past, told_of
 from test_plan_looks import CONTRASTS
 
-from petsync.render.history_html import history_page
-from petsync.render.round_html import round_page
+from petsync.report.history import history_page
+from petsync.report.round import round_page
 
 Show = Callable[..., Page]
 _NIGHTS = [*nights(70), *nights(3, job="orders")]

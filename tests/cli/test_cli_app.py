@@ -18,7 +18,7 @@ import psutil
 import pytest
 from commands import Shell, process
 
-from petsync.cli import app as command
+from petsync.cli import tools as command
 from petsync.sandbox import Sandbox
 
 

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from commands import READING, Done, Shell, shop, to
 
+from petsync.protocol.json import encode_pets
 from petsync.sandbox import Sandbox
-from petsync.wire.json import encode_pets
 
 
 def _verdicts(done: Done) -> dict[str, str]:
@@ -169,7 +169,7 @@ class _Service:
 
 
 def _one(pet: object) -> bytes:
-    from petsync.wire.json import encode_pet
+    from petsync.protocol.json import encode_pet
 
     return encode_pet(pet)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from openpyxl.comments import Comment
 from openpyxl.styles import PatternFill
 
 from petsync import read_sheet
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
 

@@ -20,11 +20,11 @@ import vault
 from commands import Shell, shop
 
 import petsync as ps
-from petsync._file import open_private
+from petsync._files import open_private
 from petsync.errors import SheetError
 from petsync.sandbox import Sandbox
 from petsync.sheets import read_sheet, write_back
-from petsync.widgets.sheet.saving import save_marked
+from petsync.widgets.sheet import save_marked
 
 _MOMENT = dt.datetime(2026, 11, 22, 12, 0, tzinfo=dt.UTC)
 _CONFIG = """

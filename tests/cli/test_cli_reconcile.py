@@ -11,7 +11,7 @@ from commands import Shell, shop
 from crash.running import Nursery
 
 import petsync as ps
-from petsync.cli.known import jobs, runs
+from petsync.cli.context import jobs, runs
 from petsync.sandbox import Sandbox
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from commands import Shell, finished, process
 
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
 PETS = 200

@@ -16,7 +16,7 @@ from openpyxl import load_workbook
 
 from petsync import Category, Pet, Tag
 from petsync.apply.planfile import load_plan
-from petsync.diff.plan import Plan
+from petsync.plan.plan import Plan
 from petsync.sandbox import Sandbox
 
 SHEET = "catalogue.xlsx"

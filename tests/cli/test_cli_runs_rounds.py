@@ -7,7 +7,7 @@ from pathlib import Path
 from commands import Shell, to
 from round_samples import nights
 
-from petsync.reconcile.history import History
+from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
 

@@ -14,10 +14,11 @@ import httpx
 import pytest
 from commands import Shell, process, shop
 
-from petsync.cli import serve
+from petsync.cli import tools
 from petsync.cli.context import Context
-from petsync.sandbox import Sandbox, ServedInfo
-from petsync.wire.json import encode_pets
+from petsync.protocol.json import encode_pets
+from petsync.sandbox import Sandbox
+from petsync.sandbox.app import ServedInfo
 
 
 @contextmanager
@@ -141,7 +142,7 @@ def test_what_a_person_reads(capsys: pytest.CaptureFixture[str]) -> None:
         api_key="key",
         warnings=("0.0.0.0 can be reached from other machines",),
     )
-    serve._tell(Context(), info)
+    tools._show_service(Context(), info)
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("warning: 0.0.0.0 can be reached from other machines\n")
@@ -167,7 +168,7 @@ def test_pets_are_counted_in_words(
         client_secret="",
         api_key="",
     )
-    serve._tell(Context(), info)
+    tools._show_service(Context(), info)
     assert f"A pet store with {said} answers at" in capsys.readouterr().err
 
 

@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, NoReturn
 
-from petsync.apply.journal import Journal, Sitting, database, writer
+from petsync.apply.journal import Journal, Sitting, schema, writer
 from petsync.cli import main as petsync
 from petsync.client.target import ServiceTarget
 
@@ -71,7 +71,7 @@ def _die() -> None:
 
 @contextmanager
 def _one_at_a_time(*args: Any) -> Iterator[None]:
-    with _WRITES, database.writing(*args):
+    with _WRITES, schema.writing(*args):
         yield
 
 

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 LOADED = (
     "petsync.apply.planfile",
     "petsync.cli.entry",
-    "petsync.render.terminal",
-    "petsync.render.text",
-    "petsync.sandbox.server",
+    "petsync.report.show",
+    "petsync.report.show",
+    "petsync.sandbox.app",
     "petsync.store",
 )
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from crash.running import Nursery, Running
 
-from petsync.sandbox import records
+from petsync.protocol.json import decode_pets
+from petsync.sandbox import storage as records
 from petsync.sandbox.storage import Storage
-from petsync.wire.json import decode_pets
 
 __all__ = ["Service", "Written"]
 

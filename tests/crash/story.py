@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from shop import plan_of, sheet_of
 
-from petsync.diff.plan import Plan
-from petsync.wire.json import decode_pets
+from petsync.plan.plan import Plan
+from petsync.protocol.json import decode_pets
 
 __all__ = ["Json", "Story", "content", "new_pet", "story", "told"]
 

@@ -12,9 +12,9 @@ from typing import NoReturn
 
 from crash import doomed
 
-from petsync.apply.journal import lock, sitting, writer
+from petsync.apply.journal import schema, writer
 from petsync.cli import main as petsync
-from petsync.client.breaker import Breaker
+from petsync.client.throttle import Breaker
 
 __all__ = ["main"]
 
@@ -43,11 +43,11 @@ def _patience(seconds: float) -> None:
 
 def _stale(seconds: float) -> None:
     """A process that is silent for so long counts as dead, and not after twenty seconds."""
-    assert lock._STALE == 20.0
-    assert writer.BEAT == lock.BEAT == 2.0
-    assert sitting._STANDSTILL == 5.0
-    lock._STALE, lock.BEAT, writer.BEAT = seconds, seconds / 10, seconds / 10
-    sitting._STANDSTILL = seconds / 4
+    assert schema._STALE == 20.0
+    assert writer.BEAT == schema.BEAT == 2.0
+    assert writer._STANDSTILL == 5.0
+    schema._STALE, schema.BEAT, writer.BEAT = seconds, seconds / 10, seconds / 10
+    writer._STANDSTILL = seconds / 4
 
 
 def _weak(_: float) -> None:

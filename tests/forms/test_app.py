@@ -12,8 +12,7 @@ import petsync as ps
 from petsync.sandbox import Sandbox
 from petsync.widgets.app import AppForm, app, found
 from petsync.widgets.browse import BrowseForm
-from petsync.widgets.connecting import ConnectForm
-from petsync.widgets.login import LoginForm
+from petsync.widgets.login import ConnectForm, LoginForm
 from petsync.widgets.review import ReviewForm
 from petsync.widgets.sheet import SheetForm
 from petsync.widgets.upload import UploadForm

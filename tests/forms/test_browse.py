@@ -14,8 +14,7 @@ from shop import snapshot_of
 
 import petsync as ps
 from petsync.sandbox import Sandbox
-from petsync.widgets.browse import BrowseForm, browse
-from petsync.widgets.catalogue import Catalogue
+from petsync.widgets.browse import BrowseForm, Catalogue, browse
 
 CALM, OLD = ps.Tag(1, "calm"), ps.Tag(2, "old")
 BELLA = ps.Pet(

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petsync.widgets.parts.files import Files, Received, accepts
-from petsync.widgets.parts.received import safe_name
+from petsync.widgets.components import Files, Received, accepts, safe_name
 
 
 @pytest.fixture

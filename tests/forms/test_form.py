@@ -64,10 +64,9 @@ def outputs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], dict[
     for name in [name for name in os.environ if name.startswith("VOILA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr("petsync.widgets.form.is_live", lambda: True)
-    for module in ("form", "still"):
-        monkeypatch.setattr(
-            f"petsync.widgets.{module}.display", lambda data, **how: shown.append((data, how))
-        )
+    monkeypatch.setattr(
+        "petsync.widgets.form.display", lambda data, **how: shown.append((data, how))
+    )
     return shown
 
 

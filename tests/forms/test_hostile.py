@@ -14,8 +14,9 @@ from PIL import Image
 from render_samples import HOSTILE
 
 import petsync as ps
-from petsync.model import Category, Pet, Tag
-from petsync.render.html import plan_page, report_html
+from petsync.models import Category, Pet, Tag
+from petsync.report.plan import plan_page
+from petsync.report.run import report_html
 from petsync.sandbox import Sandbox
 from petsync.store import Store
 from petsync.widgets.form import Form

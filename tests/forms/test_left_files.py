@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import petsync as ps
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.sheets import read_sheet
 from petsync.widgets.review import ReviewForm, review

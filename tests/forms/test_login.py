@@ -13,12 +13,11 @@ import vault
 from consenting import agree, sent_back
 
 import petsync as ps
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 from petsync.settings import Secret
-from petsync.widgets.login import LoginForm, login
-from petsync.widgets.login.ways import WAYS
-from petsync.widgets.parts.secret import SecretField
+from petsync.widgets.components import SecretField
+from petsync.widgets.login import WAYS, LoginForm, login
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from petsync.widgets.parts.files import Files
-from petsync.widgets.parts.heading import Heading
-from petsync.widgets.parts.meter import Meter
-from petsync.widgets.parts.notice import Notice
-from petsync.widgets.parts.part import Part
-from petsync.widgets.parts.steps import Steps
-from petsync.widgets.parts.table import Table
+from petsync.widgets.components import Files, Heading, Meter, Notice, Part, Steps, Table
 
 PARTS = (Files, Heading, Meter, Notice, Steps, Table)
 _ASSETS = files("petsync.widgets").joinpath("assets")

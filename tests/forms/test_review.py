@@ -15,10 +15,10 @@ from shop import base_of, sheet_saying
 
 import petsync as ps
 from petsync.client.retry import RetryPolicy
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.report import Report
 from petsync.errors import InterruptedRunError, PlanError
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.report import Report
 from petsync.sandbox import Sandbox
 from petsync.table.base import Base
 from petsync.table.sheet import Sheet

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from shop import base_of, plan_of, sheet_of, sheet_saying
 from triples import Triple, triple_of
 
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.plan import Plan
-from petsync.model import Pet
-from petsync.widgets.review.draft import Draft
-from petsync.widgets.review.find import Finder
+from petsync.models import Pet
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan
+from petsync.widgets.review_view import Draft, Finder
 
 CROWDS = st.builds(
     triple_of, st.integers(5, 15), st.randoms(use_true_random=False), based=st.just(True)

@@ -9,10 +9,10 @@ from effort import steps
 from msgspec.structs import replace
 
 import petsync as ps
-from petsync.diff.change import Add, Change, Clash, Conflict, Delete, Update
-from petsync.diff.guard import Guard, Limit
-from petsync.diff.plan import Plan
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Add, Change, Clash, Conflict, Delete, Update
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.plan import Plan
 from petsync.widgets.review import ReviewForm, review
 
 MANY = 100_000

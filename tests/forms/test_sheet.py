@@ -13,10 +13,9 @@ from effort import steps
 from sheetmaking import workbook_of
 
 import petsync as ps
-from petsync.diff.plan import Plan
-from petsync.widgets.parts.table import Table
-from petsync.widgets.sheet import SheetForm, open_sheet
-from petsync.widgets.sheet.findings import PAGE
+from petsync.plan.plan import Plan
+from petsync.widgets.components import Table
+from petsync.widgets.sheet import PAGE, SheetForm, open_sheet
 
 SAMPLES = ps.sample_data()
 ROWS = [

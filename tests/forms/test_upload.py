@@ -15,10 +15,9 @@ from picturing import animation, image, put, turned_jpeg
 from PIL import Image
 
 import petsync as ps
-from petsync.apply.pictures.thumbnail import thumbnail
+from petsync.images.inspect import thumbnail
 from petsync.sandbox import Sandbox
-from petsync.widgets.upload import UploadForm, upload_images
-from petsync.widgets.upload.item import limit_in, plain
+from petsync.widgets.upload import UploadForm, limit_in, plain, upload_images
 
 RED, BLUE, GREEN = (200, 0, 0), (0, 0, 200), (0, 200, 0)
 QUICK = ps.RetryPolicy(attempts=4, seconds=5.0, first=0.01, longest=0.05)

@@ -12,8 +12,8 @@ from nights.paper import opened
 from nights.reading import BLANK, FIELDS, Line
 from nights.world import JOBS, SCOPES, World
 
-from petsync.model import Category, Tag
-from petsync.model import Pet as Stored
+from petsync.models import Category, Tag
+from petsync.models import Pet as Stored
 
 __all__ = ["Editor", "row_of"]
 

@@ -18,7 +18,7 @@ from nights.paper import written
 from nights.postbox import Postbox
 from nights.reading import Line, Pet, lines_of, pet_of
 
-from petsync.model import Pet as Stored
+from petsync.models import Pet as Stored
 from petsync.sandbox import Sandbox
 
 __all__ = ["DAY", "JOBS", "Look", "Told", "World"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
 OPERATIONS = {

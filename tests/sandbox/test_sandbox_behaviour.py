@@ -8,7 +8,7 @@ import pytest
 
 from petsync import InvalidInputError, Pet, Store, Tag, connect
 from petsync.sandbox import Sandbox
-from petsync.sandbox.behaviour import STANDARD, Behaviour
+from petsync.sandbox.http import STANDARD, Behaviour
 
 
 def _store(box: Sandbox) -> Store:

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petsync.errors import SettingsError
-from petsync.model import Pet
+from petsync.models import Pet
+from petsync.protocol import json, xml
 from petsync.sandbox import Sandbox
-from petsync.sandbox.faults import Faults, parse
-from petsync.sandbox.throttle import Throttle
-from petsync.wire import json, xml
+from petsync.sandbox.faults import Faults, Throttle, parse
 
 
 def until(holds):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))

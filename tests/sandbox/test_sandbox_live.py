@@ -8,16 +8,15 @@ from contextlib import closing
 import httpx
 import pytest
 
-from petsync.model import Pet, Tag
-from petsync.sandbox import records
+from petsync.models import Pet, Tag
+from petsync.protocol import xml
+from petsync.sandbox import storage as records
 from petsync.sandbox.app import application
-from petsync.sandbox.behaviour import LIVE
-from petsync.sandbox.clients import Credentials
 from petsync.sandbox.faults import Injector
+from petsync.sandbox.http import LIVE
 from petsync.sandbox.service import Service
 from petsync.sandbox.storage import Storage
-from petsync.sandbox.tokens import TokenBook
-from petsync.wire import xml
+from petsync.sandbox.tokens import Credentials, TokenBook
 
 JSON = {"content-type": "application/json"}
 XML = {"content-type": "application/xml", "accept": "application/xml"}

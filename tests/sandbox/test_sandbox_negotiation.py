@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from petsync.model import ApiResponse, Category, Pet, Tag
-from petsync.sandbox.negotiate import JSON, XML, sent, welcome
-from petsync.wire import json, xml
+from petsync.models import ApiResponse, Category, Pet, Tag
+from petsync.protocol import json, xml
+from petsync.sandbox.http import JSON, XML, sent, welcome
 
 REX = Pet(
     id=7,

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from petsync.model import Pet
-from petsync.sandbox import PUBLIC_CLIENT, Sandbox
+from petsync.models import Pet
+from petsync.sandbox import Sandbox
+from petsync.sandbox.tokens import PUBLIC_CLIENT
 
 BACK = "http://127.0.0.1:45678/back"
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import httpx
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
 RECORD = Path(__file__).with_name("original-v2.jsonl")

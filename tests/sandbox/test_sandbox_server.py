@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from petsync.errors import SettingsError
-from petsync.model import Pet
+from petsync.models import Pet
 from petsync.sandbox import Sandbox
-from petsync.sandbox.address import warnings
+from petsync.sandbox.app import warnings
 
 PROGRAM = """
 import sys

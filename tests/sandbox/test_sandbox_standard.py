@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from petsync.model import Pet, Tag
+from petsync.models import Pet, Tag
 from petsync.sandbox import Sandbox
 
 JSON = {"content-type": "application/json"}

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from petsync.errors import SettingsError
-from petsync.model import Pet, Tag
-from petsync.sandbox import Sandbox, records
+from petsync.models import Pet, Tag
+from petsync.sandbox import Sandbox
+from petsync.sandbox import storage as records
 from petsync.sandbox.storage import Storage
 
 

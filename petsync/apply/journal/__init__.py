@@ -7,8 +7,8 @@ to have been begun.
 
 from __future__ import annotations
 
-from petsync.apply.journal.book import Journal
-from petsync.apply.journal.row_records import row_payload
-from petsync.apply.journal.sitting import Sitting
+from petsync.apply.journal.journal import Journal
+from petsync.apply.journal.rows import row_payload
+from petsync.apply.journal.writer import Sitting
 
 __all__ = ["Journal", "Sitting", "row_payload"]

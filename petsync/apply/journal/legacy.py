@@ -16,13 +16,14 @@ from typing import Literal
 import msgspec
 
 from petsync.apply.journal import rows
-from petsync.apply.journal.moment import iso
-from petsync.apply.journal.run import Run, insert_run, insert_used, packed, used_by
-from petsync.diff.history import Entry
-from petsync.diff.plan import FORMAT, Plan
-from petsync.model import Pet
+from petsync.apply.journal.rows import Run, insert_run, insert_used, packed, used_by
+from petsync.apply.journal.schema import iso
+from petsync.models import Pet
+from petsync.plan.plan import PLAN_FORMAT, Plan
+from petsync.plan.report import Entry
 
 __all__ = ["has_old", "migrate"]
+
 
 _DONE = "migrated"
 
@@ -212,6 +213,6 @@ def _pet(raw: msgspec.Raw) -> Pet | None:
 def _is_present(body: bytes) -> bool:
     """Whether this petsync can read the plan."""
     try:
-        return msgspec.json.decode(body, type=Plan).format == FORMAT
+        return msgspec.json.decode(body, type=Plan).format == PLAN_FORMAT
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False

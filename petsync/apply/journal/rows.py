@@ -1,42 +1,819 @@
-"""Entries as rows of the table `change`, and back."""
+"""Rows of the journal as values, and back: runs, changes, and which sheet row became which pet."""
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
+import os.path
+import platform
 import sqlite3
-from collections.abc import Iterator
-from typing import Any
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from petsync.apply.journal.moment import iso, seconds_between
-from petsync.apply.journal.seal import seal
-from petsync.diff.change import Change
-from petsync.diff.history import Entry
-from petsync.diff.report import Result
-from petsync.errors import PetsyncError
-from petsync.model import Pet
+from petsync._files import check_state_folder, make_private_folder, read_ordinary, write_private
+from petsync.apply.engine import result_in
+from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, seconds_between
+from petsync.errors import PetsyncError, PlanError
+from petsync.models import Pet
+from petsync.plan.change import Add, Change, Update
+from petsync.plan.lineage import Renumbered, Restored, RowRecord
+from petsync.plan.plan import PLAN_FORMAT, Plan
+from petsync.plan.report import (
+    OUTCOMES,
+    Entry,
+    Past,
+    Report,
+    Result,
+    RunKind,
+    result_of,
+    without_request,
+)
 
 __all__ = [
     "ENDED",
     "INTENDED",
     "REPEATED",
     "REPLACED",
+    "LaterRun",
     "Row",
+    "Run",
+    "RunSheet",
     "begun_row",
     "done_row",
     "ended_row",
     "entries",
+    "insert_run",
+    "insert_used",
     "intended_row",
+    "known_ids",
+    "later_run",
+    "note_journal",
+    "other_journals",
+    "packed",
+    "past",
+    "pasts",
+    "read_payload",
+    "read_plan",
+    "read_run",
+    "read_runs",
+    "recounted",
+    "renumbered",
+    "restored",
+    "row_payload",
+    "row_records",
+    "run_of_process",
+    "sheet_of_run",
+    "sit_down",
+    "undone_adds",
+    "used_by",
 ]
+
+
+# Which state folders hold runs on a store: a note for each, in the user's own state folder.
+#
+# The journal of a state folder knows which row of which sheet became which pet. The same sheet
+# may be applied from another current folder, which has another journal: by these notes each
+# journal finds the others.
+
+
+_LOG = logging.getLogger(__name__)
+_KEPT_S = 90 * 86_400
+"""How long the note on a journal is kept that is not there, as its drive may come back."""
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """That a state folder has runs on a store which added pets without an id."""
+
+    store: str
+    state: str
+
+
+def note_journal(store: str, state: Path) -> None:
+    """Note that the state folder has runs on the store. Where nothing can be written, nothing is:
+    the journal itself is what counts.
+    """
+    note = _Note(store, os.path.realpath(state))
+    folder = _folder()
+    if folder is None:
+        return
+    try:
+        make_private_folder(folder)
+        name = f"{_note_name(store)}-{_note_name(note.state)}.json"
+        write_private(folder / name, msgspec.json.encode(note), follow=False)
+        _remove_old(folder)
+    except (OSError, UnicodeEncodeError) as error:
+        _LOG.info("%s cannot be written: %s", folder, error)
+
+
+def other_journals(store: str, state: Path) -> Iterator[Path]:
+    """The journals of the user's other state folders that have runs on the store."""
+    own, folder = os.path.realpath(state), _folder()
+    for _, note in () if folder is None else _notes(folder, f"{_note_name(store)}-*.json"):
+        other = Path(note.state)
+        if note.store != store or note.state == own or not (other / NAME).exists():
+            continue
+        try:
+            check_state_folder(other)
+        except OSError as error:
+            _LOG.warning("The runs in %s are not looked at: %s", other, error.strerror)
+        else:
+            yield other / NAME
+
+
+def _folder() -> Path | None:
+    """The folder of the notes, in the user's own state folder; None without a home."""
+    given = Path(os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_STATE_HOME", ""))
+    # A relative one does not count, as the XDG specification says.
+    try:
+        base = given if given.is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:
+        return None
+    return base / "petsync" / "journals"
+
+
+def _notes(folder: Path, pattern: str) -> Iterator[tuple[Path, _Note]]:
+    for path in sorted(folder.glob(pattern)):
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            yield path, msgspec.json.decode(read_ordinary(path), type=_Note)
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the notes on journals that have been gone for a while."""
+    oldest = time.time() - _KEPT_S
+    for path, note in _notes(folder, "*.json"):
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest and not Path(note.state, NAME).exists():
+                path.unlink()
+
+
+def _note_name(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:24]
+
+
+# A run's row: what it was begun with, and who has sat down to work on it.
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was begun with, but for its plan."""
+
+    id: str
+    kind: RunKind
+    store: str
+    source: str
+    fingerprint: str
+    undoes: str
+    started: str
+    total: int
+    options: str
+
+
+def insert_run(
+    connection: sqlite3.Connection, run: Run, *, plan: bytes | None = None, payload: bytes = b""
+) -> None:
+    """Write down what a run is begun with; `plan` is as `packed` makes it."""
+    about = msgspec.structs.astuple(run)
+    body = (run.id, plan, payload)
+    row = (*about, seal(about), *body[1:], seal(body))
+    connection.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def packed(pieces: Iterable[bytes]) -> bytes:
+    """A plan's JSON, compressed piece by piece, so that it is never whole in memory."""
+    packer = zlib.compressobj(1)
+    return b"".join(map(packer.compress, pieces)) + packer.flush()
+
+
+def read_runs(connection: sqlite3.Connection, store: str | None = None) -> list[Run]:
+    """What all runs were begun with, or those of a store; the newest first.
+
+    Raises PetsyncError where a row is damaged.
+    """
+    runs = [_run(row) for row in connection.execute(_RUNS)]
+    return [run for run in runs if store is None or run.store == store]
+
+
+def read_run(connection: sqlite3.Connection, run_id: str) -> Run:
+    """What the run was begun with. Raises PlanError where there is none of that id, PetsyncError
+    where its row is damaged.
+    """
+    row = connection.execute(_RUN, (run_id,)).fetchone()
+    if row is None:
+        raise PlanError(f"there is no run {run_id!r}", hint="`petsync runs` lists them.")
+    return _run(row)
+
+
+def read_plan(connection: sqlite3.Connection, run_id: str) -> Plan:
+    """The run's plan. Raises PlanError where it has none that this petsync can read."""
+    if read_run(connection, run_id).kind == "upload":
+        raise PlanError(f"run {run_id} uploads images, and has no plan")
+    body, _ = _body(connection, run_id)
+    try:
+        plan = msgspec.json.decode(zlib.decompress(body or b""), type=Plan)
+    except (zlib.error, ValueError):
+        plan = None
+    if plan is None or plan.format != PLAN_FORMAT:
+        raise PlanError(
+            f"the plan of run {run_id} is of another format than this petsync reads",
+            hint="Make a new plan from the sheet: it holds what is still to be done.",
+        )
+    return plan
+
+
+def read_payload(connection: sqlite3.Connection, run_id: str) -> bytes:
+    """What the run was begun with beside a plan."""
+    read_run(connection, run_id)
+    return _body(connection, run_id)[1]
+
+
+def known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None:
+    """The ids of the pets that there were before the run added some without one."""
+    row = connection.execute("SELECT run, ids, seal FROM known WHERE run = ?", (run,)).fetchone()
+    if row is None:
+        return None
+    if seal(row[:2]) != row[2]:
+        raise _damaged_run(run)
+    return frozenset(msgspec.json.decode(row[1], type=list[int]))
+
+
+def used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
+    """The run that was begun with the plan of that fingerprint."""
+    row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
+    if row is not None:
+        return str(row[0])
+    used = {}
+    for *about, sealed in connection.execute("SELECT fingerprint, run, seal FROM used"):
+        if seal(tuple(about)) != sealed:
+            raise _damaged_run(str(about[1]))
+        used[about[0]] = str(about[1])
+    return used.get(fingerprint)
+
+
+def insert_used(connection: sqlite3.Connection, fingerprint: str, run: str) -> None:
+    """Remember a plan that was used in a run of which nothing else is known."""
+    about = (fingerprint, run)
+    connection.execute("INSERT OR IGNORE INTO used VALUES (?, ?, ?)", (*about, seal(about)))
+
+
+def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:
+    """Take the store's lock for a new sitting of the run; a dead one is told to have ended.
+
+    Raises LockedError where a living process has it.
+    """
+    (last,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM sitting WHERE run = ?", (run,)
+    ).fetchone()
+    lock = Lock.mine(store, run, last + 1)
+    dead = claim(connection, lock)
+    if dead is not None:
+        connection.execute(_KILLED, (iso(dead.heartbeat), dead.run, dead.sitting))
+    row = (run, lock.sitting, iso(time.time()), lock.pid, lock.host)
+    connection.execute(_SAT_DOWN, row)
+    return lock
+
+
+def run_of_process(connection: sqlite3.Connection, since: str) -> str | None:
+    """The run of this process's newest sitting that began at that moment or later."""
+    about = (os.getpid(), platform.node(), since)
+    row = connection.execute(_OWN, about).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _body(connection: sqlite3.Connection, run_id: str) -> tuple[bytes | None, bytes]:
+    row = connection.execute(_BODY, (run_id,)).fetchone()
+    if seal(row[:3]) != row[3]:
+        raise _damaged_run(run_id)
+    return row[1], row[2]
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    *about, sealed = row
+    try:
+        if seal(tuple(about)) == sealed:
+            return Run(**dict(zip(Run.__struct_fields__, about, strict=True)))
+    except (ValueError, TypeError):
+        pass
+    raise _damaged_run(str(row[0]))
+
+
+def _damaged_run(run: str) -> PetsyncError:
+    return PetsyncError(
+        f"the journal is damaged: what it says of run {run} does not add up",
+        hint="Plan again from the sheet. Nothing was changed in the journal.",
+    )
+
+
+_RUN_COLUMNS = "id, kind, store, source, fingerprint, undoes, started, total, options, seal"
+_RUNS = f"SELECT {_RUN_COLUMNS} FROM run ORDER BY started DESC, rowid DESC"  # noqa: S608 - of constants
+_RUN = f"SELECT {_RUN_COLUMNS} FROM run WHERE id = ?"  # noqa: S608 - of constants
+_BODY = "SELECT id, plan, payload, body_seal FROM run WHERE id = ?"
+_KILLED = """
+UPDATE sitting SET ended = ?, stopped = 'killed' WHERE run = ? AND number = ? AND ended = ''
+"""
+_OWN = """
+SELECT run FROM sitting WHERE pid = ? AND host = ? AND started >= ?
+ORDER BY started DESC LIMIT 1
+"""
+_SAT_DOWN = "INSERT INTO sitting (run, number, started, pid, host) VALUES (?, ?, ?, ?, ?)"
+
+
+# The runs of a journal, as values.
+
+
+_SITTINGS = "SELECT started, ended, stopped FROM sitting WHERE run = ? ORDER BY number"
+_PETS = (
+    "SELECT count(DISTINCT coalesce(assigned_id, pet_id)) FROM change "
+    "WHERE run = ? AND outcome = 'applied'"
+)
+_COUNTS = """
+SELECT outcome, count(*) FROM change WHERE run = ? AND coalesce(cause, '') <> 'not-begun'
+GROUP BY outcome
+"""
+
+
+def pasts(connection: sqlite3.Connection, store: str | None) -> list[Past]:
+    """All runs, or those of a store, the newest first."""
+    return [past(connection, run) for run in read_runs(connection, store)]
+
+
+def past(connection: sqlite3.Connection, run: Run) -> Past:
+    """A run, and how far it has come."""
+    sittings = connection.execute(_SITTINGS, (run.id,)).fetchall()
+    lock = held(connection, run.store)
+    mine = lock if lock is not None and lock.run == run.id else None
+    state, stopped, ended = _run_state(sittings, mine)
+    counts = Counter(dict(connection.execute(_COUNTS, (run.id,))))
+    spent = [seconds_between(began, end or _seen(mine)) for began, end, _ in sittings]
+    return Past(
+        run_id=run.id,
+        kind=run.kind,
+        store=run.store,
+        source=run.source,
+        fingerprint=run.fingerprint,
+        undoes=run.undoes,
+        started=run.started,
+        ended=ended,
+        seconds=round(sum(spent), 3),
+        state=state,
+        stopped=stopped,
+        total=run.total,
+        counts={outcome: counts[outcome] for outcome in OUTCOMES},
+        open=counts[None],
+        pets=int(connection.execute(_PETS, (run.id,)).fetchone()[0]),
+        sittings=len(sittings),
+    )
+
+
+def _run_state(
+    sittings: list[tuple[str, str, str]], lock: Lock | None
+) -> tuple[Literal["running", "stopped", "done"], str, str]:
+    """The state, why it stopped, and when it ended."""
+    _, ended, stopped = sittings[-1] if sittings else ("", "", "killed")
+    if ended:
+        return ("stopped" if stopped else "done"), stopped, ended
+    if lock is not None and lock.is_alive:
+        return "running", "", ""
+    return "stopped", "killed", _seen(lock)
+
+
+def _seen(lock: Lock | None) -> str:
+    """When its holder gave the last sign of life."""
+    return "" if lock is None else iso(lock.heartbeat)
+
+
+# A run's report, from what its journal knows.
+
+
+_WHY = {"running": "it is still at work", "killed": "the process was killed"}
+
+
+def recounted(past: Past, plan: Plan, entries: Iterable[Entry]) -> Report:
+    """The report of a run so far: changes without an entry are not begun, and those that were
+    begun and have no outcome are unknown.
+    """
+    by_number = {entry.number: entry for entry in entries}
+    stopped = _WHY.get(past.stopped or past.state, past.stopped)
+    return Report(
+        run_id=past.run_id,
+        plan=plan,
+        started=past.started,
+        seconds=past.seconds,
+        results=(*_results(plan, by_number, stopped), *without_request(plan)),
+        stopped=stopped,
+    )
+
+
+def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Result]:
+    why = "not begun, as the run was stopped" if stopped else "not begun"
+    for number, change in enumerate(plan.changes):
+        entry = entries.get(number)
+        if entry is None:
+            yield result_of(number, change, "skipped", "not-begun", why)
+        else:
+            yield result_in(entry, change)
+
+
+# Which row of which sheet became which pet: what a run writes down of rows without an id.
+
+
+class _Row(msgspec.Struct, frozen=True, array_like=True):
+    """A row without an id: its place, its pet if it was known, what it says if that is news, the
+    run by which it is known, with that run's local date, and its action; "" for `merge`.
+    """
+
+    row: int
+    above: int | None = None
+    below: int | None = None
+    pet_id: int | None = None
+    said: Pet | None = None
+    run: str = ""
+    on: str = ""
+    action: str = ""
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has the pet
+    of every such row or adds it; else "".
+    """
+
+    tab: str = ""
+    digest: str = ""
+    base: str = ""
+    rows: list[_Row] = []
+    seen: str = ""
+
+
+class LaterRun(NamedTuple):
+    """The newest later run of a sheet, and the rows of that sheet whose pets are known since."""
+
+    run_id: str
+    added: Sequence[RowRecord]
+
+
+class _About(NamedTuple):
+    """The sheet of a run, when the run began, and when it saw all of the sheet's rows."""
+
+    source: str
+    digest: str
+    base: str
+    started: str
+    seen: str
+
+
+class RunSheet(NamedTuple):
+    """The sheet of a run on a store: its path, the SHA-256 of its bytes, and the pets that the run
+    knows of its rows without an id.
+    """
+
+    run_id: str
+    store: str
+    started: str
+    source: str
+    digest: str
+    known: frozenset[int] = frozenset()
+
+    def is_of(self, source: str, digest: str) -> bool:
+        """Whether a run of that sheet is one of this sheet."""
+        is_same = digest == self.digest or os.path.realpath(source) == os.path.realpath(self.source)
+        return bool(digest and self.digest) and is_same
+
+    def may_have_left(self, record: RowRecord) -> bool:
+        """Whether the record may be of a row that this run left: its pet came from elsewhere."""
+        is_new = record.state == "added" and record.pet_id not in self.known
+        return is_new and self.is_of(record.source, record.digest)
+
+
+def row_payload(plan: Plan) -> bytes:
+    """What a run is begun with beside its plan, so that the rows of its sheet are known later; b""
+    where all have ids.
+    """
+    says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
+    adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
+    rows = [
+        _Row(
+            row=row,
+            above=slot.above,
+            below=slot.below,
+            pet_id=plan.recognised.get(row),
+            said=slot.said or says.get(row),
+            run=slot.run,
+            on=slot.on,
+            action=slot.action,
+        )
+        for row, slot in plan.slots.items()
+    ]
+    if not rows and not adds:
+        return b""
+    seen = plan.created if _knows_all_rows(plan) else ""
+    kept = _Rows(tab=plan.tab, digest=plan.source_digest, base=plan.base, rows=rows, seen=seen)
+    return zlib.compress(msgspec.json.encode(kept), 1)
+
+
+def _knows_all_rows(plan: Plan) -> bool:
+    """Whether no row of the sheet may be that of any other pet than the plan says."""
+    is_held = any(c.row is not None and c.rule != "both-changed" for c in plan.conflicts)
+    is_blocked = any(each.pet_id is None for each in plan.blocked)
+    return not (is_held or is_blocked or plan.ignored or plan.left_out)
+
+
+def row_records(
+    connection: sqlite3.Connection, store: str, *, with_undone: bool = False
+) -> list[RowRecord]:
+    """What runs on the store knew of rows without an id, the newest first. Rows whose pets an undo
+    took away are there only `with_undone`, and those of which a run knew that nothing was added
+    are not there.
+    """
+    found: list[RowRecord] = []
+    buried: dict[int, list[RowRecord]] = {}
+    undone: set[str] = set()
+    known: dict[int | None, Pet] = {}
+    added: set[tuple[str, int | None]] = set()
+    for run, kind, source, undoes, started, payload in connection.execute(_RUNS_OF_STORE, (store,)):
+        if kind == "undo":
+            deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
+            if deleted:
+                undone.add(undoes)
+            for pet_id in deleted:
+                buried[pet_id] = [each for each in found if each.pet_id == pet_id]
+            if not with_undone:
+                found = [each for each in found if each.pet_id not in deleted]
+                for pet_id in restored:
+                    found += buried.pop(pet_id, [])
+            continue
+        kept = _kept(payload)
+        on = datetime.fromisoformat(started).astimezone().date().isoformat()
+        records = list(
+            _of_run(
+                connection,
+                run,
+                _About(source, kept.digest, kept.base, started, kept.seen),
+                on,
+                kept,
+                known,
+            )
+        )
+        known |= {each.pet_id: each.said for each in records}
+        added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
+        found += [
+            each
+            if each.is_added or (each.run_id, each.pet_id) not in added
+            else msgspec.structs.replace(each, is_added=True)
+            for each in records
+        ]
+    return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
+
+
+def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
+    """The sheet of a run; None where there is no such run, or nothing is known of its rows."""
+    row = connection.execute(_ONE, (run_id,)).fetchone()
+    if row is None:
+        return None
+    store, source, started, payload = row
+    kept = _kept(payload)
+    known = {each.pet_id for each in kept.rows if each.pet_id is not None}
+    known.update(each[0] for each in connection.execute(_ASSIGNED, (run_id,)))
+    return RunSheet(run_id, store, started, source, kept.digest, frozenset(known))
+
+
+def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
+    """The pets that undos on the store took away, and that no later run brought back: by id, the
+    run that was undone.
+    """
+    gone: dict[int, str] = {}
+    for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
+        if kind == "undo":
+            gone |= dict.fromkeys(_pets(connection, run, "delete"), undoes)
+        for pet_id in _pets(connection, run, "add"):
+            gone.pop(pet_id, None)
+    return gone
+
+
+def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
+    """The pets that undos on the store changed, as the newest undo left each."""
+    return {
+        int(pet_id): Restored(undoes, run, _read_pet.decode(after))
+        for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
+    }
+
+
+def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
+    """The pets to which the store gave another id than they were added with, by that one; of two
+    the later.
+    """
+    return {
+        int(pet_id): Renumbered(
+            int(assigned),
+            datetime.fromisoformat(started).astimezone().date().isoformat(),
+            source,
+            _read_pet.decode(after).name or "",
+        )
+        for pet_id, assigned, started, source, after in connection.execute(_RENUMBERED, (store,))
+    }
+
+
+def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
+    """The newest run of the same sheet that began after this one, where this one has rows without
+    an id; None where there is none.
+    """
+    if not run.digest:
+        return None
+    runs = connection.execute(_SINCE, (run.store, run.started, run.run_id)).fetchall()
+    for other, source, payload in reversed(runs):
+        # Where all rows have ids, only the plan knows the digest.
+        if run.is_of(source, _kept(payload).digest or _source_digest(connection, other)):
+            return str(other)
+    return None
+
+
+def _source_digest(connection: sqlite3.Connection, run_id: str) -> str:
+    try:
+        return read_plan(connection, run_id).source_digest
+    except PlanError:
+        return ""
+
+
+def _of_run(
+    connection: sqlite3.Connection,
+    run: str,
+    about: _About,
+    on: str,
+    kept: _Rows,
+    known: dict[int | None, Pet],
+) -> Iterator[RowRecord]:
+    rows = {each.row: each for each in kept.rows}
+    begun = set()
+    for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
+        if cause == "not-begun":
+            continue
+        begun.add(number)
+        state = _row_state(outcome, cause, assigned)
+        if row is None or after is None or not state:
+            continue
+        place = rows.get(row, _Row(row))
+        yield RowRecord(
+            run_id=run,
+            on=on,
+            tab=kept.tab or _tab(cell),
+            row=row,
+            above=place.above,
+            below=place.below,
+            said=msgspec.structs.replace(_read_pet.decode(after), id=None),
+            pet_id=assigned if state == "added" else None,
+            state=state,
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+            written=about.started,
+            seen=about.seen,
+            action=place.action,
+        )
+    for each in kept.rows:
+        said = each.said or known.get(each.pet_id)
+        if each.pet_id is None or said is None:
+            continue
+        yield RowRecord(
+            run_id=each.run or run,
+            on=each.on or on,
+            tab=kept.tab,
+            row=each.row,
+            above=each.above,
+            below=each.below,
+            said=msgspec.structs.replace(said, id=None),
+            pet_id=each.pet_id,
+            is_added=False,
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+            written=about.started,
+            seen=about.seen,
+            action=each.action,
+        )
+    yield from _unsent(connection, run, on, rows, begun, kept.tab, about)
+
+
+def _unsent(
+    connection: sqlite3.Connection,
+    run: str,
+    on: str,
+    rows: dict[int, _Row],
+    begun: set[int],
+    tab: str,
+    about: _About,
+) -> Iterator[RowRecord]:
+    """The rows that a run which stopped did not come to."""
+    last = connection.execute(_LAST, (run,)).fetchone()
+    if last is not None and last[0] and not last[1]:
+        return
+    try:
+        plan = read_plan(connection, run)
+    except PlanError:
+        return
+    for number, change in enumerate(plan.changes):
+        is_unassigned = isinstance(change, Add) and change.pet_id is None
+        if not is_unassigned or number in begun or change.row is None or change.after is None:
+            continue
+        place = rows.get(change.row, _Row(change.row))
+        yield RowRecord(
+            run_id=run,
+            on=on,
+            tab=tab or plan.tab,
+            row=change.row,
+            above=place.above,
+            below=place.below,
+            said=change.after,
+            state="unsent",
+            source=about.source,
+            digest=about.digest,
+            base=about.base,
+            written=about.started,
+            seen=about.seen,
+            action=place.action,
+        )
+
+
+def _row_state(
+    outcome: str | None, cause: str | None, assigned: int | None
+) -> Literal["added", "unknown", ""]:
+    """What is known of an add without an id, "" where nothing was added."""
+    if assigned is not None and (outcome == "applied" or cause in _STORED):
+        return "added"
+    return "unknown" if outcome in (None, "unknown") else ""
+
+
+def _kept(payload: bytes) -> _Rows:
+    try:
+        return msgspec.json.decode(zlib.decompress(payload), type=_Rows) if payload else _Rows()
+    except (zlib.error, msgspec.DecodeError):
+        return _Rows()
+
+
+def _pets(connection: sqlite3.Connection, run: str, kind: str) -> set[int]:
+    return {int(row[0]) for row in connection.execute(_DONE, (run, kind))}
+
+
+def _tab(cell: str) -> str:
+    """The worksheet of a cell's address, "" for text files."""
+    tab, mark, _ = cell.rpartition("!")
+    return tab.strip("'").replace("''", "'") if mark else ""
+
+
+_STORED = frozenset({"not-as-sent", "unverified"})
+"""Causes of results whose pet is stored all the same."""
+_read_pet = msgspec.json.Decoder(Pet)
+
+_RUNS_OF_STORE = """
+SELECT id, kind, source, undoes, started, payload FROM run
+WHERE store = ? AND kind IN ('apply', 'undo') ORDER BY started, rowid
+"""
+_ONE = "SELECT store, source, started, payload FROM run WHERE id = ?"
+_SINCE = """
+SELECT id, source, payload FROM run
+WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
+ORDER BY started, rowid
+"""
+_ASSIGNED = "SELECT assigned_id FROM change WHERE run = ? AND assigned_id IS NOT NULL"
+_ADDS = """
+SELECT number, row, source, after, outcome, cause, assigned_id FROM change
+WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
+"""
+_DONE = """
+SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
+AND pet_id IS NOT NULL
+"""
+_RESTORED = """
+SELECT run.id, undoes, pet_id, after FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND run.kind = 'undo' AND change.kind = 'update' AND outcome = 'applied'
+ORDER BY started, run.rowid
+"""
+_RENUMBERED = """
+SELECT pet_id, assigned_id, started, run.source, after
+FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND change.kind = 'add' AND assigned_id != pet_id
+AND (outcome = 'applied' OR cause IN ('not-as-sent', 'unverified'))
+ORDER BY started, run.rowid
+"""
+_LAST = "SELECT ended, stopped FROM sitting WHERE run = ? ORDER BY number DESC LIMIT 1"
+
+
+# Entries as rows of the table `change`, and back.
+
 
 Row = tuple[Any, ...]
 
-_ABOUT = "run, number, kind, pet_id, row, source, fields, before, after, intended, digest"
+_COLUMNS = "run, number, kind, pet_id, row, source, fields, before, after, intended, digest"
 _TOLD = "ended, outcome, cause, message, assigned_id, found"
-_ALL = f"{_ABOUT}, seal, attempts, {_TOLD}, outcome_seal"
+_ALL = f"{_COLUMNS}, seal, attempts, {_TOLD}, outcome_seal"
 
 INTENDED = f"""
-INSERT INTO change ({_ABOUT}, seal, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+INSERT INTO change ({_COLUMNS}, seal, attempts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT (run, number) DO UPDATE SET
     kind = excluded.kind, pet_id = excluded.pet_id, row = excluded.row, source = excluded.source,
     fields = excluded.fields, before = excluded.before, after = excluded.after,
@@ -81,7 +858,6 @@ SELECT run FROM each WHERE run IS NOT NULL AND run NOT IN (SELECT id FROM run) L
 """
 
 _pet = msgspec.json.Encoder()
-_read_pet = msgspec.json.Decoder(Pet)
 
 
 def intended_row(
@@ -166,7 +942,7 @@ def entries(connection: sqlite3.Connection, run: str) -> Iterator[Entry]:
     """
     lost = connection.execute(_OF_NO_RUN).fetchone()
     if lost is not None:
-        raise _damaged("some change", lost[0])
+        raise _damaged_change("some change", lost[0])
     return map(_entry, connection.execute(_OF_RUN, (run,)))
 
 
@@ -187,10 +963,10 @@ def _entry(row: Row) -> Entry:
             return _of(about, attempts, told)
     except (ValueError, TypeError):
         pass
-    raise _damaged(f"change {row[1]}", row[0])
+    raise _damaged_change(f"change {row[1]}", row[0])
 
 
-def _damaged(what: str, run: object) -> PetsyncError:
+def _damaged_change(what: str, run: object) -> PetsyncError:
     return PetsyncError(
         f"the journal is damaged: what it says of {what} of run {run} does not add up",
         hint="Look at that pet in the store itself. Nothing was changed in the journal.",

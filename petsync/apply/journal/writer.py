@@ -1,8 +1,4 @@
-"""Writer: the thread that puts what a sitting hands over on disk, group by group.
-
-All that has come while one group was being written goes into the next, in one transaction; so many
-changes share one wait for the disk.
-"""
+"""Write to the journal: a session of one process on a run, and the thread that commits groups."""
 
 from __future__ import annotations
 
@@ -10,19 +6,173 @@ import asyncio
 import sqlite3
 import threading
 import time
+import weakref
+from collections.abc import Collection, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import Any
 
-from petsync.apply.journal.database import PATIENCE, writing
-from petsync.apply.journal.group import Item, execute
-from petsync.apply.journal.lock import BEAT, Lock, held, leave, renew, taken_over
-from petsync.apply.journal.moment import iso
-from petsync.apply.journal.trouble import anew, closed, of_sqlite, unwritable
-from petsync.apply.journal.use import begin_use, end_use
+import msgspec
+
+from petsync.apply.journal.rows import (
+    ENDED,
+    INTENDED,
+    REPEATED,
+    REPLACED,
+    Row,
+    begun_row,
+    done_row,
+    ended_row,
+    intended_row,
+)
+from petsync.apply.journal.schema import (
+    BEAT,
+    PATIENCE,
+    Lock,
+    anew,
+    begin_use,
+    closed,
+    end_use,
+    held,
+    iso,
+    leave,
+    of_sqlite,
+    renew,
+    seal,
+    taken_over,
+    unwritable,
+    writing,
+)
 from petsync.errors import LockedError, PetsyncError
+from petsync.models import Pet
+from petsync.plan.change import Change
+from petsync.plan.report import Entry, Result
 
-__all__ = ["Waiter", "Writer"]
+__all__ = [
+    "Done",
+    "Finish",
+    "Image",
+    "Intent",
+    "Item",
+    "Known",
+    "Repeat",
+    "Sitting",
+    "Waiter",
+    "Writer",
+    "execute",
+]
+
+
+# Group: what is written in one transaction, as few statements.
+
+
+class Intent(msgspec.Struct, gc=False):
+    """A change is about to be sent."""
+
+    at: float
+    number: int
+    change: Change
+    before: Pet | None
+    after: Pet | None
+
+
+class Repeat(msgspec.Struct, gc=False):
+    """A change is about to be sent once more."""
+
+    at: float
+    number: int
+    why: str
+
+
+class Done(msgspec.Struct, gc=False):
+    """What became of a change; `replaced` is the pet that a new one took the place of."""
+
+    at: float
+    result: Result
+    after: Pet | None
+    replaced: Pet | None = None
+
+
+class Image(msgspec.Struct, gc=False):
+    """An upload that is about to be sent, or what became of it."""
+
+    at: float
+    entry: Entry
+    ended: bool
+
+
+class Known(msgspec.Struct, gc=False):
+    """The ids that were there before."""
+
+    ids: list[int]
+
+
+class Finish(msgspec.Struct, gc=False):
+    """How the sitting ended."""
+
+    at: float
+    stopped: str
+
+
+Item = Intent | Repeat | Done | Image | Known | Finish
+
+
+def execute(connection: sqlite3.Connection, run: str, sitting: int, items: Iterable[Item]) -> None:
+    """Write what a sitting handed over, in the order in which it came; neighbours of one kind
+    together.
+    """
+    statement, rows = "", list[Row]()
+    for item in items:
+        needed, row = _statement(run, sitting, item)
+        if needed != statement and rows:
+            connection.executemany(statement, rows)
+            rows = []
+        statement = needed
+        rows.append(row)
+        if isinstance(item, Repeat):
+            connection.executemany(statement, rows)
+            statement, rows = _ONCE_MORE, [(run, item.number)]
+    if rows:
+        connection.executemany(statement, rows)
+
+
+def _statement(run: str, sitting: int, item: Item) -> tuple[str, Row]:
+    match item:
+        case Intent():
+            row = intended_row(run, item.at, item.number, item.change, item.before, item.after)
+            return INTENDED, row
+        case Done(replaced=None):
+            return ENDED, done_row(run, item.at, item.result, item.after)
+        case Done():
+            return REPLACED, done_row(run, item.at, item.result, item.after, item.replaced)
+        case Image():
+            return _image(run, item.at, item.entry, ended=item.ended)
+        case Repeat():
+            return REPEATED, (iso(item.at), item.why, run, item.number)
+        case Known():
+            about = (run, msgspec.json.encode(item.ids).decode())
+            return _KNOWN, (*about, seal(about))
+        case Finish():
+            return _FINISHED, (iso(item.at), item.stopped, run, sitting)
+
+
+def _image(run: str, at: float, entry: Entry, *, ended: bool) -> tuple[str, Row]:
+    if ended:
+        return ENDED, ended_row(run, iso(at), entry, entry.after)
+    return INTENDED, begun_row(run, msgspec.structs.replace(entry, intended=iso(at)))
+
+
+_ONCE_MORE = "UPDATE change SET attempts = attempts + 1 WHERE run = ? AND number = ?"
+_KNOWN = "INSERT OR REPLACE INTO known (run, ids, seal) VALUES (?, ?, ?)"
+_FINISHED = "UPDATE sitting SET ended = ?, stopped = ? WHERE run = ? AND number = ?"
+
+
+# Writer: the thread that puts what a sitting hands over on disk, group by group.
+#
+# All that has come while one group was being written goes into the next, in one transaction; so
+# many changes share one wait for the disk.
+
 
 _MOMENT = 200
 """So many milliseconds SQLite itself waits for a lock."""
@@ -182,3 +332,111 @@ def _settle(waiters: list[Waiter], error: PetsyncError | None) -> None:
         else:
             # One for each: raised in several tasks, they would share a traceback.
             waiter.set_exception(anew(error))
+
+
+# Sitting: one process's time at work on a run, with the lock of its store.
+
+
+_STANDSTILL = 2.5 * BEAT
+
+
+class Sitting:
+    """A Recorder of one run; nobody else can work on its store until it is closed.
+
+    What is awaited raises PetsyncError where the journal cannot be written, and LockedError where
+    another process has taken over; results that could not be written are tried again with the next
+    group. All of it is called from one event loop.
+    """
+
+    def __init__(self, run_id: str, writer: Writer, known: Collection[int] | None = None) -> None:
+        self.run_id = run_id
+        self._writer = writer
+        self._known = known
+        # One that nobody closes is closed when it is forgotten, or at the end of the process.
+        self._closed = False
+        self._end = weakref.finalize(self, writer.end)
+
+    async def intend(
+        self, number: int, change: Change, *, before: Pet | None, after: Pet | None
+    ) -> None:
+        """Return when it is on disk that this change is about to be sent."""
+        await self._durably(Intent(time.time(), number, change, before, after))
+
+    def repeats(self, number: int, why: str) -> None:
+        """The change's request is about to be sent once more, as the last attempt ended so.
+
+        Raises LockedError where another process is known to have taken over.
+        """
+        if self._writer.lost is not None:
+            raise anew(self._writer.lost)
+        self._writer.hand(Repeat(time.time(), number, why))
+
+    def done(
+        self, result: Result, *, after: Pet | None = None, replaced: Pet | None = None
+    ) -> None:
+        """What became of a change; on disk before a later intent is."""
+        self._writer.hand(Done(time.time(), result, after, replaced))
+
+    async def image(self, entry: Entry) -> None:
+        """Return when it is on disk that this upload is about to be sent."""
+        await self._durably(Image(time.time(), entry, ended=False))
+
+    def image_done(self, entry: Entry) -> None:
+        """What became of an upload; on disk before a later one is begun."""
+        self._writer.hand(Image(time.time(), entry, ended=True))
+
+    async def keep_known(self, ids: Iterable[int]) -> None:
+        """Return when it is on disk which pets there were before one without an id was added."""
+        kept = sorted(set(ids))
+        await self._durably(Known(kept))
+        self._known = frozenset(kept)
+
+    def known(self) -> Collection[int] | None:
+        """The ids of `keep_known`, of this sitting or an earlier one; None if there are none."""
+        return self._known
+
+    async def hold(self) -> None:
+        """Return when it is sure that nobody else has taken over. It asks the file only where no
+        heartbeat was written for so long that this process must have stood still.
+        """
+        if abs(time.time() - self._writer.renewed) > _STANDSTILL:
+            await self._durably(None)
+
+    def hurry(self) -> None:
+        """From now on, wait no longer than a moment for others that keep the file locked."""
+        self._writer.hurried = True
+
+    async def flush(self) -> None:
+        """Return when all that was handed over is on disk."""
+        await self._durably(None)
+
+    async def finish(self, *, stopped: str = "") -> None:
+        """Return when all is on disk, and how the run ended: `stopped` is "" for one that has come
+        to its end. Whoever cancels this only makes it hurry.
+        """
+        await self._to_end(self._durably(Finish(time.time(), stopped)))
+
+    async def close(self) -> None:
+        """Write what is left, and give the lock back. Without `finish` before, the run counts as
+        interrupted. What can no longer be written is left to be found out by a resume. Whoever
+        cancels this only makes it hurry: the report of the run would be lost otherwise.
+        """
+        self._closed = True
+        await self._to_end(asyncio.to_thread(self._end))
+
+    async def _to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await the work, and go on awaiting it where this is cancelled meanwhile."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                self.hurry()
+        task.result()
+
+    async def _durably(self, item: Item | None) -> None:
+        if self._closed:
+            raise self._writer.closed
+        waiter = asyncio.get_running_loop().create_future()
+        self._writer.hand(item, waiter)
+        await waiter

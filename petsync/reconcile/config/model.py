@@ -1,30 +1,579 @@
-"""The configuration as values: what petsync.toml says, checked, paths and secrets resolved."""
+"""The configuration: jobs, their options, and the kinds of values that options have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import time
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
-from petsync.diff.guard import Guard
-from petsync.diff.round import Mode
-from petsync.settings import Secret
-from petsync.table.columns import Column
+from cronsim import CronSim, CronSimError
+
+from petsync.errors import SettingsError
+from petsync.models import MAX_ID, MIN_ID
+from petsync.plan.guard import Guard, Limit
+from petsync.plan.rounds import MODES, Mode
+from petsync.profile import STANDARD, ServiceProfile, profile_from
+from petsync.settings import AUTH as _AUTH
+from petsync.settings import MAPPED, Secret, checked_encoding, column_named, nearest
+from petsync.table.columns import COLUMNS, Column
 
 __all__ = [
+    "AUTH",
+    "COLUMN",
+    "CRON",
     "EVENTS",
+    "GUARD",
+    "INHERITED",
+    "JOB",
+    "OPTIONS",
+    "REST",
+    "SERVICE",
+    "TABLES",
+    "TOP",
+    "VARIABLE",
     "Configuration",
+    "Entry",
     "Event",
     "Job",
+    "Kind",
     "Log",
     "Metrics",
+    "MisfitError",
     "Notify",
+    "Option",
     "Reports",
+    "Table",
+    "TableName",
     "Timed",
     "Timetable",
+    "choice",
+    "choices",
+    "on_calendar",
+    "options_of",
+    "whole",
 ]
+
+
+# Kinds: what the value of an option may be, how it is read, and its JSON Schema.
+
+
+VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
+"""How a value of the environment is written, as a regular expression."""
+
+
+class MisfitError(ValueError):
+    """A value that cannot be: what it `must` be, and what to write `instead`, as in TOML.
+
+    `advice` is a whole sentence, where what to write instead is not known; `part` is the item of
+    a list that is wrong, None where it is all of it. `is_hidden`: it may be a secret.
+    """
+
+    def __init__(
+        self,
+        must: str,
+        instead: str = "",
+        *,
+        advice: str = "",
+        part: int | None = None,
+        is_hidden: bool = False,
+    ) -> None:
+        super().__init__(must)
+        self.must, self.instead, self.advice, self.part = must, instead, advice, part
+        self.is_hidden = is_hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of values: `words` for people, `schema` for editors, and `read`, which gives the value
+    that a Configuration holds or raises MisfitError.
+
+    `hides` says what must not stand in the file, nor in a message: the "whole" value, a "part" of
+    it, or a password in an "address" that is no secret otherwise. `is_filled`: whether `${NAME}`
+    in it is replaced.
+    """
+
+    words: str
+    schema: Mapping[str, Any] = field(repr=False)
+    read: Callable[[Any], Any] = field(repr=False)
+    hides: str = ""
+    is_filled: bool = True
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the value is a Secret."""
+        return self.hides in ("whole", "part")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise MisfitError("text", f'"{value}"' if _is_number(value) else "")
+    if not value.strip():
+        raise MisfitError(
+            "text that is not empty", advice="Leave the line out for the usual value."
+        )
+    return value
+
+
+def _database(value: object) -> str:
+    """An address of which it is clear where its password ends: SQLAlchemy ends it at the first @,
+    and would take and show the rest of it for the host.
+    """
+    text = _text(value)
+    behind = re.match(r"[^:/]*://[^:/@]*(?::[^@]*)?@([^?]*)", text)
+    if behind is not None and "@" in behind[1]:
+        raise MisfitError(
+            "an address with one @, in front of the host",
+            advice="Write an @ in the password as %40, in the variable that holds it.",
+        )
+    return text
+
+
+def _encoding(value: object) -> str:
+    try:
+        return checked_encoding(_text(value))
+    except SettingsError as error:
+        raise MisfitError("the name of an encoding", advice=error.hint) from None
+
+
+def _path(value: object) -> Path:
+    text = _text(value)
+    if "\n" in text or "\r" in text or "\t" in text:
+        raise MisfitError(
+            "a path, and no tab or line break is in one",
+            advice="A \\ begins such a mark in double quotes: write the path in single quotes.",
+        )
+    return Path(text)
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    meant = {"yes": "true", "on": "true", "true": "true", "1": "true"}
+    unmeant = {"no": "false", "off": "false", "false": "false", "0": "false"}
+    raise MisfitError("true or false", {**meant, **unmeant}.get(str(value).casefold(), ""))
+
+
+def whole(least: int, most: int | None = None) -> Kind:
+    """Whole numbers from `least` to `most`."""
+    words = f"a whole number from {least}" + (f" to {most}" if most is not None else "")
+
+    def read(value: object) -> int:
+        if type(value) is int and least <= value and (most is None or value <= most):
+            return value
+        raise MisfitError(words, _number_meant(value, least, most))
+
+    limits = {"minimum": least} | ({"maximum": most} if most is not None else {})
+    return Kind(words, {"type": "integer", **limits}, read)
+
+
+def _number_meant(value: object, least: int, most: int | None) -> str:
+    if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value.strip(), re.ASCII):
+        value = int(value)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return ""
+    return str(int(max(least, value if most is None else min(most, value))))
+
+
+def choice(*values: str) -> Kind:
+    """One of these words."""
+    *most, last = (f'"{value}"' for value in values)
+    words = f"{', '.join(most)} or {last}"
+
+    def read(value: object) -> str:
+        if value in values and isinstance(value, str):
+            return value
+        near = nearest(str(value), values)
+        raise MisfitError(words, _quoted(near), advice="" if near else "Choose one of these.")
+
+    return Kind(words, {"enum": list(values)}, read)
+
+
+def choices(values: tuple[str, ...], *, least: int = 0) -> Kind:
+    """A list of these words, each once."""
+    of = choice(*values)
+    return _list_of(of, f"a list of {', '.join(values)}", least)
+
+
+def _list_of(of: Kind, words: str, least: int = 1) -> Kind:
+    """A list of values of a kind, each once."""
+
+    def read(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise MisfitError(words, f"[{value}]" if _is_number(value) else "")
+        if len(value) < least:
+            raise MisfitError(f"{words}, and not empty", advice="Leave the line out for all.")
+        read = tuple(_item(of, number, item) for number, item in enumerate(value))
+        for number, item in enumerate(read):
+            if item in read[:number]:
+                raise MisfitError("there once", advice="Take the second one out.", part=number)
+        return read
+
+    schema = {"type": "array", "items": dict(of.schema), "uniqueItems": True}
+    return Kind(words, schema | ({"minItems": least} if least else {}), read, of.hides)
+
+
+def _item(of: Kind, number: int, item: object) -> Any:
+    try:
+        return of.read(item)
+    except MisfitError as wrong:
+        raise MisfitError(wrong.must, wrong.instead, advice=wrong.advice, part=number) from None
+
+
+def _seconds(value: object) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int | float) and is_number and math.isfinite(value) and value > 0:
+        return float(value)
+    raise MisfitError("a number of seconds above 0", "30")
+
+
+def _rate(value: object) -> float:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
+    if match is None or not float(match[1]) or isinstance(value, bool):
+        raise MisfitError('a number of requests a second above 0, such as 20 or "20/s"', '"20/s"')
+    return float(match[1])
+
+
+_BARE_ADDRESS = "Take user and password out of the address; say token, or set PETSYNC_TOKEN."
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _duration(value: object) -> float:
+    match = re.fullmatch(r"\s*(\d{1,6})\s*([smhd])\s*", str(value), re.ASCII)
+    if match is None or not int(match[1]):
+        digits = re.match(r"\s*(\d{1,6})", str(value), re.ASCII)
+        letter = re.search(r"[smhd]", str(value).casefold())
+        meant = f'"{digits[1]}{letter[0] if letter else "h"}"' if digits else '"24h"'
+        raise MisfitError("a time with its unit, s, m, h or d, such as 15m or 24h", meant)
+    return float(int(match[1]) * _UNITS[match[2]])
+
+
+def _clock(value: object) -> time:
+    if isinstance(value, time):
+        return value.replace(second=0, microsecond=0)
+    match = re.fullmatch(r"\s*([01]?\d|2[0-3]):([0-5]\d)\s*", str(value), re.ASCII)
+    if match is None:
+        hour = re.match(r"\s*([01]?\d|2[0-3])(?!\d)", str(value), re.ASCII)
+        raise MisfitError(
+            "a time of day from 00:00 to 23:59", f'"{int(hour[1] if hour else 7):02}:00"'
+        )
+    return time(int(match[1]), int(match[2]))
+
+
+def _limit(value: object) -> Limit:
+    if isinstance(value, float) and 0 < value < 1:
+        raise MisfitError('a number of pets, or a share such as "10%"', f'"{value * 100:g}%"')
+    try:
+        return Limit.parse(str(value), "")
+    except SettingsError:
+        digits = re.search(r"\d+", str(value))
+        meant = f'"{min(100, int(digits[0]))}%"' if digits else '"10%"'
+        raise MisfitError('a number of pets, or a share up to "100%"', meant) from None
+
+
+def _pet_id(value: object) -> int:
+    if type(value) is int and MIN_ID <= value <= MAX_ID:
+        return value
+    is_digits = isinstance(value, str) and re.fullmatch(r"\d{1,18}", value, re.ASCII)
+    raise MisfitError("a pet's id, a whole number", str(value) if is_digits else "")
+
+
+def _listen(value: object) -> str:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})", str(value), re.ASCII)
+    if match is None or not 0 < int(match[2]) < 65_536:
+        raise MisfitError('HOST:PORT, such as "127.0.0.1:9464"', '"127.0.0.1:9464"')
+    return str(value)
+
+
+def _url(value: object) -> str:
+    from petsync.client.origin import checked_base
+
+    try:
+        return checked_base(_text(value), with_secret=False)
+    except SettingsError as error:
+        if "password" in error.message:
+            raise MisfitError("without", advice=_BARE_ADDRESS) from None
+        raise MisfitError("the base URL of a service", '"https://shop.example/v2"') from None
+
+
+def _job_name(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", value, re.ASCII):
+        return value
+    near = re.sub(r"[^A-Za-z0-9._-]+", "-", value).strip("-.")[:64] or "catalogue"
+    raise MisfitError(
+        "letters, digits, - and _, at most 64, as files are named after it",
+        advice=f"Write [jobs.{near}].",
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if text else ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_STRING = {"type": "string", "minLength": 1}
+
+TEXT = Kind("text", _STRING, _text)
+PLAIN = Kind("text", _STRING, _text, is_filled=False)
+JOB_NAME = Kind("a name", {"pattern": "^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$"}, _job_name)
+URL = Kind("an address", _STRING, _url, "address")
+ENCODING = Kind("the name of an encoding", _STRING, _encoding)
+PATH = Kind("a path", _STRING, _path)
+FLAG = Kind("true or false", {"type": "boolean"}, _flag)
+TEXTS = _list_of(TEXT, "a list of text")
+HOSTS = _list_of(TEXT, "a list of hosts", 0)
+SECONDS = Kind("seconds", {"type": "number", "exclusiveMinimum": 0}, _seconds)
+RATE = Kind(
+    "requests a second",
+    {
+        "anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": r"^[0-9]{1,6}(\.[0-9]{1,6})?(/s)?$"},
+        ]
+    },
+    _rate,
+)
+DURATION = Kind(
+    "a time, such as 15m",
+    {"type": "string", "pattern": r"^\s*0*[1-9][0-9]{0,5}\s*[smhd]\s*$"},
+    _duration,
+)
+CLOCK = Kind(
+    "a time of day",
+    {"type": "string", "pattern": r"^\s*([01]?[0-9]|2[0-3]):[0-5][0-9]\s*$"},
+    _clock,
+)
+LIMIT = Kind(
+    "a number of pets, or a share such as 10%",
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "pattern": r"^\s*([0-9]{1,12}|[0-9]{1,12}(\.[0-9]{1,6})?\s*%)\s*$"},
+        ]
+    },
+    _limit,
+)
+IDS = _list_of(
+    Kind("id", {"type": "integer", "minimum": MIN_ID, "maximum": MAX_ID}, _pet_id),
+    "a list of pets' ids",
+)
+LISTEN = Kind("HOST:PORT", {"type": "string", "pattern": r"^[^\s/]+:[0-9]{1,5}$"}, _listen)
+SECRET = Kind("${NAME}", {"type": "string", "pattern": f"^{VARIABLE}$"}, _text, "whole")
+SECRETS = _list_of(SECRET, "a list of ${NAME}", 1)
+DATABASE = Kind("an SQLAlchemy address", _STRING, _database, "part")
+
+
+# Cron: the five fields of a schedule, checked, and as systemd writes them.
+
+
+_FIELDS = (
+    ("minute", "0 to 59", "*/15", range(60)),
+    ("hour", "0 to 23", "2", range(24)),
+    ("day of the month", "1 to 31", "1", range(1, 32)),
+    ("month", "1 to 12 or JAN to DEC", "*/3", range(1, 13)),
+    ("day of the week", "0 to 7 or SUN to SAT", "1-5", range(7)),
+)
+_NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@nightly": "0 2 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _schedule(value: object) -> str:
+    words = 'the five fields of cron, such as "0 2 * * *" for every night at two'
+    if not isinstance(value, str):
+        raise MisfitError(words, '"0 2 * * *"')
+    fields = value.split()
+    if len(fields) != 5:
+        raise MisfitError(f"{words}; it has {_count(len(fields))}", f'"{_meant(value)}"')
+    for number, part in enumerate(fields):
+        _check(number, part)
+    if next(_simulated(fields), None) is None:
+        raise MisfitError(
+            "a time that comes; this date never does",
+            advice="The month does not have that day.",
+        )
+    return " ".join(fields)
+
+
+def _count(number: int) -> str:
+    return "1 field" if number == 1 else f"{number} fields"
+
+
+def _meant(value: str) -> str:
+    """The schedule that may be meant by what is none."""
+    text = value.strip().casefold()
+    if text in _NICKNAMES:
+        return _NICKNAMES[text]
+    if clock := re.fullmatch(r"(\d{1,2}):(\d{2})", text):
+        return f"{int(clock[2])} {int(clock[1])} * * *"
+    if every := re.fullmatch(r"(?:every )?(\d{1,2}) ?m\w*", text):
+        return f"*/{int(every[1])} * * * *"
+    if every := re.fullmatch(r"(?:every )?(\d{1,2}) ?h\w*", text):
+        return f"0 */{int(every[1])} * * *"
+    return "0 2 * * *"
+
+
+def _check(number: int, field: str) -> None:
+    """Raise MisfitError where the field cannot be, or not every cron knows it (`L` and `#`)."""
+    fields = [*"*****"]
+    fields[number] = field
+    name, span, example, _ = _FIELDS[number]
+    is_known = re.fullmatch(r"[0-9A-Za-z*,/-]+", field) is not None
+    names = set(re.findall(r"[A-Za-z]+", field.upper()))
+    try:
+        CronSim(" ".join(fields), _NOW)
+    except (CronSimError, ValueError):
+        is_known = False
+    if not is_known or names & {"L", "LW"} or any(name.endswith("L") for name in names - _NAMES):
+        raise MisfitError(
+            f"a schedule; field {number + 1}, the {name}, is {span}, or *, or such in a list, a "
+            "range or a step",
+            advice=f"In place of {field} write * for every {name}, or for example {example}.",
+        )
+
+
+_NAMES = {
+    *(day.upper() for day in _DAYS),
+    *["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
+}
+
+
+def _simulated(fields: list[str]) -> Iterator[datetime]:
+    try:
+        return CronSim(" ".join(fields), _NOW)
+    except CronSimError:
+        return iter(())
+
+
+def on_calendar(schedule: str) -> tuple[str, ...]:
+    """The same moments as systemd's `OnCalendar=` lines: two where cron means day of the month or
+    day of the week, as systemd always means both.
+    """
+    cron = CronSim(schedule, _NOW)
+    numbers = sorted({int(str(day)) % 7 for day in cron.weekdays})
+    weekdays = "" if len(numbers) == 7 else ",".join(_DAYS[number] for number in numbers)
+    months, days = _format_field(cron.months, 3), _format_field(cron.days, 2)
+    clock = f"{_format_field(cron.hours, 1)}:{_format_field(cron.minutes, 0)}:00"
+    every_day, these_days = f"*-{months}-* {clock}", f"*-{months}-{days} {clock}"
+    if cron.day_and:
+        return (f"{weekdays} {these_days}".strip(),)
+    if not weekdays or days == "*":
+        return (every_day,)
+    return (these_days, f"{weekdays} {every_day}")
+
+
+def _format_field(values: Iterable[object], field: int) -> str:
+    numbers = sorted(int(str(value)) for value in values)
+    return "*" if numbers == [*_FIELDS[field][3]] else ",".join(f"{n:02}" for n in numbers)
+
+
+CRON = Kind(
+    "five fields of cron",
+    {"type": "string", "pattern": r"^\s*([0-9A-Za-z*,/-]+\s+){4}[0-9A-Za-z*,/-]+\s*$"},
+    _schedule,
+)
+
+
+# Tables whose keys are free, or listed elsewhere: `[service]`, `[columns]` and `[auth]`.
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The entries of such a table: `words` for people, `schema` of the whole table, the `keys` it
+    may have (none where any will do), and `read`, which takes key and value or raises MisfitError.
+    """
+
+    words: str
+    schema: Mapping[str, Any] = field(repr=False)
+    keys: Collection[str]
+    read: Callable[[str, Any], Any] = field(repr=False)
+
+
+def _column(header: str, value: object) -> str:
+    if not header.strip():
+        raise MisfitError("a header's column, and the header is empty")
+    column = column_named(value) if isinstance(value, str) else None
+    if column is None:
+        near = nearest(str(value), MAPPED)
+        raise MisfitError(f"one of the columns {', '.join(MAPPED)}", f'"{near}"' if near else "")
+    return column
+
+
+def _auth(_: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise MisfitError("text", is_hidden=True)
+    if urlsplit(value).password:
+        raise MisfitError(
+            "an address without a password", advice="Take both out of it.", is_hidden=True
+        )
+    return value
+
+
+def _service(key: str, value: object) -> object:
+    try:
+        profile_from(STANDARD.name, {key: value})
+    except SettingsError as error:
+        options = get_args(_HINTS[key]) if get_origin(_HINTS[key]) is Literal else ()
+        near = nearest(str(value), [str(option) for option in options])
+        must = error.message.partition("and must be ")[2]
+        raise MisfitError(must, f'"{near}"' if near else "") from None
+    return value
+
+
+_HINTS = {name: hint for name, hint in get_type_hints(ServiceProfile).items() if name != "name"}
+
+
+def _service_schema(hint: Any) -> Mapping[str, Any]:
+    if get_origin(hint) is tuple:
+        return {"type": "array", "items": {"type": "string"}}
+    if hint == int | None:
+        return {"type": "integer", "minimum": 0}
+    if get_args(hint):
+        return {"enum": list(get_args(hint))}
+    if hint is int:
+        return {"type": "integer", "minimum": 1}
+    return {"type": {bool: "boolean", str: "string"}[hint]}
+
+
+COLUMN = Entry("a table", {"additionalProperties": {"type": "string", "minLength": 1}}, (), _column)
+AUTH = Entry(
+    "a table",
+    {
+        "properties": {name: {"type": "string", "minLength": 1} for name in _AUTH},
+        "additionalProperties": False,
+    },
+    _AUTH,
+    _auth,
+)
+SERVICE = Entry(
+    "a table",
+    {
+        "properties": {name: _service_schema(hint) for name, hint in _HINTS.items()},
+        "additionalProperties": False,
+    },
+    tuple(_HINTS),
+    _service,
+)
+
+
+# The configuration as values: what petsync.toml says, checked, paths and secrets resolved.
+
 
 Event = Literal["failure", "violation", "recovery", "waiting", "digest"]
 EVENTS: tuple[Event, ...] = ("failure", "violation", "recovery", "waiting", "digest")
@@ -158,3 +707,600 @@ class Timetable(NamedTuple):
 
     path: Path
     jobs: tuple[Timed, ...]
+
+
+# Option and Table: what there is to say of one option of petsync.toml, and of one table.
+
+
+TableName = Literal[
+    "", "jobs", "guard", "notify", "templates", "report", "log", "metrics", "tracing"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of one table. `default` and `example` are TOML; a default that is no value is a
+    phrase. `kind` is None where the option is a table with options of its own (`table_of`) or
+    with entries that are free (`entry`). `also` are names that people try instead.
+    """
+
+    table: TableName
+    name: str
+    meaning: str
+    kind: Kind | None = None
+    entry: Entry | None = None
+    default: str = ""
+    example: str = ""
+    is_required: bool = False
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table: its header in TOML, and what it is for. `names`: it is there many times, each
+    under a name of this kind.
+    """
+
+    name: TableName
+    header: str
+    meaning: str
+    within: TableName = ""
+    names: Kind | None = None
+
+
+# The options of a job, and of its guard.
+
+
+_SCOPE = "Which pets of the store concern this job: those with one of these"
+
+JOB: tuple[Option, ...] = (
+    Option(
+        table="jobs",
+        name="mode",
+        kind=choice(*MODES),
+        meaning="Who leads. `push`: the sheet. `pull`: the store, to which nothing is sent. "
+        "`two-way`: both are merged. `check`: nothing is changed anywhere, drift is told.",
+        is_required=True,
+        example='"two-way"',
+        also=("direction", "type"),
+    ),
+    Option(
+        table="jobs",
+        name="sheet",
+        kind=PATH,
+        meaning="The spreadsheet: .xlsx, .xlsm, .csv, .tsv or .txt. Each job has one of `sheet`, "
+        "`folder`, `query` and `query_file`.",
+        example='"catalogue.xlsx"',
+        also=("file", "path", "workbook", "source", "spreadsheet", "csv", "excel"),
+    ),
+    Option(
+        table="jobs",
+        name="tab",
+        kind=TEXT,
+        meaning="The worksheet to read; with `sheet` and `folder`.",
+        default="the first",
+        example='"Pets"',
+        also=("worksheet", "sheet_name"),
+    ),
+    Option(
+        table="jobs",
+        name="encoding",
+        kind=ENCODING,
+        meaning="The encoding of CSV files without a byte order mark; with `sheet` and `folder`.",
+        default="utf-8",
+        example='"cp1252"',
+        also=("charset", "codepage"),
+    ),
+    Option(
+        table="jobs",
+        name="folder",
+        kind=PATH,
+        meaning="A folder whose sheets are reconciled one by one.",
+        example='"inbox"',
+        also=("dir", "directory"),
+    ),
+    Option(
+        table="jobs",
+        name="files",
+        kind=TEXT,
+        meaning="Which files of the folder are its sheets.",
+        default='"*"',
+        example='"*.csv"',
+        also=("pattern", "glob"),
+    ),
+    Option(
+        table="jobs",
+        name="query",
+        kind=TEXT,
+        meaning="An SQL query whose rows are compared, to the `database`; only with push and "
+        "check.",
+        example='"SELECT id, name, status FROM pets"',
+        also=("sql", "select"),
+    ),
+    Option(
+        table="jobs",
+        name="query_file",
+        kind=PATH,
+        meaning="The same, in a file.",
+        example='"pets.sql"',
+        also=("sql_file",),
+    ),
+    Option(
+        table="jobs",
+        name="database",
+        kind=DATABASE,
+        meaning="The database as SQLAlchemy writes it. A password in it comes from the "
+        "environment.",
+        example='"${CATALOGUE_DB}"',
+        also=("db", "dsn", "connection"),
+    ),
+    Option(
+        table="jobs",
+        name="enabled",
+        kind=FLAG,
+        meaning="Whether the job runs unless it is named by `--job`.",
+        default="true",
+        example="false",
+        also=("active", "disabled"),
+    ),
+    Option(
+        table="jobs",
+        name="token",
+        kind=SECRET,
+        meaning="An access token.",
+        default="`PETSYNC_TOKEN`",
+        example='"${SHOP_TOKEN}"',
+        also=("access_token", "bearer"),
+    ),
+    Option(
+        table="jobs",
+        name="api_key",
+        kind=SECRET,
+        meaning="An api key.",
+        default="`PETSYNC_API_KEY`",
+        example='"${SHOP_API_KEY}"',
+        also=("apikey", "key"),
+    ),
+    Option(
+        table="jobs",
+        name="client_id",
+        kind=TEXT,
+        meaning="The program as which this job signs in, with `client_secret`.",
+        default="`PETSYNC_CLIENT_ID`",
+        example='"nightly"',
+    ),
+    Option(
+        table="jobs",
+        name="client_secret",
+        kind=SECRET,
+        meaning="Its secret.",
+        default="`PETSYNC_CLIENT_SECRET`",
+        example='"${SHOP_CLIENT_SECRET}"',
+        also=("secret", "password"),
+    ),
+    Option(
+        table="jobs",
+        name="statuses",
+        kind=TEXTS,
+        meaning=f"{_SCOPE} statuses.",
+        default="all",
+        example='["available", "pending"]',
+        also=("status", "scope"),
+    ),
+    Option(
+        table="jobs",
+        name="tags",
+        kind=TEXTS,
+        meaning=f"{_SCOPE} tags.",
+        default="all",
+        example='["shop"]',
+        also=("tag",),
+    ),
+    Option(
+        table="jobs",
+        name="delete_missing",
+        kind=FLAG,
+        meaning="Whether deletions travel: to the store in push and two-way, to the sheet in pull "
+        "and two-way.",
+        default="false",
+        example="true",
+        also=("delete", "deletes", "prune"),
+    ),
+    Option(
+        table="jobs",
+        name="match_on",
+        kind=choices(tuple(column for column in COLUMNS if column != "id"), least=1),
+        meaning="The columns by which the pet of a row without an id is found.",
+        default="none",
+        example='["name"]',
+        also=("match", "match_by"),
+    ),
+    Option(
+        table="jobs",
+        name="on_conflict",
+        kind=choice("ask", "store", "sheet"),
+        meaning="What becomes of a field that both sides changed; only in two-way. `ask`: both "
+        "stay until a person decides. `store`, `sheet`: that side's value.",
+        default='"ask"',
+        example='"store"',
+        also=("conflict", "conflicts", "winner"),
+    ),
+    Option(
+        table="jobs",
+        name="strict",
+        kind=FLAG,
+        meaning="Whether any error in the sheet stops the job; else only its row is left out.",
+        default="false",
+        example="true",
+    ),
+    Option(
+        table="jobs",
+        name="concurrency",
+        kind=whole(1, 128),
+        meaning="The most changes at a time.",
+        default="16",
+        example="4",
+        also=("threads", "workers", "parallel"),
+    ),
+    Option(
+        table="jobs",
+        name="rate",
+        kind=RATE,
+        meaning="The most requests a second.",
+        default="no limit",
+        example='"20/s"',
+        also=("rate_limit", "max_rate"),
+    ),
+    Option(
+        table="jobs",
+        name="verify",
+        kind=FLAG,
+        meaning="Whether every changed pet is read back.",
+        default="true",
+        example="false",
+    ),
+    Option(
+        table="jobs",
+        name="max_failures",
+        kind=whole(0),
+        meaning="After more failed changes than this the round stops; the next one resumes it.",
+        default="no limit",
+        example="20",
+    ),
+    Option(
+        table="jobs",
+        name="schedule",
+        kind=CRON,
+        meaning="When the job is due, in the five fields of cron, in local time: what `--every`, "
+        "`petsync config schedule` and the history go by.",
+        default="none",
+        example='"0 2 * * *"',
+        also=("cron", "every", "interval", "when", "at"),
+    ),
+)
+"""What only a job has; it also has those at the top of the file that are its own business."""
+
+GUARD: tuple[Option, ...] = (
+    Option(
+        table="guard",
+        name="max_delete",
+        kind=LIMIT,
+        meaning="The most deletions.",
+        default='"10%"',
+        example="25",
+        also=("max_deletes", "delete"),
+    ),
+    Option(
+        table="guard",
+        name="max_update",
+        kind=LIMIT,
+        meaning="The most pets that change.",
+        default='"30%"',
+        example='"50%"',
+        also=("max_updates", "update", "max_change"),
+    ),
+    Option(
+        table="guard",
+        name="max_add",
+        kind=LIMIT,
+        meaning="The most new pets.",
+        default="50%, or 100; any number where there are none yet",
+        example="500",
+        also=("max_adds", "add"),
+    ),
+    Option(
+        table="guard",
+        name="allow_empty",
+        kind=FLAG,
+        meaning="Whether an empty sheet, or a plan that deletes everything, may pass.",
+        default="false",
+        example="true",
+    ),
+    Option(
+        table="guard",
+        name="sentinels",
+        kind=IDS,
+        meaning="Pets that must be there, and that nobody may change; else nothing is done.",
+        default="none",
+        example="[1001]",
+        also=("sentinel",),
+    ),
+)
+
+
+# The options at the top of petsync.toml, and those that concern all jobs together.
+
+
+TOP: tuple[Option, ...] = (
+    Option(
+        table="",
+        name="url",
+        kind=URL,
+        meaning="The service's address.",
+        example='"https://shop.example/v2"',
+        also=("address", "service_url", "server", "host", "endpoint", "base_url"),
+    ),
+    Option(
+        table="",
+        name="profile",
+        kind=choice("standard", "live"),
+        meaning="How the service behaves (profiles.md).",
+        default='"standard"',
+        example='"live"',
+    ),
+    Option(
+        table="",
+        name="state",
+        kind=PATH,
+        meaning="The folder of all that is kept: the journal, and under `reconcile/` what both "
+        "sides last agreed on, the history and the plans that wait.",
+        default='".petsync"',
+        example='"/var/lib/petsync"',
+        also=("state_dir", "state_folder"),
+    ),
+    Option(
+        table="",
+        name="allow_http",
+        kind=HOSTS,
+        meaning="Hosts that may get a token over plain http.",
+        default="[]",
+        example='["shop.internal"]',
+    ),
+    Option(
+        table="",
+        name="timeout",
+        kind=SECONDS,
+        meaning="How many seconds an answer is waited for.",
+        default="30.0",
+        example="60",
+    ),
+    Option(
+        table="",
+        name="service",
+        entry=SERVICE,
+        meaning="Single fields of the profile in other words (profiles.md).",
+        example='{ statuses = ["available", "pending", "sold", "adopted"] }',
+    ),
+    Option(
+        table="",
+        name="columns",
+        entry=COLUMN,
+        meaning="What a sheet's own headers mean.",
+        example='{ Tiername = "name" }',
+        also=("mapping", "headers"),
+    ),
+    Option(
+        table="",
+        name="auth",
+        entry=AUTH,
+        meaning="Where one signs in, if the service does not say so (sign-in.md).",
+        example='{ token_url = "https://login.example/token" }',
+    ),
+)
+
+REST: tuple[Option, ...] = (
+    Option(
+        table="notify",
+        name="urls",
+        kind=SECRETS,
+        meaning="Where notices go, as apprise writes it (notifications.md). Such addresses hold "
+        "secrets, and are named by variables.",
+        default="none",
+        example='["${PETSYNC_NOTIFY}"]',
+        also=("url", "to", "targets", "apprise"),
+    ),
+    Option(
+        table="notify",
+        name="on",
+        kind=choices(EVENTS),
+        meaning="What is told.",
+        default='["failure", "violation", "recovery", "waiting", "digest"]',
+        example='["failure", "recovery", "waiting"]',
+        also=("events", "when"),
+    ),
+    Option(
+        table="notify",
+        name="digest",
+        kind=CLOCK,
+        meaning="From what time of day the daily digest is sent.",
+        default='"07:00"',
+        example='"06:30"',
+    ),
+    Option(
+        table="notify",
+        name="remind",
+        kind=DURATION,
+        meaning="After what time something that still stands is told again.",
+        default='"24h"',
+        example='"12h"',
+        also=("repeat", "reminder"),
+    ),
+    Option(
+        table="templates",
+        name="title",
+        kind=PLAIN,
+        meaning="Its first line. `$job`, `$status` and the like are filled in (notifications.md).",
+        default="petsync's own",
+        example='"petsync: $job $status"',
+        also=("subject",),
+    ),
+    Option(
+        table="templates",
+        name="body",
+        kind=PLAIN,
+        meaning="Its text.",
+        default="petsync's own",
+        example='"$problem"',
+        also=("text", "message"),
+    ),
+    Option(
+        table="report",
+        name="folder",
+        kind=PATH,
+        meaning="Where the reports go, as HTML and JSON.",
+        default="`reconcile/reports` in the state folder",
+        example='"reports"',
+        also=("path", "dir", "directory"),
+    ),
+    Option(
+        table="report",
+        name="keep",
+        kind=whole(0),
+        meaning="How many reports of each job are kept; 0 for all.",
+        default="90",
+        example="30",
+    ),
+    Option(
+        table="log",
+        name="format",
+        kind=choice("text", "json"),
+        meaning="Lines for people, or JSON lines.",
+        default='"text"',
+        example='"json"',
+    ),
+    Option(
+        table="log",
+        name="level",
+        kind=choice("debug", "info", "warning", "error"),
+        meaning="From which level on. Text lines on standard error are for people, who see how "
+        'rounds ended anyhow: there it is `"warning"`, but for `-v` and `--every`.',
+        default='"info" or "warning"',
+        example='"warning"',
+    ),
+    Option(
+        table="log",
+        name="file",
+        kind=PATH,
+        meaning="To which file, in place of standard error.",
+        default="none",
+        example='"petsync.log"',
+        also=("path", "filename"),
+    ),
+    Option(
+        table="metrics",
+        name="textfile",
+        kind=PATH,
+        meaning="The file for node_exporter's textfile collector; it ends in .prom.",
+        default="none",
+        example='"petsync.prom"',
+        also=("file", "path"),
+    ),
+    Option(
+        table="metrics",
+        name="listen",
+        kind=LISTEN,
+        meaning="Where `petsync reconcile --every` answers Prometheus.",
+        default="nowhere",
+        example='"127.0.0.1:9464"',
+        also=("port", "address", "bind"),
+    ),
+    Option(
+        table="metrics",
+        name="public",
+        kind=FLAG,
+        meaning="Whether `listen` may be an address that other machines reach. Anybody who "
+        "reaches it can read the metrics.",
+        default="false",
+        example="true",
+    ),
+    Option(
+        table="tracing",
+        name="enabled",
+        kind=FLAG,
+        meaning="Whether spans are made and sent.",
+        default="false",
+        example="true",
+        also=("enable", "on"),
+    ),
+)
+
+
+# Every option of petsync.toml, once: what it is checked by, and what is told of it.
+#
+# The checks, the JSON Schema, the tables of docs/config.md and the example that `petsync init`
+# writes are all made from this table.
+
+
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            name="",
+            header="",
+            meaning="For every command; what stands here is each job's default.",
+        ),
+        Table(
+            name="jobs",
+            header="jobs.NAME",
+            meaning="A job: one source of rows, and how it is kept in agreement with the store.",
+            names=JOB_NAME,
+        ),
+        Table(
+            name="guard",
+            header="jobs.NAME.guard",
+            meaning="The limits of one round, on either side. Beyond them the plan waits for a "
+            "person.",
+            within="jobs",
+        ),
+        Table(name="notify", header="notify", meaning="Whom to tell what."),
+        Table(
+            name="templates",
+            header="notify.templates.EVENT",
+            meaning="The text of a notice.",
+            within="notify",
+            names=choice(*EVENTS),
+        ),
+        Table(name="report", header="report", meaning="The reports on each round."),
+        Table(name="log", header="log", meaning="What is logged."),
+        Table(name="metrics", header="metrics", meaning="Numbers for Prometheus."),
+        Table(
+            name="tracing",
+            header="tracing",
+            meaning="Spans for OpenTelemetry, set up by the usual `OTEL_*` variables.",
+        ),
+    )
+}
+
+INHERITED: Mapping[str, str] = {
+    "url": "the one at the top",
+    "profile": "the one at the top",
+    "allow_http": "those at the top",
+    "timeout": "the one at the top",
+    "service": "those at the top too",
+    "columns": "those at the top too",
+    "auth": "the one at the top",
+}
+"""The options of the top that a job may have for itself, and what it has if it does not."""
+
+_OWN = tuple(
+    replace(option, table="jobs", default=INHERITED[option.name])
+    for option in TOP
+    if option.name in INHERITED
+)
+
+OPTIONS: tuple[Option, ...] = (*TOP, *JOB, *_OWN, *GUARD, *REST)
+
+
+def options_of(table: str) -> dict[str, Option]:
+    """The options of a table by name."""
+    return {option.name: option for option in OPTIONS if option.table == table}

@@ -139,7 +139,7 @@ class House:
         """
         place = self.folder / "data" / "voila" / "templates" / "quiet"
         place.mkdir(parents=True)
-        for file in files("petsync.widgets.page").joinpath("templates").iterdir():
+        for file in files("petsync.widgets").joinpath("assets", "templates").iterdir():
             (place / file.name).write_text(file.read_text("utf-8"))
         (place / "conf.json").write_text('{"base_template": "lab"}')
         options = [

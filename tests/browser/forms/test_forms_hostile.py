@@ -13,7 +13,7 @@ from PIL import Image
 from playwright.sync_api import expect
 from render_samples import HOSTILE
 
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
 LONG = "x" * 10_000

@@ -13,7 +13,7 @@ _PARTS = """
 import ipykernel
 import ipywidgets
 from petsync.widgets.form import Form
-from petsync.widgets.parts.table import Table
+from petsync.widgets.components import Table
 
 class Small(Form):
     title = "Small"

@@ -14,7 +14,7 @@ from fronts import View, serious
 from playwright.sync_api import Locator, expect
 
 import petsync as ps
-from petsync.model import Category, Pet, Tag
+from petsync.models import Category, Pet, Tag
 from petsync.sandbox import Sandbox
 
 MANY = 150

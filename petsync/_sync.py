@@ -1,0 +1,178 @@
+"""The bridge from synchronous callers to the one asynchronous core: a loop in a thread of its own.
+
+It works where the caller has a running loop itself (Jupyter), and an interrupt cancels the task
+and waits for its clean-up before it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+__all__ = ["LoopThread", "Task", "blocking", "in_thread"]
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+_LOOK_S = 0.25
+"""Seconds after which a wait looks for an interrupt that came just before it began, or that another
+thread took: neither ends the wait.
+"""
+
+
+class Task(Generic[R]):
+    """Work that a loop thread was given; `done` has its result or its error."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> None:
+        self.done: Future[R] = Future()
+        self._loop = loop
+        self._task: asyncio.Task[R] | None = None
+        loop.call_soon_threadsafe(self._begin, work)
+
+    def cancel(self) -> None:
+        """Ask the work to end; its clean-up still decides what `done` gets. Returns at once."""
+        self._loop.call_soon_threadsafe(self._cancel)
+
+    def _begin(self, work: Coroutine[Any, Any, R]) -> None:
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(lambda ended: _settle(self.done, ended))
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+class LoopThread:
+    """An event loop in a daemon thread, started when it is first used."""
+
+    def __init__(self, name: str = "petsync") -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """The coroutine's result.
+
+        On KeyboardInterrupt the task is cancelled and its clean-up awaited; what it then returns
+        or raises is what the caller gets. A second interrupt returns at once.
+        """
+        task = self.start(work)
+        try:
+            return _result(task.done)
+        except KeyboardInterrupt:
+            task.cancel()
+            return _after_interrupt(task)
+
+    def start(self, work: Coroutine[Any, Any, R]) -> Task[R]:
+        """The coroutine, under way; returns at once."""
+        return Task(self._started(), work)
+
+    def close(self) -> None:
+        """End the loop and its thread; used again, it starts anew."""
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            _result(asyncio.run_coroutine_threadsafe(_end_all(), loop))
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name=self._name, daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """The function's result, from a thread, which cannot be cancelled. A cancellation meanwhile is
+    raised by the first `await` after the function has returned, so that its result can be closed.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    current = asyncio.current_task()
+    if is_cancelled and current is not None:
+        current.cancel()
+    return task.result()
+
+
+def _settle(done: Future[R], task: asyncio.Task[R]) -> None:
+    """Hand the task's end to the caller, even where it was cancelled before it began."""
+    if task.cancelled():
+        done.set_exception(KeyboardInterrupt())
+    elif (error := task.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(task.result())
+
+
+async def _end_all() -> None:
+    """Cancel what is still under way, and wait for its clean-up."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def _result(done: Future[R]) -> R:
+    """The future's result, waited for in a way that no interrupt is missed."""
+    while not done.done():
+        wait([done], _LOOK_S)
+    return done.result()
+
+
+def _after_interrupt(task: Task[R]) -> R:
+    try:
+        return _result(task.done)
+    except KeyboardInterrupt:
+        if not task.done.done():
+            task.cancel()
+        raise
+
+
+class Bridged(Protocol[A_co]):
+    """What `blocking` needs of a synchronous facade."""
+
+    @property
+    def aio(self) -> A_co:
+        """The asynchronous object behind it."""
+
+    @property
+    def _loop(self) -> LoopThread: ...
+
+
+class blocking(Generic[A, P, R]):  # noqa: N801 - used like a decorator
+    """An asynchronous method as a synchronous one of a facade, with its name, signature and help.
+
+    `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
+    """
+
+    def __init__(self, method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> None:
+        self._method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, facade: Bridged[A], _: object = None) -> Callable[P, R]:
+        if facade is None:
+            return self  # type: ignore[unreachable]
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return facade._loop.run(self._method(facade.aio, *args, **kwargs))
+
+        return update_wrapper(call, self._method)

@@ -1,0 +1,537 @@
+"""Options that several commands share, and what they read and leave behind."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from petsync.cli.context import must_be_writable
+from petsync.errors import ConflictError, GuardError, PlanError
+from petsync.settings import MAPPED, checked_encoding, column_named
+from petsync.table.columns import COLUMNS, Column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from petsync.client.loaders import Lookups
+    from petsync.plan.change import Snapshot
+    from petsync.plan.explain import Explanations
+    from petsync.plan.guard import Guard
+    from petsync.plan.plan import Plan
+    from petsync.plan.report import Past, Report, RoundReport
+    from petsync.plan.rounds import Round
+    from petsync.plan.uploads import Uploaded
+    from petsync.store import Store
+    from petsync.table.sheet import Sheet
+
+__all__ = [
+    "ENCODING",
+    "PENDING",
+    "SOME_FAILED",
+    "Asked",
+    "Rate",
+    "as_it_is",
+    "as_usage_error",
+    "check_page",
+    "guard_of",
+    "named_run",
+    "of_plan",
+    "of_sheet",
+    "plan_options",
+    "read",
+    "round_named",
+    "rounds_in",
+    "run_options",
+    "save_history",
+    "save_report",
+    "save_results",
+    "save_uploaded",
+    "sheet_options",
+    "verdict_code",
+    "why_of_sheet",
+]
+
+
+# The rounds of the reconciliation that `petsync runs` lists and draws besides the runs.
+
+
+_LISTED = 5
+_PAGES = (".html", ".htm")
+
+
+def rounds_in(state: Path, job: str = "", store: str | None = None) -> list[Round]:
+    """The rounds in a state folder, of a job and on a store if they are named, the oldest first.
+
+    Raises PlanError where no round of the job is known.
+    """
+    from petsync.reconcile.state import History
+
+    every = History(state).rounds()
+    found = [each for each in every if store in (None, each.store)]
+    mine = [each for each in found if job in ("", each.job)]
+    if job and not mine:
+        names = ", ".join(dict.fromkeys(each.job for each in found))
+        raise PlanError(
+            f"no round of a job {job!r} is known",
+            hint=f"There are rounds of: {names}." if names else "No round of any job is known.",
+        )
+    return mine
+
+
+def round_named(state: Path, name: str) -> RoundReport | None:
+    """The round of that id, or whose id alone begins so, with what its report says of differences;
+    None where there is none. Raises PlanError where there are several.
+    """
+    from petsync.reconcile.state import saved
+
+    found = _rounds_named(state, name)
+    if len(found) > 1:
+        ids = ", ".join(each.id for each in found[: -_LISTED - 1 : -1])
+        raise PlanError(f"{len(found)} rounds begin with {name}", hint=f"The newest are: {ids}.")
+    if not found:
+        return None
+    return saved(as_it_is(found[0]))
+
+
+def _rounds_named(state: Path, name: str) -> list[Round]:
+    from petsync.reconcile.state import History
+
+    every = History(state).rounds()
+    return [each for each in every if each.id == name] or [
+        each for each in every if name and each.id.startswith(name)
+    ]
+
+
+@contextmanager
+def named_run(state: Path, name: str) -> Iterator[None]:
+    """Where no run has that name and a round has, the PlanError says which runs are the round's."""
+    try:
+        yield
+    except PlanError:
+        found = _rounds_named(state, name)
+        if len(found) != 1:
+            raise
+        (told,) = found
+        runs = ", ".join(told.runs)
+        hint = f"What it sent is in {runs}." if runs else "It sent nothing to the store."
+        raise PlanError(f"{told.id} is a round, and no run of the journal", hint=hint) from None
+
+
+def as_it_is(round_: Round) -> Round:
+    """The round, without a plan that waits no more and a report that is there no more."""
+    from msgspec.structs import replace
+
+    if round_.waiting and not Path(round_.waiting).exists():
+        told = "It waits no more: it was released, or its reason went."
+        round_ = replace(round_, waiting="", hint=told)
+    if round_.report and not Path(round_.report).exists():
+        round_ = replace(round_, report="")
+    return round_
+
+
+def check_page(path: Path | None) -> None:
+    """Raise UsageError where a page could not be written there."""
+    if path is None:
+        return
+    must_be_writable(path)
+    if path.suffix.lower() not in _PAGES:
+        raise click.UsageError(f"--html {path}: the ending must be .html or .htm.")
+
+
+def save_history(
+    rounds: Sequence[Round], runs: Sequence[Past], path: Path, limit: int | None
+) -> None:
+    """Write the history page. Raises SheetError."""
+    from petsync import _files
+    from petsync.report.history import history_page
+
+    shown = [as_it_is(each) for each in rounds]
+    page = history_page(shown, runs, now=datetime.now(UTC), limit=limit)
+    _files.replace_sheet_file(path, page.encode())
+
+
+# What a run leaves behind: the result workbook and the report.
+
+
+def save_results(report: Report, sheet: Sheet | None, path: Path, *, is_named: bool = True) -> None:
+    """Write the sheet with what became of each row; without a sheet, the results alone.
+
+    A path that is not named by a person may be no link. Raises SheetError.
+    """
+    if sheet is None:
+        from petsync.report.workbook import report_workbook
+
+        report_workbook(report, path)
+    else:
+        from petsync.sheets import write_results
+
+        write_results(sheet, report, path, follow=is_named)
+
+
+def save_report(report: Report, path: Path) -> None:
+    """Write the report as an HTML page. Raises SheetError."""
+    from petsync import _files
+    from petsync.report.html import page
+    from petsync.report.run import report_html
+
+    title = f"Report on {Path(report.plan.source).name}"
+    html = page(report_html(report, limit=None), title)
+    _files.replace_sheet_file(path, html.encode(), like=report.plan.source)
+
+
+def save_uploaded(report: Uploaded, path: Path) -> None:
+    """Write an upload's report as an HTML page. Raises SheetError."""
+    from petsync import _files
+    from petsync.report.html import page
+    from petsync.report.images import uploaded_html
+
+    title = f"Pictures of {Path(report.source).name}"
+    _files.replace_sheet_file(path, page(uploaded_html(report, limit=None), title).encode())
+
+
+# How a run goes: the options that `apply`, `resume` and `undo` share.
+
+
+class Rate(click.ParamType[float]):
+    """Requests a second, from `20` or `20/s`."""
+
+    name = "N"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Requests a second, from `20` or `20/s`."""
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)(?:/s)?", str(value), re.ASCII)
+        if match is None or not float(match[1]):
+            self.fail(f"{value!r} is no number of requests a second, such as 20.", param, ctx)
+        return float(match[1])
+
+
+_NAMES = ("concurrency", "rate", "verify", "recheck", "max_failures", "settle")
+_PACING_OPTIONS = (
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 128),
+        metavar="N",
+        help="The most changes at a time; fewer while the service is slow or refuses.  [16]",
+    ),
+    click.option("--rate", type=Rate(), metavar="N", help="The most requests a second."),
+    click.option("--verify", is_flag=True, default=None, help="Read every changed pet back."),
+    click.option(
+        "--recheck",
+        type=click.Choice(("each", "bulk")),
+        help="Read each pet again just before its change, or all of them once at the beginning, "
+        "which is faster.  [each]",
+    ),
+    click.option(
+        "--max-failures",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Stop, resumable, when more changes than this have failed.  [no limit]",
+    ),
+    click.option(
+        "--settle",
+        type=click.FloatRange(0, 3600),
+        metavar="SECONDS",
+        help="How long an add without an id, that got no answer and is not there, may still "
+        "arrive, before it is sent again.  [the timeout, 30]",
+    ),
+)
+
+
+def run_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give the command these options, and its function those that were given as `pacing`."""
+
+    @functools.wraps(function)
+    def gathered(*args: Any, **options: Any) -> int:
+        given = {name: options.pop(name) for name in _NAMES}
+        pacing = {name: value for name, value in given.items() if value is not None}
+        return function(*args, pacing=pacing, **options)
+
+    for option in reversed(_PACING_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+# A sheet becomes a plan: the options that `plan` and `apply` share.
+
+
+PENDING = 2
+SOME_FAILED = 3
+_MATCHABLE = [column for column in COLUMNS if column != "id"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How a sheet is to be compared with the store."""
+
+    tab: str | None
+    columns: tuple[tuple[str, str], ...]
+    encoding: str | None
+    strict: bool
+    two_way: bool
+    delete_missing: bool
+    match_on: tuple[Column, ...]
+    max_delete: str | None
+    max_update: str | None
+    max_add: str | None
+    allow_empty: bool
+    allow_shifted: bool
+    on_conflict: Literal["store", "sheet"] | None
+    sentinels: tuple[int, ...]
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def guard(self) -> Guard:
+        """The limits. Raises SettingsError for one that cannot be read."""
+        return guard_of(
+            self.max_delete,
+            self.max_update,
+            self.max_add,
+            allow_empty=self.allow_empty,
+            allow_shifted=self.allow_shifted,
+            sentinels=self.sentinels,
+        )
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The options as `Store.plan` and `Store.why` take them. Raises SettingsError."""
+        return {
+            "delete_missing": self.delete_missing,
+            "match_on": self.match_on,
+            "strict": self.strict,
+            "two_way": self.two_way,
+            "on_conflict": self.on_conflict or "store",
+            "guard": self.guard,
+        }
+
+
+def guard_of(
+    max_delete: str | None,
+    max_update: str | None,
+    max_add: str | None,
+    *,
+    allow_empty: bool,
+    allow_shifted: bool = False,
+    sentinels: tuple[int, ...] = (),
+) -> Guard:
+    """The limits, the usual ones where none is given. Raises SettingsError for one that cannot be
+    read.
+    """
+    from petsync.plan.guard import Guard, Limit
+
+    texts = {"max_delete": max_delete, "max_update": max_update, "max_add": max_add}
+    given: dict[str, Any] = {
+        name: Limit.parse(text, f"--{name.replace('_', '-')}")
+        for name, text in texts.items()
+        if text is not None
+    }
+    return Guard(**given, allow_empty=allow_empty, allow_shifted=allow_shifted, sentinels=sentinels)
+
+
+class _Mapped(click.ParamType[tuple[str, str]]):
+    name = "HEADER=COLUMN"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The header, and petsync's column that it means."""
+        if isinstance(value, tuple):
+            return value
+        header, mark, column = str(value).rpartition("=")
+        named = column_named(column)
+        if not mark or not header.strip() or named is None:
+            self.fail(
+                f"{value!r} must be HEADER=COLUMN, such as Tiername=name. The columns are "
+                f"{', '.join(MAPPED)}.",
+                param,
+                ctx,
+            )
+        return header.strip(), named
+
+
+def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else checked_encoding(value)
+
+
+ENCODING = click.option(
+    "--encoding",
+    metavar="NAME",
+    callback=_encoding,
+    help="The encoding of a CSV file, such as cp1252.  [utf-8]",
+)
+_SHEET_OPTIONS = (
+    click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        type=_Mapped(),
+        metavar="HEADER=COLUMN",
+        help="What a header of the sheet's own means, such as Tiername=name; repeatable.",
+    ),
+    ENCODING,
+)
+_PLANNING_OPTIONS = (
+    *_SHEET_OPTIONS,
+    click.option("--strict", is_flag=True, help="Plan nothing if the sheet has any finding."),
+    click.option(
+        "--two-way",
+        is_flag=True,
+        help="Compare with the store alone: leave out what the sheet carries of its export.",
+    ),
+    click.option(
+        "--delete-missing", is_flag=True, help="Delete the pets that no row of the sheet names."
+    ),
+    click.option(
+        "--match-on",
+        multiple=True,
+        type=click.Choice(_MATCHABLE),
+        metavar="COLUMN",
+        help="Find the pet of a row without an id by this column, such as name; repeatable.",
+    ),
+    click.option("--max-delete", metavar="N|P%", help="The most deletes.  [10%, or 1; never all]"),
+    click.option("--max-update", metavar="N|P%", help="The most updates.  [30%, or 10]"),
+    click.option(
+        "--max-add",
+        metavar="N|P%",
+        help="The most adds.  [50%, or 100; any number into an empty store]",
+    ),
+    click.option(
+        "--allow-empty", is_flag=True, help="Let an empty sheet, or a plan to delete all, pass."
+    ),
+    click.option(
+        "--allow-shifted",
+        is_flag=True,
+        help="Let a column pass that was sorted or shifted without its rows.",
+    ),
+    click.option(
+        "--on-conflict",
+        type=click.Choice(("store", "sheet")),
+        help="Whose value a field takes that both changed since the export.  [store]",
+    ),
+    click.option(
+        "--sentinel",
+        "sentinels",
+        multiple=True,
+        type=int,
+        metavar="ID",
+        help="Do nothing unless this pet is there, and nobody changes it; repeatable.",
+    ),
+)
+
+
+def plan_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give the command these options, and its function an `Asked` as `asked`."""
+
+    @functools.wraps(function)
+    def gathered(*args: Any, **options: Any) -> int:
+        asked = Asked(**{field.name: options.pop(field.name) for field in fields(Asked)})
+        return function(*args, asked=asked, **options)
+
+    for option in reversed(_PLANNING_OPTIONS):
+        gathered = option(gathered)
+    return gathered
+
+
+def sheet_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Give the command the options by which a sheet is read, `tab`, `columns` and `encoding`."""
+    for option in reversed(_SHEET_OPTIONS):
+        function = option(function)
+    return function
+
+
+def of_sheet(
+    store: Store,
+    path: Path,
+    asked: Asked,
+    on_progress: Callable[[Lookups], None] | None = None,
+) -> tuple[Plan, Sheet]:
+    """The plan that brings the store to what the sheet says, and the sheet as it was read."""
+    arguments = asked.arguments
+    snapshot, sheet = read(store, path, asked)
+    plan = store.plan(sheet, **arguments, snapshot=snapshot, on_progress=on_progress)
+    return plan, sheet
+
+
+def why_of_sheet(
+    store: Store,
+    path: Path,
+    asked: Asked,
+    ids: Iterable[int],
+    on_progress: Callable[[Lookups], None] | None = None,
+) -> Explanations:
+    """Why the plan that `of_sheet` makes does with these pets what it does."""
+    arguments = asked.arguments
+    snapshot, sheet = read(store, path, asked)
+    return store.why(sheet, ids, **arguments, snapshot=snapshot, on_progress=on_progress)
+
+
+def read(store: Store, path: Path, asked: Asked) -> tuple[Snapshot, Sheet]:
+    """The store as it is now, and the sheet as it is read for it."""
+    snapshot = store.snapshot()
+    known = frozenset(snapshot.frame["status"].dropna().unique())
+    mapping = dict(asked.columns)
+    with as_usage_error(mapping):
+        sheet = store.aio.read(
+            path,
+            tab=asked.tab,
+            mapping=mapping,
+            known_statuses=known,
+            encoding=asked.encoding,
+        )
+    return snapshot, sheet
+
+
+@contextmanager
+def as_usage_error(mapping: Mapping[str, str]) -> Iterator[None]:
+    """Raise UsageError for a header that was mapped by an option and is not there."""
+    # What reads sheets is loaded when one is read.
+    from petsync.sheets import HeaderNotFoundError
+
+    try:
+        yield
+    except HeaderNotFoundError as error:
+        header = error.missing[0]
+        raise click.UsageError(
+            f"--column {header}={mapping[header]}: {error.message}. {error.hint}"
+        ) from None
+
+
+def verdict_code(plan: Plan) -> int:
+    """4 refused, 2 changes pending, else 5 for conflicts, 3 for rows that are blocked or whose pets
+    could not be looked up, 0 in sync.
+    """
+    if not plan.verdict.ok:
+        return GuardError.exit_code
+    if plan.changes:
+        return PENDING
+    if not all(conflict.is_unanswered for conflict in plan.open_conflicts):
+        return ConflictError.exit_code
+    return SOME_FAILED if plan.blocked or plan.open_conflicts else 0
+
+
+# A saved plan, and the sheet it was made from if that is still there as it was.
+
+
+def of_plan(store: Store, path: Path) -> tuple[Plan, Sheet | None]:
+    """The plan in the file, and its sheet; None where results can no longer be written into it.
+
+    Raises PlanError, for a plan too that is for another store or was applied already.
+    """
+    from petsync.apply.planfile import load_plan
+    from petsync.sheets.read import sheet_of
+
+    plan = load_plan(path)
+    store.check(plan)
+    return plan, sheet_of(plan, statuses=store.api.aio.session.profile.statuses)

@@ -1,0 +1,583 @@
+"""`petsync app`, `completion`, `demo`, `doctor` and `serve`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import get_completion_class
+
+import petsync as ps
+from petsync._files import make_folder, make_state_folder
+from petsync.cli.context import Context, free
+from petsync.cli.context import command as as_command
+from petsync.cli.options import save_report, save_results
+from petsync.cli.plan import save
+from petsync.cli.run import carry_out
+from petsync.cli.signals import loading
+from petsync.errors import PetsyncError, SettingsError
+from petsync.profile import profile_from
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from petsync.client.probe import Check, Diagnosis
+    from petsync.models import Pet
+    from petsync.plan.plan import Plan
+    from petsync.plan.report import Report
+    from petsync.sandbox.app import ServedInfo
+    from petsync.store import Store
+    from petsync.table.sheet import Sheet
+
+__all__ = ["app_command", "completion_command", "demo_command", "doctor_command", "serve_command"]
+
+
+# `petsync app`: the forms as a page in the browser.
+
+
+_APP_EXAMPLES = """
+petsync app
+petsync app --url https://shop.example/v2
+petsync app --no-browser --port 8866
+"""
+
+
+@as_command("app", examples=_APP_EXAMPLES)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port to listen on.  [a free one]",
+)
+@click.option("--no-browser", is_flag=True, help="Only say the link, and open nothing.")
+@click.option(
+    "--theme",
+    type=click.Choice(["light", "dark"]),
+    default="light",
+    help="How the page looks.  [light]",
+)
+@click.pass_obj
+def app_command(context: Context, port: int, no_browser: bool, theme: str) -> int:
+    """Do everything in the browser: sign in, open a sheet, review, apply, see the report.
+
+    Listens on this machine only, and answers who has the link, which holds a token that is made
+    up at each start. Works in the folder where it is started, until Ctrl-C. Needs the extra `app`.
+    """
+    if find_spec("voila") is None:
+        raise SettingsError(
+            "the page needs Voilà, which is not installed",
+            hint="In petsync's folder: pip install -c .ci/constraints.txt '.[app]'",
+        )
+    context.settings  # noqa: B018 - what is wrong with them is said here, not on the page
+    with loading():
+        from petsync.widgets.webapp import Given, open_browser, serve
+    token = context.taken_token()
+    given = Given(str(Path.cwd()), _options(context))
+    files: list[Path] = []
+
+    def ready(link: str) -> None:
+        file = None if no_browser else open_browser(link)
+        files.extend([] if file is None else [file])
+        _show_link(context, link)
+
+    try:
+        text = None if token is None else token.reveal()
+        serve(port, given, token=text, theme=theme, on_ready=ready)
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+    context.say("Ended.")
+    return 0
+
+
+def _options(context: Context) -> dict[str, object]:
+    return {
+        "url": context.url,
+        "profile": context.profile,
+        "state": context.state,
+        "allow_http": list(context.allow_http) or None,
+    }
+
+
+def _show_link(context: Context, link: str) -> None:
+    context.say("The page is at", "bold green")
+    context.say(f"  {link}", fold=False)
+    context.say("The link is for you alone: whoever has it works as you. Ctrl-C ends the page.")
+    if context.as_json:
+        context.show_json({"url": link})
+
+
+# `petsync completion`: the script by which a shell completes petsync's commands.
+
+
+_COMPLETION_EXAMPLES = """
+petsync completion bash > ~/.local/share/bash-completion/completions/petsync
+petsync completion zsh > ~/.zfunc/_petsync
+petsync completion fish > ~/.config/fish/completions/petsync.fish
+"""
+_ASKED_BY = "_PETSYNC_COMPLETE"
+"""The variable in which click tells petsync that a shell asks."""
+
+
+@as_command("completion", examples=_COMPLETION_EXAMPLES)
+@click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_obj
+def completion_command(context: Context, shell: str) -> int:
+    """Print the script by which a shell completes petsync's commands, options and files.
+
+    Save it where the shell looks, as below, and open a new shell; or, for this one alone:
+    eval "$(petsync completion bash)". A zsh looks in the folders of fpath, which ~/.zshrc sets
+    before it calls compinit. A bash needs to be 4.4 or newer, with the package bash-completion.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(_root(), {}, "petsync", _ASKED_BY).source().strip()
+    if context.as_json:
+        context.show_json({"shell": shell, "script": script})
+    else:
+        context.show(script.encode())
+    return 0
+
+
+def _root() -> click.Command:
+    """All of petsync: the command of which this is one."""
+    return click.get_current_context().find_root().command
+
+
+# `petsync demo`: the main job, from beginning to end, on a store of its own.
+
+
+_FOLDER = Path("petsync-demo")
+_SHOWN_RULES = 6
+_DEMO_EXAMPLES = """
+petsync demo
+petsync demo --keep /tmp/first-look
+petsync demo --profile live
+"""
+
+
+@as_command("demo", examples=_DEMO_EXAMPLES)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="The new folder for what the demo leaves behind.  [petsync-demo]",
+)
+@click.pass_obj
+def demo_command(context: Context, keep: Path | None) -> int:
+    """Watch a spreadsheet and a pet store come into agreement.
+
+    Starts a pet store on this machine with a sample catalogue, checks a workbook that people
+    have edited (mistakes and all), plans, applies, and plans again. Needs no service and no
+    settings, takes a few seconds, and leaves its files in a new folder.
+    """
+    if context.url is not None:
+        raise click.UsageError("The demo has a store of its own: leave --url out.")
+    folder = _made(keep)
+    with ps.demo(state=folder / ".petsync", profile=context.profile or "standard") as store:
+        shown = _Demo(context, store, folder).run()
+    if context.as_json:
+        context.show_json(shown)
+    return int(shown["exit_code"])
+
+
+@dataclass(slots=True)
+class _Demo:
+    context: Context
+    store: Store
+    folder: Path
+    step: int = 0
+
+    def run(self) -> dict[str, Any]:
+        """The five steps; what they came to."""
+        self._say(f"A pet store was started on this machine: {self.store.url}")
+        self._note("It holds a shop's catalogue, and ends with the demo.")
+        sheet = self._check()
+        plan = self._plan(sheet)
+        report = self._apply(plan, sheet)
+        again = self._plan_again()
+        self._end(again)
+        return {
+            "folder": str(self.folder),
+            "files": sorted(path.name for path in self.folder.iterdir() if path.is_file()),
+            "findings": len(sheet.problems),
+            "planned": _counts(plan),
+            "applied": report.counts,
+            "planned_again": _counts(again),
+            "exit_code": 1 if again.changes else 0,
+        }
+
+    def _check(self) -> Sheet:
+        from petsync.report.sheet import sheet_summary
+
+        self._say("Checking the workbook that the shop's people have edited")
+        path = self.folder / "catalogue.xlsx"
+        shutil.copyfile(ps.sample_data() / "catalogue_edited.xlsx", path)
+        sheet = self.store.read(path)
+        for line in _most_frequent(sheet):
+            self.context.talk.print(line, no_wrap=True, overflow="ellipsis")
+        self._note(f"{sheet_summary(sheet)} `petsync check {path}` tells of each.")
+        return sheet
+
+    def _plan(self, sheet: Sheet) -> Plan:
+        from petsync.report.show import show_plan
+
+        self._say("Planning: what would bring the store to what the workbook says")
+        plan = self.store.plan(sheet)
+        show_plan(plan, self.context.talk, limit=3)
+        for name in ("plan.json", "plan.html"):
+            save(plan, self.folder / name)
+        return plan
+
+    def _apply(self, plan: Plan, sheet: Sheet) -> Report:
+        from petsync.report.show import show_report
+
+        self._say(f"Applying the plan: {len(plan.changes)} changes")
+        report, stopped = carry_out(self.context, self.store, plan)
+        if stopped is not None:
+            raise stopped
+        show_report(report, self.context.talk, limit=2)
+        save_results(report, sheet, self.folder / "catalogue.results.xlsx", is_named=False)
+        save_report(report, self.folder / "report.html")
+        return report
+
+    def _plan_again(self) -> Plan:
+        self._say("Planning again, from the result workbook with the new pets' ids")
+        return self.store.plan(self.folder / "catalogue.results.xlsx")
+
+    def _end(self, again: Plan) -> None:
+        if again.changes:
+            self.context.say(f"{len(again.changes)} changes are still to be sent.", "bold red")
+        else:
+            self.context.say(f"   In sync: {_agreement(again)}", "bold green")
+        for line in _left_to_people(again):
+            self._note(line)
+        self.context.say(_farewell(self.folder))
+
+    def _say(self, text: str) -> None:
+        self.step += 1
+        self.context.say(f"\n{self.step}. {text}", "bold")
+
+    def _note(self, text: str) -> None:
+        self.context.say(f"   {text}")
+
+
+def _made(keep: Path | None) -> Path:
+    """The new folder; the demo never writes into one that has something in it."""
+    folder = keep or free(_FOLDER)
+    try:
+        make_folder(folder)
+        is_used = any(folder.iterdir())
+    except OSError as error:
+        raise PetsyncError(
+            f"the folder {folder} cannot be made: {error.strerror}",
+            hint="Name another one with --keep, or go where you may write.",
+        ) from None
+    if is_used:
+        raise SettingsError(
+            f"--keep {folder}: there is something in it already", hint="Name a new folder."
+        )
+    return folder
+
+
+def _counts(plan: Plan) -> dict[str, int]:
+    named = {
+        "adds": plan.adds,
+        "updates": plan.updates,
+        "deletes": plan.deletes,
+        "conflicts": plan.conflicts,
+        "blocked": plan.blocked,
+    }
+    return {name: len(rows) for name, rows in named.items()}
+
+
+def _most_frequent(sheet: Sheet) -> Iterator[str]:
+    from petsync.report.words import findings_by_rule
+
+    groups = findings_by_rule(sheet, 1)
+    for group in groups[:_SHOWN_RULES]:
+        finding = group.shown[0]
+        yield f"   {group.total} {finding.rule}, {finding.address}: {finding.problem}"
+    yield f"   ... and {len(groups) - _SHOWN_RULES} other kinds"
+
+
+def _agreement(again: Plan) -> str:
+    return f"there is nothing left to send, {again.unchanged:,} rows agree with the store."
+
+
+def _left_to_people(again: Plan) -> list[str]:
+    from petsync.report.words import count
+
+    said = []
+    if again.blocked:
+        said.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be mended.")
+    if again.conflicts:
+        rows = count(len(again.conflicts), "row")
+        said.append(f"{rows} in conflict with the store: a person has to decide.")
+    return [*said, "report.html lists them with their cells."] if said else []
+
+
+def _farewell(folder: Path) -> str:
+    return f"""
+All of it is in {folder}:
+  catalogue.xlsx            the workbook, as it was edited
+  catalogue.results.xlsx    what became of each row, with the new ids
+  report.html, plan.html    to open in a browser
+  plan.json                 the plan, as `petsync apply` reads it
+
+Next: start such a store to play with; in another window export its catalogue,
+edit my.xlsx in Excel, and see what would change.
+  petsync serve --no-auth
+  petsync export my.xlsx --url http://127.0.0.1:8080/v2
+  petsync plan my.xlsx --url http://127.0.0.1:8080/v2
+  petsync --help"""
+
+
+# `petsync doctor`: what a service supports, by reading alone.
+
+
+_STYLE = {
+    "fits": ("ok", "green"),
+    "noted": ("--", ""),
+    "differs": ("!=", "yellow"),
+    "fails": ("XX", "bold red"),
+    "untold": ("??", "dim"),
+}
+_INDENT = 28
+_DOCTOR_EXAMPLES = """
+petsync doctor --url https://shop.example/v2
+petsync doctor --url http://127.0.0.1:8080/v2 --profile live --json
+"""
+
+
+@as_command("doctor", examples=_DOCTOR_EXAMPLES)
+@click.pass_obj
+def doctor_command(context: Context) -> int:
+    """Tell what the service supports, without writing anything.
+
+    Sends GET requests only. Looks at the connection, the token, and at each thing that the
+    interface leaves open and reading can show, compares it with --profile, and says what to put
+    into petsync.toml where it differs. What only writing would show is left alone.
+
+    Exits with 0 if petsync can work with the service as it is set up, else with 1.
+    """
+    import asyncio
+
+    store = context.connect()
+    with context.busy("Asking the service"):
+        diagnosis = asyncio.run(_examine(store))
+    if context.as_json:
+        context.show_json(_document(diagnosis))
+    else:
+        _print(context, diagnosis)
+    return 0 if diagnosis.works else 1
+
+
+async def _examine(store: Store) -> Diagnosis:
+    from petsync.client.probe import examine
+
+    session = store.aio.api.session
+    try:
+        return await examine(session)
+    finally:
+        await session.close()
+
+
+def _document(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "url": diagnosis.url,
+        "profile": diagnosis.profile.name,
+        "works": diagnosis.works,
+        "requests": diagnosis.requests,
+        "median_ms": round(diagnosis.seconds * 1000, 1),
+        "pets": diagnosis.pets,
+        "checks": [
+            {"topic": check.topic, "verdict": check.verdict, "found": check.found}
+            for check in diagnosis.checks
+        ],
+        "overrides": diagnosis.overrides,
+        "suggested_profile": diagnosis.suggested_profile,
+    }
+
+
+def _print(context: Context, diagnosis: Diagnosis) -> None:
+    out = context.out
+    out.print(f"{diagnosis.url}, profile {diagnosis.profile.name}", style="bold", soft_wrap=True)
+    for check in diagnosis.checks:
+        for line in _lines(check, min(max(out.width, 60), 100)):
+            out.print(line, soft_wrap=True)
+    if diagnosis.seconds:
+        sent = f"{diagnosis.requests} GET requests, {diagnosis.seconds * 1000:.0f} ms each (median)"
+        out.print(f"{sent}. Nothing was written.", soft_wrap=True)
+    style = "bold" if diagnosis.works else "bold red"
+    out.print(_conclusion(diagnosis), style=style, soft_wrap=True)
+    _advise(context, diagnosis)
+
+
+def _lines(check: Check, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    from petsync.report.words import wrap
+    from petsync.table.cells import visible
+
+    mark, style = _STYLE[check.verdict]
+    first, *rest = wrap(visible(check.found), width - _INDENT)
+    yield Text.assemble("  ", (mark, style), f"  {check.topic:22}{first}")
+    for line in rest:
+        yield Text(" " * _INDENT + line)
+
+
+def _conclusion(diagnosis: Diagnosis) -> str:
+    if not diagnosis.works:
+        return "petsync cannot work with this service as it is set up."
+    if diagnosis.overrides:
+        return "petsync can work with this service; it differs from the profile in details."
+    return "petsync can work with this service, and it is as the profile says."
+
+
+def _advise(context: Context, diagnosis: Diagnosis) -> None:
+    if diagnosis.suggested_profile is not None:
+        context.out.print(f"It is like this profile: --profile {diagnosis.suggested_profile}")
+    elif diagnosis.overrides:
+        context.out.print("In petsync.toml:\n\n[service]\n" + _toml(diagnosis.overrides))
+
+
+def _toml(values: Mapping[str, Any]) -> str:
+    # JSON's spelling of text and of true and false is TOML's too.
+    return "\n".join(f"{name} = {json.dumps(value)}" for name, value in values.items())
+
+
+# `petsync serve`: the embedded pet store, as a program of its own.
+
+
+_SERVE_EXAMPLES = """
+petsync serve
+petsync serve --no-auth --port 8123 --db store.db --seed pets.json
+petsync serve --profile live --faults 429=0.02,drop_after=0.01,seed=7
+petsync serve --no-auth --faults limit=200,latency=0.05
+"""
+
+
+@as_command("serve", examples=_SERVE_EXAMPLES)
+@click.option("--host", default="127.0.0.1", help="The address to listen on.  [127.0.0.1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    metavar="N",
+    help="The port; 0 takes a free one.  [8080]",
+)
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The file that keeps the store.  [store.db in --state]",
+)
+@click.option("--auth/--no-auth", default=True, help="Whether to ask for tokens.  [--auth]")
+@click.option(
+    "--seed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A JSON list of pets for a new store.  [the sample catalogue]",
+)
+@click.option(
+    "--faults", metavar="SPEC", help="Break answers, by seed, or keep a limit: see the examples."
+)
+@click.pass_obj
+def serve_command(
+    context: Context,
+    host: str,
+    port: int,
+    db: Path | None,
+    auth: bool,
+    seed: Path | None,
+    faults: str | None,
+) -> int:
+    """Run a pet store on this machine, for trying things out.
+
+    It answers all eight operations in JSON and XML under /v2 until Ctrl-C, and behaves as
+    --profile says. What is written survives even kill -9, and is there at the next start. A new
+    store begins with the sample catalogue, or with the first 500 of its pets under the profile
+    live, which keeps 1,000. The client secret and the api key are made up at each
+    start, and shown.
+    """
+    from petsync.sandbox.app import serve
+
+    settings = context.settings
+    file = db or _kept_in(settings.state)
+    serve(
+        host=host,
+        port=port,
+        db=file,
+        profile=settings.profile,
+        auth=auth,
+        seed=seed,
+        pets=() if seed or file.exists() else _sample(settings.profile),
+        faults=faults,
+        on_ready=lambda info: _show_service(context, info),
+    )
+    return 0
+
+
+def _sample(profile: str) -> list[Pet]:
+    """The sample catalogue; half of what a service keeps, where that is limited, so that pets can
+    be added.
+    """
+    from petsync.protocol import json
+    from petsync.samples import sample_data
+
+    pets = json.decode_pets((sample_data() / "store.json").read_bytes())
+    capacity = profile_from(profile).capacity
+    return pets if capacity is None else pets[: capacity // 2]
+
+
+def _kept_in(state: Path) -> Path:
+    try:
+        make_state_folder(state)
+    except OSError as error:
+        raise SettingsError(
+            f"the folder {state} cannot be made: {error.strerror}",
+            hint="Name another one with --state, or the store's file with --db.",
+        ) from None
+    return state / "store.db"
+
+
+def _show_service(context: Context, info: ServedInfo) -> None:
+    for warning in info.warnings:
+        context.say(f"warning: {warning}", "bold yellow")
+    pets = "1 pet" if info.pets == 1 else f"{info.pets:,} pets"
+    context.say(f"A pet store with {pets} answers at {info.url}", "bold green")
+    context.say(f"  profile {info.profile}, kept in {info.db}")
+    context.say(f"  {info.openapi_url} describes it")
+    if info.auth:
+        _tell_secrets(context, info)
+    else:
+        context.say("  it asks for no token")
+    context.say("Ctrl-C ends it.")
+    if context.as_json:
+        names = ("url", "openapi_url", "profile", "auth", "pets")
+        secrets = ("client_id", "client_secret", "api_key") if info.auth else ()
+        said = {name: getattr(info, name) for name in (*names, *secrets)}
+        context.show_json({**said, "db": str(info.db)})
+
+
+def _tell_secrets(context: Context, info: ServedInfo) -> None:
+    origin = info.url.removesuffix("/v2")
+    context.say(f"  client id {info.client_id}, secret {info.client_secret}")
+    context.say(f"  api key {info.api_key}")
+    context.say("Sign in with your browser:")
+    only = " --profile live --implicit" if info.profile == "live" else ""
+    context.say(f"  petsync login --url {info.url}{only}", fold=False)
+    context.say("Or take a token for an hour, and put its access_token into PETSYNC_TOKEN:")
+    context.say(
+        f"  curl -s -u {info.client_id}:{info.client_secret} "
+        f"-d grant_type=client_credentials {origin}/oauth/token",
+        fold=False,
+    )

@@ -1,0 +1,128 @@
+"""Credentials, masked everywhere: `bearer(token)`, `client_credentials(id, secret)`,
+`implicit(address)`, `api_key(key)`, `from_file(path)`, `none()`.
+
+No plain secret is left in a variable where an error is raised: a verbose traceback shows those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from petsync.client.auth.credentials import (
+    Credentials,
+    Grant,
+    Renew,
+    checked_token,
+    filled,
+    header_safe,
+    masked,
+)
+from petsync.errors import SettingsError
+from petsync.models import READ, WRITE
+from petsync.settings import Secret, read_file
+
+__all__ = [
+    "Credentials",
+    "Renew",
+    "api_key",
+    "bearer",
+    "client_credentials",
+    "from_file",
+    "implicit",
+    "none",
+]
+
+
+Given = str | Secret
+
+
+def bearer(
+    token: Given, *, api_key: Given | None = None, renew: Renew | None = None
+) -> Credentials:
+    """An access token for `petstore_auth`, and the api key if the service wants one too.
+
+    `renew` takes no arguments and returns a new token, or awaits one. It is called when the
+    service answers 401, once however many requests were refused, and they are sent again.
+    """
+    token, api_key = masked(token), masked(api_key)
+    if renew is not None and not callable(renew):
+        raise SettingsError(
+            f"renew is {type(renew).__name__}, not a function that gives a new token",
+            hint="For example renew=lambda: log_in(user, password).",
+        )
+    return Credentials(checked_token(token), _key(api_key), renew)
+
+
+def client_credentials(
+    client_id: str,
+    client_secret: Given,
+    *,
+    scopes: str | Iterable[str] | None = (READ, WRITE),
+    api_key: Given | None = None,
+) -> Credentials:
+    """A client's own id and secret, for programs that run without a person: a token is asked for
+    when the first request needs one, and a new one before it ends. `scopes` of None asks for what
+    the service gives by itself.
+    """
+    client_secret, api_key = masked(client_secret), masked(api_key)
+    if not isinstance(client_id, str) or not client_id.strip().isprintable() or not client_id:
+        raise SettingsError("the client id is no text", hint="It is the name of your program.")
+    asked = scopes.split() if isinstance(scopes, str) else scopes
+    grant = Grant(
+        kind="client credentials",
+        client_id=client_id.strip(),
+        client_secret=filled(client_secret, "the client secret"),
+        scopes=None if asked is None else frozenset(asked),
+    )
+    return Credentials(None, _key(api_key), grant=grant)
+
+
+def implicit(
+    text: Given, *, state: Given | None = None, api_key: Given | None = None
+) -> Credentials:
+    """The token in the address that an implicit sign-in ended on, in what stands behind its `#`,
+    or the token alone. `state` is the one that it was begun with; an address that names one is
+    taken only with it. `store.begin_sign_in(implicit=True)` sees to all that.
+    """
+    text, state, api_key = masked(text), masked(state), masked(api_key)
+    from petsync.client.auth.browser import token_in
+
+    back = filled(text, "what was pasted")
+    return token_in(back, None if state is None else filled(state, "state"), _key(api_key))
+
+
+def from_file(path: str | Path, *, api_key: Given | None = None) -> Credentials:
+    """The access token that is in the file, which another program keeps fresh: after a 401 it is
+    read again. Raises SettingsError where there is none.
+    """
+    api_key = masked(api_key)
+    file = Path(path)
+    grant = Grant(kept="file")
+    return Credentials(_read(file), _key(api_key), lambda: _read(file), grant=grant)
+
+
+def api_key(key: Given) -> Credentials:
+    """The api key alone: enough for getPetById."""
+    key = masked(key)
+    return Credentials(None, header_safe(key, "the api key"), grant=Grant(kind="api key"))
+
+
+def none() -> Credentials:
+    """No credentials."""
+    return Credentials(grant=Grant(kind="none"))
+
+
+def _key(key: object) -> Secret | None:
+    return None if key is None else header_safe(key, "the api key")
+
+
+def _read(file: Path) -> Secret:
+    try:
+        return header_safe(Secret(read_file(file)), f"the token in {file}")
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+    raise SettingsError(
+        f"the token's file {file} cannot be read: {why}",
+        hint="It holds the access token and nothing else.",
+    )

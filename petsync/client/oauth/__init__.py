@@ -1,1 +1,0 @@
-"""Signing in to `petstore_auth`: where, how, what came of it, and its renewal."""

@@ -1,0 +1,163 @@
+"""Values of the service: pets, categories, tags, API responses, and the signed-in account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from petsync import _display
+
+__all__ = [
+    "MAX_ID",
+    "MIN_ID",
+    "NOBODY",
+    "READ",
+    "WRITE",
+    "Account",
+    "ApiResponse",
+    "Category",
+    "Kept",
+    "Kind",
+    "Pet",
+    "Tag",
+]
+
+
+# The service's resources, as frozen values.
+#
+# Source: interface.md, "Resources and their fields". A field that is absent and a field that is
+# null are one thing here (None); so are an absent and an empty list. Fields that petsync does not
+# know are kept in `extra` and sent back by a PUT.
+
+
+MAX_ID = 2**63 - 1
+"""The largest id: ids are int64."""
+MIN_ID = -(2**63)
+
+Id = Annotated[int, msgspec.Meta(ge=MIN_ID, le=MAX_ID)]
+
+# No service field can be called this, so a decoder never fills `extra` by itself: an unknown
+# field fails the strict decoder instead, and wire/json.py then takes its lossless path.
+_NOT_ON_THE_WIRE = "extra (kept by petsync)"
+
+
+class Category(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A pet's group: `id` (int64), `name`, and `extra` fields or None."""
+
+    id: Id | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] | None = msgspec.field(default=None, name=_NOT_ON_THE_WIRE)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name))
+
+
+class Tag(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A label: `id` (int64), `name`, and `extra` fields or None. `str(tag)` is its name."""
+
+    id: Id | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] | None = msgspec.field(default=None, name=_NOT_ON_THE_WIRE)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name))
+
+    def __str__(self) -> str:
+        return self.name or ""
+
+    def __repr__(self) -> str:
+        return f"Tag({self.id!r}, {self.name!r})" if self.extra is None else super().__repr__()
+
+
+class Pet(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of the store.
+
+    `id` is an int64 or None (the server assigns it), `name` and `status` are text or None,
+    `photo_urls` an ordered tuple of text, `tags` a tuple of `Tag`, `category` a `Category` or
+    None (a category without id, name and extra is None), `extra` the unknown fields or None.
+    Lists given for the tuples are taken; two pets are equal if every field is.
+    """
+
+    id: Id | None = None
+    name: str | None = None
+    photo_urls: tuple[str, ...] = ()
+    category: Category | None = None
+    tags: tuple[Tag, ...] = ()
+    status: str | None = None
+    extra: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        force = msgspec.structs.force_setattr
+        if type(self.photo_urls) is not tuple:
+            force(self, "photo_urls", tuple(self.photo_urls or ()))
+        if type(self.tags) is not tuple:
+            force(self, "tags", tuple(self.tags or ()))
+        if self.category is not None and self.category == _NOTHING:
+            force(self, "category", None)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.name, self.status))
+
+
+class ApiResponse(msgspec.Struct, frozen=True):
+    """The answer to an image upload: int32 `code`, `type` and `message`, each None if not given."""
+
+    code: int | None = None
+    type: str | None = None
+    message: str | None = None
+
+
+_NOTHING = Category()
+
+
+# Account: who the service says one is, and what that allows.
+
+
+READ = "read:pets"
+WRITE = "write:pets"
+
+Kind = Literal["none", "token", "client credentials", "code", "implicit", "api key"]
+"""How one signed in."""
+
+Kept = Literal["none", "memory", "keyring", "environment", "file", "argument"]
+"""Where the sign-in is kept, or came from; none where there is none."""
+
+NOBODY = "nobody was signed in"
+"""The problem of who signs out, and was not signed in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Who one is at a service, as it last said; it holds no secret, and shows itself.
+
+    `user` is "" and `scopes`, `can_read` and `can_write` are None where the service does not tell;
+    `expires` (UTC) is None where it names no end. `renews`: a new token comes by itself.
+    `api_key`: one is set. `problem` is what a person should know, "" if there is nothing.
+    """
+
+    url: str
+    signed_in: bool = False
+    kind: Kind = "none"
+    user: str = ""
+    client_id: str = ""
+    scopes: frozenset[str] | None = None
+    can_read: bool | None = None
+    can_write: bool | None = None
+    expires: datetime | None = None
+    renews: bool = False
+    kept: Kept = "none"
+    api_key: bool = False
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return _display.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return _display.as_html(self)
+
+    def _repr_pretty_(self, printer: object, _: bool) -> None:
+        printer.text(str(self))  # type: ignore[attr-defined]

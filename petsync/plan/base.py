@@ -1,0 +1,897 @@
+"""The base: what sheet and store last agreed on, and how a run or a round moves it on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.models import Category, Pet, Tag
+from petsync.plan import match
+from petsync.plan.change import Add, Change, Delete, Snapshot, Update
+from petsync.plan.decide import Judge
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    Vocabulary,
+    changed_columns,
+    equal,
+    known_id,
+    normal,
+    same,
+    tag_key,
+    with_fields,
+)
+from petsync.plan.match import Candidates, Row, Said, clears, pets_of, said_rows
+from petsync.plan.plan import Inbound, Plan, RowEdit
+from petsync.plan.report import Report
+from petsync.table.base import Base
+from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "SETTLED",
+    "Sight",
+    "advanced",
+    "as_exported",
+    "categories_now",
+    "categories_of",
+    "category_cells",
+    "identified",
+    "is_blank",
+    "is_empty",
+    "is_other",
+    "missing_columns",
+    "named_ids",
+    "remembered",
+    "said_category",
+    "sight_of",
+    "with_category",
+    "with_columns",
+    "with_inbound",
+    "with_missing",
+    "with_report",
+    "with_unknown",
+]
+
+
+# The base of a result sheet: what a run made true is no edit any more.
+#
+# Else a cell that a person sets back to what it was exported with would look as if nobody had
+# edited it, and would say nothing.
+
+
+def advanced(sheet: Sheet, report: Report) -> Base | None:
+    """The base for the sheet after the run, None where it has none.
+
+    Of each row that was applied, or that the store agreed with, the base says what the row says;
+    for every other row it stays, so that its edits are edits still. A row that was recognised
+    counts as one with its pet's id.
+    """
+    if sheet.base is None:
+        return None
+    pets = {pet.id: pet for pet in pets_from_frame(sheet.base.frame)}
+    for pet_id, pet in _applied(report):
+        if pet is None:
+            pets.pop(pet_id, None)
+        else:
+            pets[pet_id] = pets.get(pet_id, pet)
+    sent = _partly_applied(report)
+    moved = {*dict(_applied(report))}
+    regrouped = _regrouped(report)
+    before = {pet.id: pet for pet in pets_from_frame(sheet.base.said_frame)}
+    said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
+    for row in _edited(sheet, report, sheet.base, sent):
+        if row.number in report.plan.recognised and row.pet_id is not None:
+            pets.setdefault(row.pet_id, Pet(id=row.pet_id))
+        if row.action == "delete":
+            pets.pop(row.pet_id, None)
+        elif row.pet_id is not None and row.pet_id in pets:
+            cells = _of(row, sent)
+            last = before.get(row.pet_id, pets[row.pet_id])
+            agreed = _overlaid(pets[row.pet_id], cells, last, regrouped)
+            pets[row.pet_id] = agreed
+            said.pop(row.pet_id, None)
+            spelled = msgspec.structs.replace(agreed, category=_spelled(cells, last))
+            if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
+                said[row.pet_id] = spelled
+    ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
+    return replace(sheet.base, frame=frame_from_pets(ordered), said=said)
+
+
+def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
+    """The pets that the run left, by id; None for those that it deleted."""
+    for result in report.results:
+        if result.outcome != "applied" or result.kind == "none":
+            continue
+        change = report.plan.changes[result.number]
+        if isinstance(change, Delete):
+            yield change.pet_id, None
+        elif isinstance(change, Add) and result.assigned_id is not None:
+            pet_id = result.assigned_id
+            yield pet_id, msgspec.structs.replace(change.after, id=pet_id)
+        else:
+            yield change.pet_id, change.after
+
+
+def _regrouped(report: Report) -> dict[int | None, Category | None]:
+    """The categories that the run sent, by the ids of the pets."""
+    changes = report.plan.changes
+    columns = {*COLUMNS_OF["category"]}
+    return {
+        change.pet_id if result.assigned_id is None else result.assigned_id: change.after.category
+        for result in report.results
+        if result.outcome == "applied" and result.kind != "none"
+        if not isinstance(change := changes[result.number], Delete)
+        if isinstance(change, Add) or columns & {*change.fields}
+    }
+
+
+def _partly_applied(report: Report) -> dict[int | None, frozenset[str]]:
+    """The fields that were applied of rows that are in conflict in others."""
+    stuck = {result.row for result in report.results if result.kind == "none"}
+    applied = (r for r in report.results if r.outcome == "applied" and r.kind == "update")
+    return {result.row: frozenset(result.fields) for result in applied if result.row in stuck}
+
+
+def _of(row: Row, sent: Mapping[int | None, frozenset[str]]) -> Mapping[Column, Any]:
+    fields = sent.get(row.number)
+    return {c: value for c, value in row.said.items() if fields is None or c in fields}
+
+
+def _edited(
+    sheet: Sheet, report: Report, base: Base, sent: Mapping[int | None, frozenset[str]]
+) -> Iterator[Row]:
+    """The rows that may have been edited, and are settled now, at least in what was sent."""
+    added = {
+        each.row: each.assigned_id
+        for each in report.results
+        if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
+    }
+    frame = identified(sheet.frame, {**report.plan.recognised, **added})
+    stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
+    settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
+    rows = frame[settled]
+    edited = _edited_since(rows, base)
+    rows = rows[edited | (rows["action"] == "delete").to_numpy(dtype=bool)]
+    yield from said_rows(rows, match.positions(rows["id"], base.frame))
+
+
+def _edited_since(rows: pd.DataFrame, base: Base) -> match.Mask:
+    """Which rows say anything that the base does not; rows that it lacks do."""
+    said = base.said_frame
+    places = match.positions(rows["id"], said)
+    result = places < 0
+    at = np.flatnonzero(~result)
+    masks = match.differences(rows, at, said, places[at])
+    result[at] = np.logical_or.reduce(list(masks.values()))
+    return result
+
+
+def identified(frame: pd.DataFrame, recognised: Mapping[int, int]) -> pd.DataFrame:
+    """The rows, those that were recognised, or whose pets the store has under another id, with the
+    ids of their pets.
+    """
+    ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
+    known = pd.Series(recognised, dtype="Int64").reindex(frame.index)
+    return frame.assign(id=known.fillna(ids))
+
+
+def _overlaid(
+    pet: Pet,
+    said: Mapping[Column, Any],
+    last: Pet,
+    regrouped: Mapping[int | None, Category | None],
+) -> Pet:
+    """The pet with what a row says; with the category as it was sent, or as the row says it where
+    it says another one than it `last` did.
+    """
+    new = {name: said[name] for name in ("name", "status") if name in said}
+    new |= {name: tuple(said[name]) for name in ("tags", "photo_urls") if name in said}
+    if pet.id in regrouped:
+        new["category"] = regrouped[pet.id]
+    elif _spelled(said, last) != last.category:
+        new["category"] = _spelled(said, pet)
+    return msgspec.structs.replace(pet, **new)
+
+
+def _spelled(said: Mapping[Column, Any], last: Pet) -> Category | None:
+    """The category as a row says it: a cell that says nothing counts as what it `last` said."""
+    if "category" in said and clears(said, last.category):
+        return None
+    old = last.category or Category()
+    number, name = said.get("category_id", old.id), said.get("category", old.name)
+    if (number, name) == (old.id, old.name):
+        return last.category
+    return Category(number, name, old.extra)
+
+
+# Agreed: in what a sheet and a store differ now, and the base that follows from it.
+#
+# The base has both sides. Its frame is what the store had when both agreed; its `said` is what
+# the sheet said then, where that is another text: a row may say a category's new name beside the
+# number of the old one, and a column that is missing keeps what it said before.
+
+
+_REMEMBERED = timedelta(days=90)
+"""How long a pet is remembered that has gone from both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The rows of a sheet beside the pets that they are about.
+
+    `rows` are their numbers, `ids` their pets' ids and `places` these pets' places in the snapshot
+    (-1 where it is not there); `differing` has the units in which a row says something else than
+    its pet. `named` are all pets that rows mean, blocked rows too. `frame` has the rows themselves;
+    `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
+    `voiced` are the columns that say anything, `headers` those that petsync does not use.
+    `unnumbered` are the pets of rows that lack their id; `has_unknown`: there are more such rows,
+    whose pet is not known.
+    """
+
+    rows: tuple[int, ...]
+    ids: tuple[int, ...]
+    places: tuple[int, ...]
+    differing: Mapping[int, tuple[Unit, ...]]
+    named: frozenset[int]
+    frame: pd.DataFrame
+    cells: Mapping[int, Category]
+    voiced: frozenset[str]
+    headers: tuple[str, ...]
+    unnumbered: frozenset[int]
+    has_unknown: bool
+
+    def columns(self, row: int) -> tuple[Column, ...]:
+        """The columns of the units in which a row differs."""
+        return tuple(c for unit in self.differing.get(row, ()) for c in COLUMNS_OF[unit])
+
+    def base(
+        self,
+        snapshot: Snapshot,
+        old: Base | None,
+        elsewhere: frozenset[int] = frozenset(),
+        *,
+        fills: bool = False,
+    ) -> Base:
+        """What both sides agree on now, or did once.
+
+        Of a pet that is on both sides, units that agree, or of which the sheet says nothing, are
+        as the store has them; those that differ stay as they were in `old`, and a pet that differs
+        and was not there is left out. A pet of `old` that is on one side alone, or in another
+        sheet (`elsewhere`), stays as it was. Where the round `fills` blank cells, one that is
+        still to be filled stays as it was, too.
+        """
+        pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
+        blank = self._unfilled(snapshot, old) if fills and old is not None else {}
+        units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
+        agreeing = [place for row, place in pairs if not units[row]]
+        mixed = {place: units[row] for row, place in pairs if units[row]}
+        parts = [
+            snapshot.frame.iloc[sorted(set(agreeing))],
+            *_mixed(snapshot, mixed, _returned(old)),
+        ]
+        if old is not None:
+            parts.append(self._one_sided(snapshot, old, elsewhere))
+        kept = [part for part in parts if len(part)] or parts[:1]
+        frame = kept[0] if len(kept) == 1 else pd.concat(kept, ignore_index=True)
+        known = frozenset[str]() if old is None or old.columns is None else old.columns
+        missing = known - self.voiced - {"id"}
+        renamed = old is not None and bool(missing - ({*self.frame.columns} - {"action"}))
+        base = Base(
+            frame=frame.sort_values("id", kind="stable").reset_index(drop=True),
+            store=snapshot.source,
+            taken_at=snapshot.taken_at.isoformat(timespec="microseconds"),
+            columns=self.voiced | missing,
+            missing=missing,
+            headers=old.headers if renamed and old is not None else self.headers,
+            unnumbered=self._unnumbered(old),
+        )
+        return replace(
+            base,
+            said=self._said(base, old),
+            gone=self._gone(base, snapshot, old),
+            unsure=self._unsure(base, old),
+        )
+
+    def _gone(self, base: Base, snapshot: Snapshot, old: Base | None) -> dict[int, str]:
+        """The pets that have gone from both sides, for a while: their rows may come back."""
+        if old is None:
+            return {}
+        oldest = (snapshot.taken_at - _REMEMBERED).isoformat(timespec="microseconds")
+        there = {*snapshot.frame["id"].tolist()}
+        # A row that names such a pet again brings it into the base, and it is gone all the same.
+        gone = {**dict.fromkeys(old.ids - base.ids, base.taken_at), **old.gone}
+        return {i: on for i, on in gone.items() if i not in there and on >= oldest}
+
+    def _unsure(self, base: Base, old: Base | None) -> dict[int, tuple[str, ...]]:
+        """What was unsure before and differs still, or is on one side alone, or whose column is
+        missing.
+        """
+        missing = {unit for unit in UNITS if base.missing.intersection(COLUMNS_OF[unit])}
+        before = {} if old is None else {i: u for i, u in old.unsure.items() if i in base.ids}
+        pairs = zip(self.rows, self.ids, self.places, strict=True)
+        rows = {pet_id: row for row, pet_id, at in pairs if at >= 0 and pet_id in before}
+        differing = {pet_id: self.differing.get(row, ()) for pet_id, row in rows.items()}
+        left = {
+            pet_id: tuple(u for u in units if u in missing or u in differing.get(pet_id, units))
+            for pet_id, units in before.items()
+        }
+        return {pet_id: units for pet_id, units in left.items() if units}
+
+    def _unnumbered(self, old: Base | None) -> frozenset[int]:
+        """The pets whose rows lack their id; those of before too while a row may be theirs."""
+        before = frozenset[int]() if old is None or not self.has_unknown else old.unnumbered
+        return self.unnumbered | (before - self.named)
+
+    def _unfilled(self, snapshot: Snapshot, old: Base) -> dict[int, tuple[Unit, ...]]:
+        """By row, the units that say nothing and had nothing, and of which the store has something
+        by now.
+        """
+        said = old.said_frame
+        before = match.positions(self.frame["id"], said)
+        places = np.array(self.places, dtype=np.intp)
+        at = np.flatnonzero((places >= 0) & (before >= 0))
+        found: dict[int, tuple[Unit, ...]] = {}
+        for unit in UNITS:
+            columns = [column for column in COLUMNS_OF[unit] if column in self.frame]
+            some = at if columns else at[:0]
+            for column in columns:
+                some = some[is_blank(self.frame[column].iloc[some])]
+            for column in columns:
+                some = some[is_empty(said[column].iloc[before[some]])]
+            if columns:
+                now = [is_empty(snapshot.frame[c].iloc[places[some]]) for c in columns]
+                some = some[~np.logical_and.reduce(now)]
+            for n in some.tolist():
+                found[self.rows[n]] = (*found.get(self.rows[n], ()), unit)
+        return found
+
+    def _said(self, base: Base, old: Base | None) -> dict[int, Pet]:
+        """The pets as the sheet says them, or last said them, where that differs from the base."""
+        rows = dict(zip(self.ids, self.rows, strict=True))
+        seen = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
+        before = {} if old is None else self._before(base, old)
+        wanted = [*self.cells, *before, *(old.said if old is not None else ())]
+        said: dict[int, Pet] = {}
+        for pet in pets_of(wanted, base.frame):
+            pet_id = pet.id or 0
+            then = before.get(pet_id) or (old.said.get(pet_id) if old is not None else None)
+            if pet_id not in seen:
+                new = pet if then is None else then
+            else:
+                new = self._as_said(pet, rows[pet_id], then, base.missing)
+            if is_other(pet, new):
+                said[pet_id] = new
+        return said
+
+    def _as_said(self, pet: Pet, row: int, then: Pet | None, missing: Collection[str]) -> Pet:
+        """A pet of the base as its row says it; `then` is how the sheet last said it."""
+        if "category" in self.differing.get(row, ()):
+            pet = pet if then is None else with_fields(pet, then, ("category",))
+        elif (cells := self.cells.get(pet.id or 0)) is not None:
+            pet = with_category(pet, cells)
+        return pet if then is None else with_columns(pet, then, missing)
+
+    def _before(self, base: Base, old: Base) -> dict[int, Pet]:
+        """The pets as the sheet said them before columns of it were missing, where the base has
+        something else by now.
+        """
+        if not base.missing:
+            return {}
+        said = old.said_frame
+        places = match.positions(said["id"], base.frame)
+        at = np.flatnonzero(places >= 0)
+        masks = match.differences(said, at, base.frame, places[at])
+        units = [unit for unit in UNITS if {*COLUMNS_OF[unit]} & base.missing]
+        some = at[np.logical_or.reduce([masks[unit] for unit in units])]
+        return {pet.id or 0: pet for pet in pets_from_frame(said.iloc[some])}
+
+    def _one_sided(self, snapshot: Snapshot, old: Base, elsewhere: frozenset[int]) -> pd.DataFrame:
+        settled = {i for i, place in zip(self.ids, self.places, strict=True) if place >= 0}
+        there = {*snapshot.frame["id"].tolist(), *self.named, *elsewhere}
+        ids = old.frame["id"].tolist()
+        keep = [i not in settled and i in there for i in ids]
+        return old.frame[np.array(keep, dtype=bool)]
+
+
+def named_ids(sheet: Sheet) -> frozenset[int]:
+    """The ids that rows give, blocked ones too."""
+    known = sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else []
+    return frozenset([*known, *sheet.blocked_ids])
+
+
+def as_exported(base: Base) -> Base:
+    """The base that a sheet carries, with the columns in which the export said anything."""
+    if base.columns is not None:
+        return base
+    said = {c for c in COLUMNS if c == "id" or not is_empty(base.frame[c]).all()}
+    return replace(base, columns=frozenset(said))
+
+
+def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The columns in which the sheet has said something before and says nothing now, but for `id`,
+    and the headers that have come since: one of them may be the new name of such a column.
+    """
+    if base is None or base.columns is None:
+        return frozenset(), ()
+    missing = base.columns - _voiced(sheet) - {"id"}
+    new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
+    return missing, tuple(new) if missing - {*sheet.columns} else ()
+
+
+def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
+    """The base that knows which of its columns the sheet lacks now: what arrives from here on is
+    not what the sheet says in them.
+    """
+    missing, _ = missing_columns(sheet, base)
+    return base if base is None else replace(base, missing=base.missing | missing)
+
+
+def category_cells(pet: Pet) -> Category:
+    """A pet's category, one without anything where it has none."""
+    return pet.category or Category()
+
+
+def is_other(pet: Pet, said: Pet) -> bool:
+    """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
+    return not all(equal(pet, said, column) for column in COLUMNS)
+
+
+def with_category(pet: Pet, cells: Category) -> Pet:
+    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
+    that is cleared no number counts. An empty name beside a number is one.
+    """
+    is_nameless = cells.name is not None and not normal(cells.name)
+    if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
+        return msgspec.structs.replace(pet, category=None)
+    old = category_cells(pet)
+    number = old.id if cells.id is None else cells.id
+    name = old.name if cells.name is None else cells.name
+    if (number, name) == (old.id, old.name):
+        return pet
+    return msgspec.structs.replace(pet, category=Category(number, name))
+
+
+def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
+    """The pet with these columns of the other one; of a category each cell by itself."""
+    plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
+    cells = category_cells(other)
+    name = cells.name if "category" in columns else None
+    number = cells.id if "category_id" in columns else None
+    return with_category(with_fields(pet, other, plain), Category(number, name))
+
+
+def is_blank(column: pd.Series[Any]) -> match.Mask:
+    """Which cells of a sheet say nothing."""
+    if column.dtype != object:
+        return column.isna().to_numpy(dtype=bool, copy=True)
+    return np.array([not isinstance(value, list) for value in column.tolist()], dtype=bool)
+
+
+def is_empty(column: pd.Series[Any]) -> match.Mask:
+    """Where a pet has nothing in a column: an id of 0 is none, and a tag without name and id is
+    none, either.
+    """
+    if column.dtype == object:
+        return np.array([not any(map(_has_text, value or ())) for value in column], dtype=bool)
+    nothing = 0 if column.name == "category_id" else ""
+    gone: match.Mask = column.isna().to_numpy(dtype=bool)
+    return gone | (column == nothing).fillna(value=False).to_numpy(dtype=bool)
+
+
+def _has_text(item: Tag | str) -> bool:
+    return bool(normal(item)) if isinstance(item, str) else tag_key(item) != (None, "")
+
+
+def sight_of(
+    sheet: Sheet,
+    snapshot: Snapshot,
+    recognised: Mapping[int, int],
+    base: Base | None = None,
+    unclear: Collection[int | None] = (),
+) -> Sight:
+    """The sheet beside the snapshot; `recognised` are the pets of rows without an id. Rows that ask
+    for a deletion say nothing of their pet. By the `base` it is known which cell of a category was
+    edited, and so which category a row means that names one and gives the number of another; rows
+    whose category is `unclear` agree on none.
+    """
+    frame = identified(sheet.frame, recognised)
+    named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
+    lacking = sheet.frame["id"].isna() if "id" in sheet.frame else pd.Series(True, frame.index)
+    told = frame[frame["id"].notna() & (frame["action"] != "delete")]
+    places = match.positions(told["id"], snapshot.frame)
+    at = np.flatnonzero(places >= 0)
+    masks = {**match.differences(told, at, snapshot.frame, places[at])}
+    is_unclear = told.index[at].isin([row for row in unclear if row is not None])
+    masks["category"], cells = _exact(
+        masks["category"], told.iloc[at], places[at], snapshot, base, is_unclear
+    )
+    rows = told.index.tolist()
+    differing = {
+        rows[place]: tuple(unit for unit in UNITS if masks[unit][n])
+        for n, place in enumerate(at.tolist())
+        if any(masks[unit][n] for unit in UNITS)
+    }
+    ids = tuple(int(each) for each in told["id"].tolist())
+    return Sight(
+        rows=tuple(rows),
+        ids=ids,
+        places=tuple(places.tolist()),
+        differing=differing,
+        named=named,
+        frame=told,
+        cells=cells,
+        voiced=_voiced(sheet),
+        headers=tuple(map(str, sheet.others.columns)),
+        unnumbered=frozenset(frame["id"][lacking].dropna().tolist()),
+        has_unknown=bool(sheet.unidentified) or bool(frame["id"].isna().any()),
+    )
+
+
+def _voiced(sheet: Sheet) -> frozenset[str]:
+    """The columns in which a row says anything; all that are there where no row can be used."""
+    frame = sheet.frame
+    there = [column for column in COLUMNS if column in frame and column != "id"]
+    said = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
+    ids = {"id"} if named_ids(sheet) else set()
+    return frozenset({*said, *ids, *({"action"} & {*sheet.columns})})
+
+
+def _exact(
+    mask: match.Mask,
+    rows: pd.DataFrame,
+    places: match.Positions,
+    snapshot: Snapshot,
+    base: Base | None,
+    unclear: match.Mask,
+) -> tuple[match.Mask, dict[int, Category]]:
+    """Of the rows that may say another category than their pet, those that do: a cell that empties
+    it agrees with a pet that has none, and a name counts before the id beside it, unless the id
+    alone was edited or it is unclear which of them counts. Then the cells of the others, by pet.
+    """
+    some = np.flatnonzero(mask)
+    if not len(some):
+        return mask, {}
+    vocabulary = Vocabulary(snapshot.frame)
+    pets = pets_from_frame(snapshot.frame.iloc[places[some]])
+    lines = [*said_rows(rows.iloc[some], places[some])]
+    judge = Judge(vocabulary, base=base)
+    ids = [pet.id or 0 for pet in pets]
+    known = {} if base is None else {pet.id: pet for pet in pets_of(ids, base.frame)}
+    result = mask.copy()
+    result[some] = [
+        bool(
+            changed_columns(judge.meant_category(row.said, pet, known.get(pet.id)), pet, "category")
+        )
+        for row, pet in zip(lines, pets, strict=True)
+    ]
+    result |= mask & unclear
+    agree = zip(lines, pets, result[some].tolist(), strict=True)
+    return result, {
+        pet.id or 0: said_category(row.said) for row, pet, differs in agree if not differs
+    }
+
+
+def said_category(said: Said) -> Category:
+    """The category's cells as a row says them; None for one that says nothing."""
+    return Category(said.get("category_id"), said.get("category"))
+
+
+def _returned(old: Base | None) -> Base | None:
+    """The base in which units that said nothing are as the sheet said them before: what comes back
+    and differs is still to be compared by that.
+    """
+    if old is None or not old.missing or old.columns is None:
+        return old
+    known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
+    units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]
+    pets = pets_of(old.said, old.frame)
+    return old.with_pets([with_fields(pet, old.said[pet.id or 0], units) for pet in pets])
+
+
+def _mixed(
+    snapshot: Snapshot, mixed: Mapping[int, tuple[Unit, ...]], old: Base | None
+) -> list[pd.DataFrame]:
+    """The pets that differ, with the units in which they do as they were."""
+    if old is None or not mixed:
+        return []
+    pets = pets_from_frame(snapshot.frame.iloc[list(mixed)])
+    ids = pd.Series([pet.id for pet in pets], dtype="Int64")
+    places = match.positions(ids, old.frame)
+    before = iter(pets_from_frame(old.frame.iloc[places[places >= 0]]))
+    made = [
+        with_fields(pet, next(before), units)
+        for pet, units, place in zip(pets, mixed.values(), places.tolist(), strict=True)
+        if place >= 0
+    ]
+    return [frame_from_pets(made)] if made else []
+
+
+# The base once something has arrived: what a run sent, and what a sheet took, is agreed on.
+#
+# Else whoever takes an edit back, before both sides were looked at again, would seem to have
+# changed nothing.
+
+
+SETTLED = frozenset({"already-so", "already-gone"})
+"""Causes of results whose change was there before it was sent."""
+_NONE: Mapping[int, Category] = {}
+_MERGING = ("tags", "photo_urls")
+_T = TypeVar("_T")
+Moves = Mapping[int, Pet | None]
+"""Pets by their ids as they are now; None for one that is gone."""
+
+
+def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
+    """By the number of each change of the plan that touches a category, its cells as the row of the
+    sheet says them; None for one that says nothing.
+    """
+    rows = {c.row: n for n, c in enumerate(plan.changes) if c.row is not None and _regroups(c)}
+    frame = sheet.frame[sheet.frame.index.isin(list(rows))]
+    return {
+        rows[line.number]: said_category(line.said)
+        for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
+    }
+
+
+def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
+    """As `categories_of`, by the sheet as it is after a run of which the sheet is not there any
+    more: a cell that says what was sent, or that is in a row which the run added, said it then; any
+    other cell is None, and counts as what it said before the run. So do both cells of a row that
+    is not found.
+    """
+    changes = report.plan.changes
+    sent = {
+        each.pet_id if each.assigned_id is None else each.assigned_id: each.number
+        for each in report.results
+        if each.kind != "none" and _regroups(changes[each.number])
+    }
+    names = {
+        pet_id: pet.name
+        for pet_id, number in sent.items()
+        if pet_id is not None and (pet := changes[number].after) is not None
+    }
+    frame = identified(sheet.frame, _rows_without_id(sheet, names))
+    frame = frame[frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
+    found = dict.fromkeys(sent.values(), Category())
+    for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp)):
+        number = sent[line.pet_id]
+        change, cells = changes[number], said_category(line.said)
+        if isinstance(change, Update):
+            after = category_cells(change.after)
+            cells = Category(
+                cells.id if cells.id == after.id else None,
+                cells.name if normal(cells.name) == normal(after.name) else None,
+            )
+        found[number] = cells
+    return found
+
+
+def _rows_without_id(sheet: Sheet, names: Mapping[int, str | None]) -> dict[int, int]:
+    """The pets of rows without an id, by row: of each pet that no row names, the one row that has
+    its name, where no other of these pets has it. `names` are those of the pets, by id.
+    """
+    frame, named = sheet.frame, named_ids(sheet)
+    if "name" not in frame:
+        return {}
+    rows = frame[frame["id"].isna()] if "id" in frame else frame
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for row, name in rows["name"].dropna().items():
+        by_name[normal(name)].append(int(str(row)))
+    wanted = {pet_id: normal(name) for pet_id, name in names.items() if pet_id not in named}
+    counts = Counter(wanted.values())
+    return {
+        by_name[name][0]: pet_id
+        for pet_id, name in wanted.items()
+        if counts[name] == len(by_name.get(name, ())) == 1
+    }
+
+
+def with_report(
+    base: Base | None, report: Report, categories: Mapping[int, Category] = _NONE
+) -> Base:
+    """The base with all that a run of the job's own plan brought about. `categories`: see
+    `categories_of`; the row says them until the sheet is written.
+    """
+    start = base or _empty(report.plan.store, report.started)
+    ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
+    old = {pet.id: pet for pet in pets_of(ids, start.frame)}
+    moves, said = {}, {}
+    for number, pet_id, pet in _sent(report, old):
+        moves[pet_id] = pet
+        if pet is not None and number in categories:
+            said[pet_id] = categories[number]
+    added = [each.assigned_id for each in report.results if each.outcome == "applied"]
+    return replace(
+        _moved(start, moves, said),
+        unnumbered=start.unnumbered.union(filter(None, added)),
+        gone={**start.gone, **{i: report.started for i, pet in moves.items() if pet is None}},
+    )
+
+
+def with_inbound(base: Base, inbound: Inbound) -> Base:
+    """The base with all that a sheet took. A pet that the base lacks is not known as a whole."""
+    old = {pet.id: pet for pet in pets_of([e.pet.id or 0 for e in inbound.edits], base.frame)}
+    moves: dict[int, Pet | None] = {
+        edit.pet.id: with_fields(old[edit.pet.id], edit.pet, edit.fields)
+        for edit in inbound.edits
+        if edit.pet.id is not None and edit.pet.id in old
+    }
+    moves |= {pet.id: pet for pet in inbound.added if pet.id is not None}
+    moves |= {gone.pet_id: None for gone in inbound.removed}
+    cells = {
+        pet_id: _written(base.said.get(pet_id, old[pet_id]), edit)
+        for edit in inbound.edits
+        if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
+    }
+    numbered = {each.pet_id for each in inbound.identified if each.lacks_id}
+    return replace(
+        _moved(base, moves, cells),
+        taken_at=inbound.created,
+        unnumbered=base.unnumbered - numbered,
+        gone={**base.gone, **{each.pet_id: inbound.created for each in inbound.removed}},
+    )
+
+
+def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
+    """The pets of rows without an id, by row: of those that say what a pet of the base was that no
+    other row names. They meant it at the last round, whatever the store has made of it since.
+    """
+    frame = sheet.frame
+    lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
+    rows = frame[lacking & (frame["action"] == "merge")]
+    if rows.empty or "name" not in rows:
+        return {}
+    free = ~base.frame["id"].isin(named_ids(sheet)).to_numpy(dtype=bool)
+    names = {normal(name) for name in rows["name"].dropna()}
+    lines = list(said_rows(rows, np.full(len(rows), -1, dtype=np.intp)))
+    vocabulary = Vocabulary(pets)
+    found: dict[int, int] = {}
+    # A row may say what it last said, or what both sides agreed on.
+    for before in (base.said_frame, base.frame):
+        free = ~before["id"].isin([*named_ids(sheet), *found.values()]).to_numpy(dtype=bool)
+        left = [line for line in lines if line.number not in found]
+        known = Candidates(before, free, names, ()).identical(left, vocabulary)
+        found |= {row: pet.id for row, (_, pet) in known.items() if pet.id is not None}
+    return found
+
+
+def _regroups(change: Change) -> bool:
+    return isinstance(change, Add) or (
+        isinstance(change, Update) and bool({"category", "category_id"} & {*change.fields})
+    )
+
+
+def _written(before: Pet, edit: RowEdit) -> Category:
+    """The category's cells of a row once it has taken what it takes."""
+    old, new = category_cells(before), category_cells(edit.pet)
+    number = new.id if "category_id" in edit.fields else old.id
+    return Category(number, new.name if "category" in edit.fields else old.name)
+
+
+def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, int, Pet | None]]:
+    """The number of each change that arrived, its pet's id, and what both sides agree on of it."""
+    for result in report.results:
+        if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
+            continue
+        change = report.plan.changes[result.number]
+        pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
+        if pet_id is None:
+            continue
+        if isinstance(change, Delete):
+            yield result.number, pet_id, None
+        elif isinstance(change, Add) or pet_id not in old:
+            yield result.number, pet_id, msgspec.structs.replace(change.after, id=pet_id)
+        else:
+            yield result.number, pet_id, _told(change, old[pet_id])
+
+
+def _told(change: Update, old: Pet) -> Pet:
+    """A pet of the base with what the row said of it in a change. Tags and photos that both sides
+    had changed were merged, and the sheet says that only once it was written: of these the base
+    gets what the change itself added and took away.
+    """
+    merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
+    sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
+    before, after = change.before, change.after
+    if "tags" in merged:
+        tags = _changed(old.tags, before.tags, after.tags, lambda tag: normal(tag.name))
+        sent = msgspec.structs.replace(sent, tags=tags)
+    if "photo_urls" in merged:
+        urls = _changed(old.photo_urls, before.photo_urls, after.photo_urls, normal)
+        sent = msgspec.structs.replace(sent, photo_urls=urls)
+    return sent
+
+
+def _changed(
+    items: Sequence[_T], before: Sequence[_T], after: Sequence[_T], key: Callable[[_T], str]
+) -> tuple[_T, ...]:
+    """The items, without those that are in `before` and not `after`, and with those that came."""
+    were, are, there = ({key(each) for each in some} for some in (before, after, items))
+    stay = (each for each in items if key(each) not in were - are)
+    return (*stay, *(each for each in after if key(each) not in were | there))
+
+
+def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE) -> Base:
+    """The base with the pets as they are now, and the cells of their categories in the sheet."""
+    if not moves:
+        return base
+    gone = [pet_id for pet_id, pet in moves.items() if pet is None]
+    pets = {pet_id: pet for pet_id, pet in moves.items() if pet is not None}
+    said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
+    old = {pet.id or 0: pet for pet in pets_of(pets, base.frame)}
+    before = {**old, **base.said}
+    for pet_id, pet in pets.items():
+        then = _unseen(pet, before.get(pet_id), base.missing)
+        if pet_id in categories:
+            cells = _complete(categories[pet_id], before.get(pet_id))
+            then = with_category(then, cells)
+            if pet_id in before and cells.id is None and then.category is not None:
+                # The number's cell is blank, as it was, and still to be filled.
+                blank = msgspec.structs.replace(then.category, id=None)
+                then = msgspec.structs.replace(then, category=blank)
+        elif pet_id in base.said and same(pet, old[pet_id], "category"):
+            then = with_fields(then, base.said[pet_id], ["category"])
+        if is_other(pet, then):
+            said[pet_id] = then
+    return replace(base.without(gone).with_pets([*pets.values()]), said=said)
+
+
+def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
+    """The pet, in the columns that are missing as the sheet last said it."""
+    return pet if said is None else with_columns(pet, said, missing)
+
+
+def _complete(cells: Category, before: Pet | None) -> Category:
+    """The cells of a category; one that says nothing now counts as what it said before."""
+    if before is None:
+        return cells
+    old = category_cells(before)
+    number = old.id if cells.id is None else cells.id
+    return Category(number, old.name if cells.name is None else cells.name)
+
+
+def _empty(store: str, moment: str) -> Base:
+    none = frozenset[str]()
+    return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)
+
+
+# Unknown: pets of which nobody knows what both sides last agreed on.
+
+
+def with_unknown(
+    base: Base | None,
+    sheet: Sheet,
+    snapshot: Snapshot,
+    settled: Mapping[int, int],
+    leave: Collection[int] = (),
+) -> Base:
+    """The base, and besides it the pets of the sheet that it lacks, but for those to `leave`: as
+    the store has them where the sheet agrees, or says nothing, and with nothing in the fields in
+    which it does not. To such a field both sides have something of their own, so that texts
+    are in conflict, and tags and photos are joined: neither side is taken for newer. `settled`
+    are the pets of rows without an id.
+    """
+    sight = sight_of(sheet, snapshot, settled)
+    known = {*leave} if base is None else {*leave, *base.frame["id"].tolist()}
+    pairs = zip(sight.rows, sight.ids, sight.places, strict=True)
+    places = {place: row for row, pet_id, place in pairs if place >= 0 and pet_id not in known}
+    pets = pets_from_frame(snapshot.frame.iloc[list(places)])
+    rows = places.values()
+    made = [
+        with_fields(pet, Pet(id=pet.id), sight.differing.get(row, ()))
+        for pet, row in zip(pets, rows, strict=True)
+    ]
+    if base is None:
+        moment = snapshot.taken_at.isoformat(timespec="microseconds")
+        return Base(frame=frame_from_pets(made), store=snapshot.source, taken_at=moment)
+    return base.with_pets(made) if made else base

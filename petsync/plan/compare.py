@@ -1,0 +1,1373 @@
+"""Compare a snapshot with a sheet: the result is a plan. Pure: same input, same plan."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.errors import GuardError, PlanError
+from petsync.models import Pet
+from petsync.plan import match
+from petsync.plan.base import named_ids
+from petsync.plan.change import Add, Blocked, Change, Conflict, Delete, Snapshot, Update
+from petsync.plan.decide import Decisions, FoundPets
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    differing,
+    folded,
+    key,
+    normal,
+    photo_keys,
+    same,
+    stated,
+    unit_key,
+)
+from petsync.plan.guard import Guard, Verdict
+from petsync.plan.lineage import Match, Renumbered, Restored, Slot, actions_of, said_in, slots_of
+from petsync.plan.match import Sides, names_among, pets_of
+from petsync.plan.notes import some
+from petsync.plan.plan import Plan, PlanOptions, moved_since, notes_of
+from petsync.plan.uploads import Uploads
+from petsync.profile import STANDARD, ServiceProfile
+from petsync.table.base import Base
+from petsync.table.columns import ADDING, COLUMNS, Column
+from petsync.table.frame import no_collection, pets_from_frame
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = [
+    "Exchanged",
+    "Missing",
+    "Shifted",
+    "base_of",
+    "come_since",
+    "compare",
+    "exchanged",
+    "exchanged_note",
+    "has_ids",
+    "in_a_copy",
+    "looking_alike",
+    "missing",
+    "must_have_columns",
+    "namesakes",
+    "namesakes_note",
+    "open_rows",
+    "renamed",
+    "shifted",
+    "strange_letters",
+    "twins",
+    "under_other_ids",
+    "unproved",
+]
+
+
+# Rows that say what another pet is: ids that were sorted without their rows, or are lost.
+
+
+_COMPARED: tuple[Column, ...] = ("status", "category", "tags", "photo_urls")
+"""The columns beside the name in which pets are compared."""
+_NEAR = 10
+"""A row is held against so many pets of its name at the most."""
+_MOST = 100
+"""An add without an id is held against so many pets at the most."""
+_LEAST_EXCHANGED = 2
+"""One row alone is what a person writes; identities go astray in pairs."""
+
+
+class Exchanged(NamedTuple):
+    """A row that says of its pet what pet `other` was: its number, and both their ids and names."""
+
+    row: int
+    pet_id: int
+    was: str
+    other: int
+    name: str
+
+
+def exchanged(
+    sheet: Sheet, before: pd.DataFrame | None, rows: Collection[int]
+) -> tuple[Exchanged, ...]:
+    """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
+    row says something else by now; none where it is one alone.
+    """
+    frame = sheet.frame
+    if before is None or len(rows) < _LEAST_EXCHANGED or not {"id", "name"} <= {*frame.columns}:
+        return ()
+    places = match.positions(frame["id"], before)
+    acts = frame["action"].isin(("ignore", "delete", *ADDING)).to_numpy()
+    at = np.flatnonzero(~acts & (places >= 0))
+    masks = match.differences(frame, at, before, places[at])
+    renamed = at[masks["name"] & frame.index[at].isin(list(rows))]
+    others = before.iloc[places[at[np.logical_or.reduce([*masks.values()])]]]
+    found = twins(frame.iloc[renamed], others)
+    some = [(int(row), place) for row, place in zip(renamed, found, strict=True) if place >= 0]
+    if len(some) < _LEAST_EXCHANGED:
+        return ()
+    return tuple(
+        _exchanged(frame, row, before.iloc[places[row]], others.iloc[p]) for row, p in some
+    )
+
+
+def exchanged_note(
+    edited: Mapping[int, Collection[Column]], sheet: Sheet, before: pd.DataFrame
+) -> Iterator[str]:
+    """A sentence on the rows that say what other pets were `before`; `edited` are the columns in
+    which rows say something else than their pets, by row.
+    """
+    rows = [row for row, columns in edited.items() if "name" in columns]
+    pairs = [
+        f"{sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
+        f"{each.pet_id}, which was {each.was!r}"
+        for each in exchanged(sheet, before, rows)
+    ]
+    if pairs:
+        yield (
+            f"{some(pairs)}: these rows say what other pets were, as if the ids had been moved "
+            "without their rows. Where that was not meant, put the ids back."
+        )
+
+
+def twins(rows: pd.DataFrame, pets: pd.DataFrame) -> match.Positions:
+    """For each row the place of a pet that has its name, and of which it says nothing else in any
+    other column; -1 where there is none.
+    """
+    result = np.full(len(rows), -1, dtype=np.intp)
+    if "name" not in rows or not len(rows) or not len(pets):
+        return result
+    named = [normal(None if pd.isna(name) else name) for name in rows["name"]]
+    near = _by_name(pets, frozenset(filter(None, named)))
+    pairs = [(n, place) for n, name in enumerate(named) for place in near.get(name, ())]
+    if not pairs:
+        return result
+    at, places = (np.array(each, dtype=np.intp) for each in zip(*pairs, strict=True))
+    said = rows.iloc[at].reset_index(drop=True)
+    masks = match.differences(said, np.arange(len(said)), pets, places)
+    same = ~np.logical_or.reduce([*masks.values()])
+    # The first one of each row is what stays.
+    result[at[same][::-1]] = places[same][::-1]
+    return result
+
+
+def _by_name(pets: pd.DataFrame, wanted: Collection[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = defaultdict(list)
+    for place in np.flatnonzero(names_among(pets["name"], wanted)).tolist():
+        found = places[normal(pets["name"].iloc[place])]
+        if len(found) < _NEAR:
+            found.append(place)
+    return places
+
+
+def _exchanged(
+    frame: pd.DataFrame, row: int, own: pd.Series[Any], other: pd.Series[Any]
+) -> Exchanged:
+    return Exchanged(
+        int(frame.index[row]), int(own["id"]), own["name"] or "", int(other["id"]), other["name"]
+    )
+
+
+def has_ids(sheet: Sheet) -> bool:
+    """Whether any row of the sheet names its pet by an id, or means to."""
+    frame = sheet.frame
+    named = "id" in frame and bool(frame["id"].notna().any())
+    return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
+
+
+def looking_alike(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that look like one of the `pets`, which no row names; and these
+    as conflicts. For a sheet without ids: its rows may all be pets that the store has.
+
+    A row looks like a pet of its name, or of its photos, if half of what else it says agrees. One
+    with the action `add` says that it is another one. Where most rows are `identical` to pets, or
+    have the name of one pet each and differ from it in one column at the most, the same column in
+    all rows, that name is enough.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    if not adds or pets.empty:
+        return changes, []
+    by_name, by_photos = _indexed(pets, adds)
+    conflicts: dict[int | None, Conflict] = {}
+    for add in adds:
+        near = [
+            *by_name.get(normal(add.after.name), ()),
+            *(by_photos.get(photo_keys(add.after.photo_urls), ()) if add.after.photo_urls else ()),
+        ]
+        pairs = [(pet, _agreeing(add.after, pet)) for pet in near[:_MOST]]
+        like = [(pet, agreeing) for pet, agreeing in pairs if _is_like(add.after, agreeing)]
+        if like:
+            pet, agreeing = max(like, key=lambda pair: len(pair[1]))
+            conflicts[add.row] = _look_alike(add, pet, agreeing)
+    for add, pet in _edited_in_one_column(adds, by_name, len(open_rows(sheet)), identical):
+        why = ", and most rows have the name of a pet"
+        conflicts.setdefault(add.row, _look_alike(add, pet, ("name",), why))
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, [*conflicts.values()]
+
+
+def _edited_in_one_column(
+    adds: Sequence[Add],
+    by_name: Mapping[str, Sequence[Pet]],
+    total: int,
+    identical: Mapping[int, int],
+) -> Iterator[tuple[Add, Pet]]:
+    """The adds that differ from a pet of their name in one column alone, each with that pet, where
+    that makes most of the `total` rows pets: by the names that one pet has, and as `identical`.
+    """
+    pairs = [(add, pet) for add in adds for pet in by_name.get(normal(add.after.name), ())[:_MOST]]
+    differing = [_differing(add.after, pet) for add, pet in pairs]
+    for column in _COMPARED:
+        near = [pair for pair, others in zip(pairs, differing, strict=True) if others <= {column}]
+        ids = {pet.id for add, pet in near if len(by_name[normal(add.after.name)]) == 1}
+        count = len(ids) + len(identical)
+        if ids and count >= _LEAST_EXCHANGED and 2 * count > total:
+            yield from near
+
+
+def _differing(said: Pet, pet: Pet) -> set[Column]:
+    """The columns beside the name in which the pet is not what is said."""
+    return {*stated(said)} - {"name", "category_id", *_agreeing(said, pet)}
+
+
+def renamed(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, identical: Mapping[int, int]
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that may be one of the `pets`, which no row names, under another
+    name; and these as conflicts. For a sheet without ids, as `looking_alike`.
+
+    Such a row says what a pet is but for the name, and stands between rows that are `identical` to
+    the pets before and after it, in a sheet of which most rows are. In any other, it is all that
+    one pet alone is, and the sheet has all columns of petsync's own tables but the id.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    is_whole = {*COLUMNS} - {"id"} <= {*sheet.frame}
+    is_table = len(identical) >= _LEAST_EXCHANGED and 2 * len(identical) >= len(open_rows(sheet))
+    if not adds or pets.empty or not (is_table or is_whole):
+        return changes, []
+    known = sorted(identical.items()) if is_table else []
+    rows = [row for row, _ in known]
+    listed = pets_from_frame(pets)
+    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    ids_by_status = {
+        status: sorted(pet.id or 0 for pet in of_status)
+        for status, of_status in _by_look(listed, ("status",)).items()
+    }
+    conflicts: dict[int | None, Conflict] = {}
+    for add in adds:
+        at = bisect_left(rows, add.row or 0)
+        above = known[at - 1][1] if at else None
+        below = known[at][1] if at < len(known) else None
+        columns = tuple(c for c in _COMPARED if c in stated(add.after)) if known else _COMPARED
+        if not any(c in stated(add.after) for c in _COMPARED[0 if known else 1 :]):
+            continue
+        if columns not in by_look:
+            by_look[columns] = _by_look(listed, columns)
+        like = by_look[columns].get(_look(add.after, columns), [])
+        if known:
+            of_status = ids_by_status.get(_look(add.after, ("status",)), ())
+            like = [pet for pet in like if _is_between(above, below, pet.id or 0, of_status)]
+        if like and (known or len(like) == 1):
+            conflicts[add.row] = _look_alike(
+                add, like[0], [c for c in columns if c in stated(add.after)]
+            )
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, [*conflicts.values()]
+
+
+def in_a_copy(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, held: Collection[Conflict]
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that may be one of the `pets`, which no row names, in a sheet
+    without ids of which most rows are `held`, as they look like pets; and these as conflicts.
+
+    Such a row says what such a pet is but for the name, or has its name in capitals. Each pet is
+    one row at the most: first the one of its name, in capitals or with more letters behind it.
+    """
+    changes = list(changes)
+    if len(held) < _LEAST_EXCHANGED or 2 * len(held) <= len(open_rows(sheet)):
+        return changes, []
+    taken = {each.pet_id for each in held}
+    free = {pet.id: pet for pet in pets_from_frame(pets[~pets["id"].isin(taken)])}
+    by_look: dict[tuple[Column, ...], dict[Hashable, list[Pet]]] = {}
+    by_name: dict[str, list[Pet]] = defaultdict(list)
+    for pet in free.values():
+        by_name[folded(pet.name)].append(pet)
+    conflicts: list[Conflict] = []
+    for add in changes:
+        if not isinstance(add, Add) or not _is_open(add, sheet):
+            continue
+        columns = tuple(c for c in _COMPARED if c in stated(add.after))
+        if columns not in by_look:
+            by_look[columns] = _by_look(free.values(), columns)
+        name = folded(add.after.name)
+        like = by_look[columns].get(_look(add.after, columns), [])
+        near = [pet for pet in (*by_name.get(name, ()), *like) if pet.id not in taken]
+        if near:
+            pet = min(near, key=lambda pet: _likeness(name, folded(pet.name), pet.id or 0))
+            taken.add(pet.id)
+            agreeing = _agreeing(add.after, pet) or ("name",)
+            why = ", and most rows look like pets"
+            conflicts.append(_look_alike(add, pet, agreeing, why))
+    rows = {each.row for each in conflicts}
+    return [each for each in changes if not (isinstance(each, Add) and each.row in rows)], conflicts
+
+
+def _likeness(name: str, other: str, pet_id: int) -> tuple[bool, bool, int]:
+    """What is least for the pet whose name is most like the name; then for the lowest id."""
+    return name != other, not (other and name.startswith(other)), pet_id
+
+
+def _is_between(above: int | None, below: int | None, pet_id: int, ids: Sequence[int]) -> bool:
+    """Whether the id is between the two; where one is missing, whether it is the nearest of the
+    `ids`, which are in order, to the other.
+    """
+    if above is not None and below is not None:
+        return above < pet_id < below
+    if above is not None:
+        at = bisect_right(ids, above)
+        return at < len(ids) and ids[at] == pet_id
+    at = 0 if below is None else bisect_left(ids, below)
+    return at > 0 and ids[at - 1] == pet_id
+
+
+def _by_look(pets: Iterable[Pet], columns: Sequence[Column]) -> dict[Hashable, list[Pet]]:
+    found: dict[Hashable, list[Pet]] = defaultdict(list)
+    for pet in pets:
+        found[_look(pet, columns)].append(pet)
+    return found
+
+
+def _look(pet: Pet, columns: Sequence[Column]) -> Hashable:
+    """What a pet is in these columns, without the ids that a service may assign."""
+    tags = frozenset(normal(tag.name) for tag in pet.tags)
+    return tuple(tags if column == "tags" else key(pet, column) for column in columns)
+
+
+def come_since(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, base: Base
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds that look like one of the `pets`, which no row names, that came
+    to the store since the export; and these as conflicts. For an exported sheet: somebody else may
+    have added the row already.
+
+    Such a row has the name of the pet and agrees with it in half of what else it says, in more than
+    the status. Each pet is one row at the most, the one that agrees in most. A base of a part of
+    the store does not show which pets came since.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
+    if not adds or base.tags:
+        return changes, []
+    new = pets[match.positions(pets["id"], base.frame) < 0]
+    by_name, _ = _indexed(new, adds)
+    pairs = [
+        (add, pet, agreeing)
+        for add in adds
+        for pet in by_name.get(normal(add.after.name), ())[:_MOST]
+        if _is_like(add.after, agreeing := _agreeing(add.after, pet))
+        and not {*agreeing} <= {"name", "status"}
+    ]
+    return _held_once(
+        changes,
+        pairs,
+        lambda _, pet, columns: (
+            f"has no id, and looks like pet {pet.id}, which came since the "
+            f"export: they agree in {columns}"
+        ),
+        lambda pet: (
+            f"Write the id {pet.id} into the row if it is that pet, or `add-another` in "
+            "the action column to add another one."
+        ),
+    )
+
+
+def under_other_ids(
+    changes: Iterable[Change], sheet: Sheet, pets: pd.DataFrame, unnamed: match.Mask
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds under an id of their own that look like one of the `pets` of the
+    store that are `unnamed`, so in no row; and these as conflicts: the ids may be numbered anew.
+
+    Such a row says all that a pet of its name is. If no other pet has that name, or the photos of
+    the row, it is enough that they agree in half of what else the row says, in more than the
+    status. Each pet is one row at the most, the one that agrees in most.
+    """
+    changes = list(changes)
+    adds = [each for each in changes if isinstance(each, Add) and _has_new_id(each, sheet)]
+    if not adds or not unnamed.any():
+        return changes, []
+    by_name, by_photos = _indexed(pets, adds)
+    given = Counter(photo_keys(add.after.photo_urls) for add in adds)
+    free = {*pets["id"][unnamed].tolist()}
+    pairs: list[tuple[Add, Pet, tuple[Column, ...]]] = []
+    for add in adds:
+        photos = photo_keys(add.after.photo_urls)
+        named = by_name.get(normal(add.after.name), [])
+        shown = by_photos.get(photos, []) if photos and given[photos] == 1 else []
+        sole = [near[0] for near in (named, shown) if len(near) == 1]
+        for pet in [*sole, *named[: _MOST if len(named) > 1 else 0]]:
+            agreeing = _agreeing(add.after, pet)
+            is_half = pet in sole and _is_like(add.after, agreeing)
+            is_same = pet in named and not _differing(add.after, pet)
+            if pet.id in free and (is_same or (is_half and not {*agreeing} <= {"name", "status"})):
+                pairs.append((add, pet, agreeing))
+    return _held_once(
+        changes,
+        pairs,
+        lambda add, pet, columns: (
+            f"has the id {add.pet_id}, which no pet has, and looks like pet "
+            f"{pet.id} ({pet.name}), which is in no row: they agree in {columns}"
+        ),
+        lambda pet: (
+            f"Write the id {pet.id} into the row if it is that pet, or `add` in the action "
+            "column to add another one."
+        ),
+    )
+
+
+def _held_once(
+    changes: Sequence[Change],
+    pairs: Iterable[tuple[Add, Pet, Sequence[Column]]],
+    problem: Callable[[Add, Pet, str], str],
+    suggestion: Callable[[Pet], str],
+) -> tuple[list[Change], list[Conflict]]:
+    """The changes without the adds of the pairs, and conflicts of these: each pet has one row at
+    the most, the one that agrees in most columns.
+    """
+    conflicts: dict[int | None, Conflict] = {}
+    taken: set[int | None] = set()
+    for add, pet, agreeing in sorted(pairs, key=lambda pair: -len(pair[2])):
+        if add.row not in conflicts and pet.id not in taken:
+            taken.add(pet.id)
+            why = problem(add, pet, ", ".join(agreeing))
+            conflicts[add.row] = _held(add, pet, why, suggestion(pet))
+    kept = [each for each in changes if not (isinstance(each, Add) and each.row in conflicts)]
+    return kept, sorted(conflicts.values(), key=lambda each: each.row or 0)
+
+
+def namesakes(changes: Iterable[Change], pets: pd.DataFrame, sheet: Sheet) -> list[Change]:
+    """The changes, the adds whose rows leave open that their pet is there told of the first of the
+    `pets`, which no row names, that has their name.
+    """
+    changes = list(changes)
+    adds = [
+        each
+        for each in changes
+        if isinstance(each, Add) and (_is_open(each, sheet) or _has_new_id(each, sheet))
+    ]
+    if not adds or pets.empty:
+        return changes
+    there: dict[str, int] = {}
+    named = pets[names_among(pets["name"], {normal(add.after.name) for add in adds})]
+    for name, number in zip(named["name"].tolist(), named["id"].tolist(), strict=True):
+        there.setdefault(normal(name), int(number))
+    told = {id(add): there.get(normal(add.after.name)) for add in adds}
+    return [
+        msgspec.structs.replace(each, namesake=number)
+        if isinstance(each, Add) and (number := told.get(id(each))) is not None
+        else each
+        for each in changes
+    ]
+
+
+def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
+    """A sentence on the adds that have the name of a pet that is in no row."""
+    pairs = [
+        f"{each.source} ({each.after.name}) = pet {each.namesake}?"
+        for each in changes
+        if isinstance(each, Add) and each.namesake is not None
+    ]
+    if pairs:
+        yield (
+            f"{some(pairs)}: these rows have no id, or one that no pet has, and the store has pets "
+            "of their names that are in no row. Where they are the same pets, give the rows their "
+            "ids; else new ones are added."
+        )
+
+
+def open_rows(sheet: Sheet) -> frozenset[int]:
+    """The rows that do not say whether their pets are there."""
+    frame = sheet.frame
+    return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
+
+
+def _is_open(add: Add, sheet: Sheet) -> bool:
+    """Whether the row of an add has no id, and leaves open that its pet may be there."""
+    return add.pet_id is None and _is_merged(add, sheet)
+
+
+def _has_new_id(add: Add, sheet: Sheet) -> bool:
+    """Whether the row of an add has an id that no pet has, and leaves open that its pet is there
+    under another one.
+    """
+    return (add.pet_id or 0) >= 1 and _is_merged(add, sheet)
+
+
+def _is_merged(add: Add, sheet: Sheet) -> bool:
+    return add.row in sheet.frame.index and bool(sheet.frame.at[add.row, "action"] == "merge")
+
+
+def _indexed(
+    pets: pd.DataFrame, adds: Sequence[Add]
+) -> tuple[dict[str, list[Pet]], dict[tuple[str, ...], list[Pet]]]:
+    """The pets by their names and by their photos, those that any add has."""
+    names = {normal(add.after.name) for add in adds}
+    photos = {photo_keys(add.after.photo_urls) for add in adds if add.after.photo_urls}
+    wanted = names_among(pets["name"], names)
+    if photos:
+        wanted |= np.array([photo_keys(each) in photos for each in pets["photo_urls"]], dtype=bool)
+    by_name: dict[str, list[Pet]] = defaultdict(list)
+    by_photos: dict[tuple[str, ...], list[Pet]] = defaultdict(list)
+    for pet in pets_from_frame(pets[wanted]):
+        by_name[normal(pet.name)].append(pet)
+        by_photos[photo_keys(pet.photo_urls)].append(pet)
+    return by_name, by_photos
+
+
+def _agreeing(said: Pet, pet: Pet) -> tuple[Column, ...]:
+    """The columns in which the pet is what is said."""
+    return tuple(c for c in stated(said) if c != "category_id" and same(said, pet, c))
+
+
+def _is_like(said: Pet, agreeing: Collection[Column]) -> bool:
+    others = [c for c in stated(said) if c not in ("name", "category_id")]
+    return 2 * sum(c in agreeing for c in others) >= len(others)
+
+
+def _look_alike(add: Add, pet: Pet, agreeing: Sequence[Column], why: str = "") -> Conflict:
+    return _held(
+        add,
+        pet,
+        f"has no id, as no row of the sheet has, and looks like pet {pet.id} ({pet.name}): they "
+        f"agree in {', '.join(agreeing)}{why}",
+        "Give the rows their ids, or write `add` in the action column to add another pet.",
+    )
+
+
+def _held(add: Add, pet: Pet, problem: str, suggestion: str) -> Conflict:
+    return Conflict(
+        row=add.row,
+        source=add.source,
+        pet_id=pet.id,
+        name=add.after.name or "",
+        rule="looks-alike",
+        problem=problem,
+        suggestion=suggestion,
+    )
+
+
+# Letters that look like others: a Cyrillic е in a Latin name, told before it is sent.
+
+
+_SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "FULLWIDTH LATIN")
+"""Scripts that have letters which look like those of another one."""
+_WORD = re.compile(r"[^\W\d_]+")
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d"
+    "\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0406\u0408\u0405"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u03bf\u03bd\u03b1\u03c1\u0585\u057d",
+    "aeopcyxijshdqwABEKMHOPCTYXIJSABEZHIKMNOPTYXovapou",
+)
+"""Cyrillic, Greek and Armenian letters, and the Latin ones that look the same."""
+
+
+def strange_letters(changes: Iterable[Change], pets: pd.DataFrame) -> Iterator[str]:
+    """A sentence on texts that are to be sent and mix scripts within a word, and one on those that
+    look just like another text that the store uses in the same column.
+    """
+    mixed: dict[str, str] = {}
+    whole: dict[tuple[str, str], str] = {}
+    for change in changes:
+        if change.after is None:
+            continue
+        before = {} if change.before is None else dict(_texts(change.before))
+        for column, text in _texts(change.after):
+            if text.isascii() or before.get(column) == text:
+                continue
+            if strange := _mixed(text):
+                mixed.setdefault(f"{change.source}: {text!r}: {strange}", "")
+            elif _looks(text).isascii():
+                whole.setdefault((column, text), change.source)
+    if mixed:
+        yield (
+            f"{some([*mixed])}. These letters look like others: if nobody meant them, type the "
+            "text again."
+        )
+    known = _known(pets) if whole else {}
+    twins = [
+        f"{source}: {text!r} looks like {twin!r}"
+        for (column, text), source in whole.items()
+        if (twin := known.get((column.partition(" ")[0], _looks(text))))
+    ]
+    if twins:
+        yield (
+            f"{some(twins)}, which the store has, and is written in other letters. If nobody meant "
+            "that, type the text again."
+        )
+
+
+def _texts(pet: Pet) -> Iterator[tuple[str, str]]:
+    """The pet's texts by their columns; tags are told apart by their names."""
+    yield "name", normal(pet.name)
+    yield "status", normal(pet.status)
+    if pet.category is not None:
+        yield "category", normal(pet.category.name)
+    yield from ((f"tags {normal(tag.name)}", normal(tag.name)) for tag in pet.tags)
+
+
+def _mixed(text: str) -> str:
+    """Which letter of a word is of another script than the rest; "" where none is."""
+    for word in _WORD.findall(text):
+        scripts = {letter: _script(letter) for letter in word}
+        found = {script for script in scripts.values() if script}
+        if len(found) > 1:
+            most = max(found, key=lambda script: sum(scripts[each] == script for each in word))
+            usual = "LATIN" if "LATIN" in found else most
+            odd = [each for each in scripts if scripts[each] and scripts[each] != usual]
+            return f"{odd[0]!r} is {unicodedata.name(odd[0], 'a letter of another script')}"
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    name = unicodedata.name(letter, "")
+    return next((script for script in _SCRIPTS if name.startswith(script)), "")
+
+
+def _looks(text: str) -> str:
+    return text.translate(_LOOKALIKES)
+
+
+def _known(pets: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """The store's own texts of Latin letters alone, by column and look."""
+    known = {
+        (column, text): text
+        for column in ("name", "status", "category")
+        for text in map(normal, pets[column].dropna().unique())
+        if text.isascii()
+    }
+    tags = {normal(tag.name) for each in pets["tags"] for tag in each}
+    return known | {("tags", name): name for name in tags if name.isascii()}
+
+
+# Pets that no row names: deletes, where they are asked for and provable.
+
+
+_WHICH = (
+    "If they are one pet, give the row its id. Else write `add-another` in the row's action "
+    "column; a row with the pet's id and `delete` deletes it."
+)
+_WHICH_BELOW = (
+    "If they are one pet, give the row its id. Else leave the id blank, and write `add-another` in "
+    "the row's action column."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What becomes of the pets that no row names. `held` are the rows whose adds are conflicts."""
+
+    deletes: list[Delete]
+    conflicts: list[Conflict]
+    notes: list[str]
+    held: frozenset[int] = frozenset()
+
+
+def missing(
+    snapshot: Snapshot,
+    named: match.Mask,
+    uncertain: Sequence[str],
+    changes: Sequence[Change],
+    options: PlanOptions,
+    base: Base | None = None,
+    *,
+    open_rows: Collection[int] = (),
+) -> Missing:
+    """The deletes of the pets that are not `named`, the pets among them that changed since the
+    sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
+    that is like such a pet is one pet with it that has lost its id, more likely: both are held.
+
+    A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
+    status is outside what the snapshot covers. `open_rows` say nothing of whether their pets are
+    new. A pet that was not exported was never in the sheet, so it is not missing from it.
+    """
+    places = np.flatnonzero(~named)
+    if base is None and not options.delete_missing:
+        return Missing([], [], _left_alone(len(places)))
+    places, old, new = _exported(snapshot, places, base)
+    never = _never_exported(new)
+    pairs = _lost_ids(snapshot, places, changes, open_rows)
+    conflicts = [*_conflicts(pairs)]
+    held = frozenset(add.row for _, add in pairs if add.row is not None)
+    if not options.delete_missing:
+        return Missing([], conflicts, [*_left_alone(len(places)), *never], held)
+    if uncertain:
+        note = (
+            f"No missing pet is deleted: {some(uncertain)} may be about any of them. Correct these "
+            "rows, or give them their ids, first."
+        )
+        return Missing([], conflicts, [note], held)
+    kept = {pet.id for pet, _ in pairs}
+    sure = ~snapshot.frame["id"].iloc[places].isin(kept).to_numpy(dtype=bool)
+    conflicts += _held_deletes(pairs)
+    places, old = places[sure], old[sure]
+    statuses = snapshot.frame["status"].iloc[places]
+    known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
+    covered = statuses.isin(known).to_numpy(dtype=bool)
+    pets = pets_from_frame(snapshot.frame.iloc[places[covered]])
+    gone, moved = pets, []
+    if base is not None:
+        before = pets_from_frame(base.frame.iloc[old[covered]])
+        fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
+        gone = [pet for pet, each in zip(pets, fields, strict=True) if not each]
+        moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
+    deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
+    notes = [*never, *_uncovered(int((~covered).sum())), *_renames(deletes, changes)]
+    return Missing(deletes, [*conflicts, *moved], notes, held)
+
+
+def _exported(
+    snapshot: Snapshot, places: match.Positions, base: Base | None
+) -> tuple[match.Positions, match.Positions, int]:
+    """Of the places, those of pets that were exported; these pets' places in the base; and how
+    many were not.
+    """
+    if base is None:
+        return places, places, 0
+    old = match.positions(snapshot.frame["id"].iloc[places], base.frame)
+    there = old >= 0
+    return places[there], old[there], int((~there).sum())
+
+
+def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
+    return Conflict(
+        row=None,
+        source="",
+        pet_id=pet.id,
+        name=pet.name or "",
+        rule="removed-changed",
+        problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
+        "the sheet was exported",
+        suggestion="Export afresh, and take its row out there if it is still to go.",
+    )
+
+
+def _left_alone(count: int) -> list[str]:
+    if not count:
+        return []
+    pets = "1 pet of the store is" if count == 1 else f"{count:,} pets of the store are"
+    them = "it" if count == 1 else "them"
+    return [f"{pets} in no row: nothing happens to {them} (--delete-missing would delete {them})."]
+
+
+def _never_exported(count: int) -> list[str]:
+    if not count:
+        return []
+    these = "1 pet of the store was" if count == 1 else f"{count:,} pets of the store were"
+    return [f"{these} not in the export, so nothing happens to {'it' if count == 1 else 'them'}."]
+
+
+def _uncovered(count: int) -> list[str]:
+    if not count:
+        return []
+    one = count == 1
+    pets = "1 pet of the store is" if one else f"{count:,} pets of the store are"
+    status, them = ("its status", "it") if one else ("their statuses", "them")
+    why = f"no query that succeeded asks for {status}, so nothing is proved of {them}"
+    return [f"{pets} in no row and not deleted: {why}."]
+
+
+def _lost_ids(
+    snapshot: Snapshot,
+    places: match.Positions,
+    changes: Sequence[Change],
+    open_rows: Collection[int],
+) -> list[tuple[Pet, Add]]:
+    """The pets in no row, each with the adds that may be it: of its name or photos."""
+    adds = [
+        each
+        for each in changes
+        if isinstance(each, Add) and (each.pet_id or 0) < 1 and each.row in open_rows
+    ]
+    if not adds:
+        return []
+    names, photos = defaultdict[str, list[Add]](list), defaultdict[Hashable, list[Add]](list)
+    for add in adds:
+        names[normal(add.after.name)].append(add)
+        if add.after.photo_urls:
+            photos[photo_keys(add.after.photo_urls)].append(add)
+    found = []
+    for pet in pets_from_frame(snapshot.frame.iloc[places]):
+        near = [*names[normal(pet.name)], *photos[photo_keys(pet.photo_urls)]]
+        found += [(pet, add) for add in {id(each): each for each in near}.values()]
+    return found
+
+
+def _conflicts(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+    """One for each add that may be a pet in no row."""
+    found: dict[int | None, list[Pet]] = defaultdict(list)
+    adds = {add.row: add for _, add in pairs}
+    for pet, add in pairs:
+        found[add.row].append(pet)
+    for row, pets in found.items():
+        add, them = adds[row], some([f"{pet.id} ({pet.name})" for pet in pets])
+        has = "no id" if add.pet_id is None else f"the id {add.pet_id}, which no pet has"
+        yield Conflict(
+            row=row,
+            source=add.source,
+            pet_id=pets[0].id,
+            name=add.after.name or "",
+            rule="lost-id",
+            problem=f"has {has}, and is like pet {them}, in no row any more",
+            suggestion=_WHICH if add.pet_id is None else _WHICH_BELOW,
+        )
+
+
+def _held_deletes(pairs: Sequence[tuple[Pet, Add]]) -> Iterator[Conflict]:
+    """One for each pet that is not deleted, because a row may be it."""
+    found: dict[int | None, list[Add]] = defaultdict(list)
+    pets = {pet.id: pet for pet, _ in pairs}
+    for pet, add in pairs:
+        found[pet.id].append(add)
+    for pet_id, adds in found.items():
+        rows = some([f"{add.source} ({add.after.name})" for add in adds])
+        yield Conflict(
+            row=None,
+            source="",
+            pet_id=pet_id,
+            name=pets[pet_id].name or "",
+            rule="lost-id",
+            problem=f"is in no row any more, and a row without an id is like it: {rows}",
+            suggestion=_WHICH,
+        )
+
+
+def _renames(deletes: Sequence[Delete], changes: Sequence[Change]) -> Iterator[str]:
+    """A pet that goes while one just like it comes is more likely one pet that lost its id."""
+    for pet, add in _alike([delete.before for delete in deletes], changes):
+        yield (
+            f"Pet {pet.id} ({pet.name}) would be deleted and {add.source} ({add.after.name}) "
+            "added, and they are alike. If they are one pet, give the row its id."
+        )
+
+
+def _alike(pets: Iterable[Pet], changes: Sequence[Change]) -> Iterator[tuple[Pet, Add]]:
+    """Pets, each with an add of the same name or the same photos."""
+    adds = [change for change in changes if isinstance(change, Add)]
+    by_name = {normal(add.after.name): add for add in adds}
+    by_photos = {key(add.after, "photo_urls"): add for add in adds if add.after.photo_urls}
+    for pet in pets:
+        add = by_name.get(normal(pet.name)) or by_photos.get(key(pet, "photo_urls"))
+        if add is not None:
+            yield pet, add
+
+
+# Columns that were sorted or shifted without their rows, as the base of the sheet shows it.
+
+
+_LEAST_SHIFTED = 3
+"""Two rows may exchange a value on purpose; so many do not."""
+_REACH = 3
+"""A column is shifted by so many rows at the most."""
+_PART = 0.8
+"""So large a part of the edits has to be explained."""
+_BITS = 9.0
+"""So unlikely, as a power of two, it has to be that the edits agree by chance."""
+_RARE = 3.0
+"""So many bits tells a value of the column by itself: then any order of them counts."""
+
+Values = Mapping[int, Hashable]
+"""What a column says, by row number."""
+
+
+class Shifted(tuple[Column, ...]):
+    """The columns, with `note`: a sentence that names the first cell of each; "" for none."""
+
+    note: str = ""
+
+
+def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shifted:
+    """The columns in which most updates give a row what another row had when the sheet was
+    exported: what a sort of the column alone, or cells that were inserted or deleted, leave behind.
+    """
+    updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
+    if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.frame:
+        return Shifted()
+    ids = sheet.frame["id"].dropna()
+    old = {pet.id: pet for pet in pets_of(ids.tolist(), base.frame)}
+    pairs = zip(ids.index.tolist(), ids.tolist(), strict=True)
+    exported = {int(row): old[pet_id] for row, pet_id in pairs if pet_id in old}
+    found: list[Column] = []
+    places: list[str] = []
+    for unit in UNITS:
+        edits = {
+            row: unit_key(update.after, unit)
+            for update in updates
+            if (row := update.row or 0) in exported
+            and not {*COLUMNS_OF[unit]}.isdisjoint(update.fields)
+        }
+        if len(edits) < _LEAST_SHIFTED:
+            continue
+        was = {row: unit_key(pet, unit) for row, pet in exported.items()}
+        texts = {row: _text(pet, unit) for row, pet in exported.items()}
+        now = {**texts, **{u.row: _text(u.after, unit) for u in updates if u.row in edits}}
+        others = len(sheet.frame) - len(exported)
+        if _is_moved(edits, was) or _is_sorted(edits, was, texts, now, others):
+            there = {*was.values()}
+            first = next(row for row, value in edits.items() if value in there)
+            found += [column for column in COLUMNS_OF[unit] if column in sheet.frame]
+            places.append(f"{sheet.address(first, unit)} ({unit})")
+    return _shifted(found, places)
+
+
+def _shifted(found: Sequence[Column], places: Sequence[str]) -> Shifted:
+    result = Shifted(found)
+    if places:
+        result.note = (
+            f"From {', '.join(places)} on, cells say what other rows said when the sheet was "
+            "exported: the column was sorted or shifted without its rows. Undo that in the sheet; "
+            "if it is meant, --allow-shifted lets it pass."
+        )
+    return result
+
+
+def _is_moved(edits: Values, was: Values) -> bool:
+    """Whether the edits are values of other rows, in so many that it is no chance."""
+    bits = _bits(was.values())
+    if len(edits) * bits < _BITS:
+        return False
+    return (bits >= _RARE and _is_exchanged(edits, was)) or _is_along(edits, was)
+
+
+def _bits(values: Iterable[Hashable]) -> float:
+    """How much a value of the column tells: of 8 that are equally frequent, 3 bits."""
+    counts = Counter(values)
+    total = counts.total()
+    return -math.log2(sum((count / total) ** 2 for count in counts.values()))
+
+
+def _is_exchanged(edits: Values, was: Values) -> bool:
+    """Whether the edited rows have one another's values."""
+    before = Counter(was[row] for row in edits)
+    return (before & Counter(edits.values())).total() >= _PART * len(edits)
+
+
+def _is_along(edits: Values, was: Values) -> bool:
+    """Whether the edited rows have the values of rows that are as far above or below, or of rows
+    that are as far from the other end.
+    """
+    rows = [*was]
+    at = {row: n for n, row in enumerate(rows)}
+    shifts = [(1, step) for step in range(-_REACH, _REACH + 1) if step]
+    turns = [(-1, len(rows) - 1 + step) for step in range(-_REACH, _REACH + 1)]
+    for sign, start in (*shifts, *turns):
+        places = ((row, start + sign * at[row]) for row in edits)
+        there = ((row, rows[place]) for row, place in places if 0 <= place < len(rows))
+        if sum(was[other] == edits[row] for row, other in there) >= _PART * len(edits):
+            return True
+    return False
+
+
+def _is_sorted(
+    edits: Values, was: Values, before: Mapping[int, str], after: Mapping[int, str], others: int
+) -> bool:
+    """Whether the whole column is in order and was not, and has the values that it had; `others`
+    is the number of rows that were not exported and took part.
+    """
+    if len(edits) * _bits(was.values()) < _BITS:
+        return False
+    there = Counter({**was, **edits}.values())
+    if (there - Counter(was.values())).total() > max(others, 0):
+        return False
+    return any(
+        [*after.values()] == sorted(after.values(), reverse=turned)
+        and [*before.values()] != sorted(before.values(), reverse=turned)
+        for turned in (False, True)
+    )
+
+
+def _text(pet: Pet, unit: Unit) -> str:
+    """What a cell shows of the unit, as programs sort it."""
+    if unit == "category":
+        text = pet.category.name if pet.category else ""
+    elif unit == "tags":
+        text = "; ".join(tag.name or "" for tag in pet.tags)
+    elif unit == "photo_urls":
+        text = "\n".join(pet.photo_urls)
+    else:
+        text = getattr(pet, unit)
+    return (text or "").casefold()
+
+
+# Since: the base that a sheet is compared by, if it carries one that can be used.
+
+
+_RENAMED = "header-renamed"
+
+
+def base_of(sheet: Sheet, store: str, *, two_way: bool) -> Base | None:
+    """The base that the sheet is compared by. Raises PlanError where it carries one that cannot
+    be trusted, or that is another store's, unless `two_way`, which does without.
+    """
+    if two_way:
+        return None
+    if sheet.base_refused:
+        raise PlanError(
+            f"{sheet.source}: {sheet.base_refused}",
+            hint="Export afresh and move your edits there; or compare with the store alone "
+            "(--two-way, two_way=True): every filled cell then overrules the store.",
+        )
+    if sheet.base is not None and sheet.base.store != store:
+        raise PlanError(
+            f"{sheet.source} was exported from {sheet.base.store}, and this store is {store}",
+            hint="Name the other store, or compare with this one alone (--two-way, two_way=True): "
+            "every filled cell then overrules the store.",
+        )
+    return sheet.base
+
+
+def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
+    """Raise GuardError where an export has lost the header of a column, or all its ids: edits in
+    the column would not be seen, and rows without their ids would be new pets. Where the plan
+    `matches_rows` by other columns, it needs no ids.
+    """
+    lost = [each for each in sheet.problems if each.rule == _RENAMED]
+    if matches_rows:
+        lost = [each for each in lost if each.meant not in (None, "id")]
+    if lost:
+        is_id = any(each.meant in (None, "id") for each in lost)
+        why = "rows without their ids would become new pets" if is_id else "edits would be missed"
+        raise GuardError(
+            f"{sheet.source}: " + " ".join(f"{each.address}: {each.problem}" for each in lost),
+            hint=f"Nothing is planned: {why}. "
+            + " ".join(dict.fromkeys(each.suggestion for each in lost)),
+        )
+    base, frame = sheet.base, sheet.frame
+    if base is None or matches_rows or not len(base) or named_ids(sheet) or "name" not in frame:
+        return
+    rows = frame[frame["action"] == "merge"]
+    names = {normal(name) for name in base.frame["name"].dropna()} - {""}
+    like = [row for row, name in rows["name"].dropna().items() if normal(name) in names]
+    if like:
+        raise GuardError(
+            f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets when "
+            f"it was exported; {sheet.address(int(str(like[0])), 'name')} has the name of one",
+            hint="Nothing is planned: rows without their ids would become new pets. Put the ids "
+            "back beside their rows, or export again. If such a row is another pet, write "
+            "`add-another` in its action cell.",
+        )
+
+
+# The comparison itself: a snapshot and a sheet become a plan. Pure: same input, same plan.
+
+
+_ORDER = {"add": 0, "update": 2, "delete": 3}
+_CORRECTED = 200
+_DEFAULT_OPTIONS = PlanOptions()
+_DEFAULT_GUARD = Guard()
+
+unproved = match.unproved
+
+
+def compare(
+    snapshot: Snapshot,
+    sheet: Sheet,
+    *,
+    found: FoundPets,
+    created: str,
+    options: PlanOptions = _DEFAULT_OPTIONS,
+    guard: Guard = _DEFAULT_GUARD,
+    profile: ServiceProfile = STANDARD,
+    uploads: Uploads | None = None,
+    matches: Mapping[int, Match] | None = None,
+    undone: Mapping[int, str] | None = None,
+    restored: Mapping[int, Restored] | None = None,
+    renumbered: Mapping[int, Renumbered] | None = None,
+) -> Plan:
+    """The plan that brings the store to what the sheet says.
+
+    `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
+    says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
+    added are not taken away by a sheet that does not know of them. `matches` says which rows
+    without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
+    undos took away, the run that was undone, and `restored` those that undos changed, as these left
+    them; `renumbered` the pets that the store has under another id than they were added with.
+
+    By the base that the sheet carries, what was edited since the export is told from what was
+    not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
+    """
+    with no_collection():
+        known = {} if matches is None else matches
+        base = base_of(sheet, snapshot.source, two_way=options.two_way)
+        decisions = Decisions(
+            snapshot,
+            sheet,
+            found,
+            options,
+            profile,
+            base,
+            uploads,
+            known,
+            undone,
+            restored,
+            renumbered,
+        )
+        return _compared(snapshot, sheet, decisions, created, options, guard, profile, base, known)
+
+
+def _compared(
+    snapshot: Snapshot,
+    sheet: Sheet,
+    decisions: Decisions,
+    created: str,
+    options: PlanOptions,
+    guard: Guard,
+    profile: ServiceProfile,
+    base: Base | None,
+    matches: Mapping[int, Match],
+) -> Plan:
+    decided, lookalikes = decisions.changes(), list[Conflict]()
+    unnamed = snapshot.frame[~decisions.sides.named]
+    if not options.match_on and not has_ids(sheet):
+        remarks = decisions.remarks
+        identical = {row: remarks.recognised[row] for row in remarks.identical}
+        decided, lookalikes = looking_alike(decided, sheet, unnamed, identical)
+        decided, others = renamed(decided, sheet, unnamed, identical)
+        lookalikes += others
+        decided, rest = in_a_copy(decided, sheet, unnamed, lookalikes)
+        lookalikes += rest
+        decisions.forget(lookalikes)
+    elif not options.match_on and base is not None:
+        if not base.statuses or {*snapshot.coverage.statuses} <= {*base.statuses}:
+            decided, lookalikes = come_since(decided, sheet, unnamed, base)
+        decisions.forget(lookalikes)
+    decided, strangers = under_other_ids(decided, sheet, snapshot.frame, ~decisions.sides.named)
+    decisions.forget(strangers)
+    lookalikes += strangers
+    decided = namesakes(decided, unnamed, sheet)
+    below = [each for each in decided if isinstance(each, Add) and _is_below_one(each.pet_id)]
+    gone = missing(
+        snapshot,
+        decisions.sides.named,
+        [*decisions.uncertain, *(each.source for each in below)],
+        decided,
+        options,
+        base,
+        open_rows=open_rows(sheet),
+    )
+    decisions.forget(each for each in gone.conflicts if each.row in gone.held)
+    refused = [_below_one(each) for each in below if each.row not in gone.held]
+    decisions.forget(refused)
+    held = {*gone.held, *(each.row for each in refused)}
+    decided = [each for each in decided if not (isinstance(each, Add) and each.row in held)]
+    changes: list[Change] = sorted([*decided, *gone.deletes], key=_order)
+    conflicts = (*decisions.conflicts, *lookalikes, *refused, *gone.conflicts)
+    moved = shifted(decided, sheet, base)
+    before = snapshot.frame if base is None else base.said_frame
+    edited = _edited(decided, conflicts)
+    watched = pets_of(guard.sentinels, snapshot.frame)
+    plan = Plan(
+        created=created,
+        store=snapshot.source,
+        profile=profile.name,
+        source=sheet.source,
+        tab=sheet.tab,
+        places={name: at for name, at in sheet.columns.items() if name in COLUMNS},
+        source_digest=sheet.digest,
+        columns=dict(sheet.mapping),
+        encoding=sheet.encoding,
+        base="" if base is None else base.taken_at,
+        options=options,
+        guard=guard,
+        changes=tuple(changes),
+        conflicts=conflicts,
+        blocked=_blocked(sheet, decisions.sides),
+        unchanged=decisions.unchanged,
+        recognised=decisions.remarks.recognised,
+        slots=_slots(sheet, decided, decisions, matches),
+        older=tuple(sorted(decisions.remarks.older)),
+        gone=tuple(sorted(decisions.remarks.gone)),
+        undone=decisions.remarks.undone
+        | {row: each.run for row, each in decisions.remarks.restored.items()},
+        ignored=decisions.sides.ignored,
+        rows=len(sheet.frame) + len(sheet.blocked),
+        pets=len(snapshot),
+        capacity=profile.capacity,
+        notes=(
+            *_silent(sheet, base, edited.values()),
+            *_warned(sheet),
+            *decisions.notes(),
+            *gone.notes,
+            *namesakes_note(decided),
+            *([moved.note] if moved.note else exchanged_note(edited, sheet, before)),
+            *strange_letters(decided, snapshot.frame),
+            *notes_of(conflicts),
+            *_corrected(sheet),
+        ),
+        coverage=snapshot.coverage,
+        sentinels=watched,
+        verdict=Verdict(tuple(moved_since(watched, base))),
+        corrections=sheet.corrections,
+        shifted=tuple(moved),
+    )
+    return plan.judged()
+
+
+def _is_below_one(pet_id: int | None) -> bool:
+    return pet_id is not None and pet_id < 1
+
+
+def _below_one(add: Add) -> Conflict:
+    """An add that a service may store under another id, so that the next plan adds it again."""
+    return Conflict(
+        row=add.row,
+        source=add.source,
+        pet_id=add.pet_id,
+        name=add.after.name or "",
+        rule="id-below-one",
+        problem=f"has the id {add.pet_id}, which no pet has, and a service may replace an id below "
+        "1 by one of its own",
+        suggestion="Leave the id blank if it is a new pet, or give the id of its pet.",
+    )
+
+
+def _slots(
+    sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
+) -> dict[int, Slot]:
+    """Where the rows without an id stand that have a pet or get one, and what those say that have
+    one, unless an earlier run has written that down.
+    """
+    remarks = decisions.remarks
+    kept = {row for row in remarks.known if not matches[row].is_edited}
+    says = said_in(sheet, remarks.recognised.keys() - kept, decisions.vocabulary)
+    added = {change.row for change in changes if isinstance(change, Add)}
+    places = slots_of(sheet)
+    actions = actions_of(sheet, places)
+    slots = {}
+    for row, place in places.items():
+        is_told = place != (None, None) or bool(actions[row])
+        if row in remarks.recognised or (row in added and is_told):
+            record = remarks.known.get(row)
+            slots[row] = Slot(
+                above=place[0],
+                below=place[1],
+                said=says.get(row),
+                run="" if record is None else record.run_id,
+                on="" if record is None else record.on,
+                action=actions[row],
+            )
+    return slots
+
+
+def _edited(
+    changes: Iterable[Change], conflicts: Iterable[Conflict]
+) -> dict[int, frozenset[Column]]:
+    """By row, the columns in which it says something else than its pet, whoever wins a clash."""
+    edited: dict[int, frozenset[Column]] = {}
+    for each in changes:
+        if isinstance(each, Update) and each.row is not None:
+            edited[each.row] = frozenset(each.fields)
+    for held in conflicts:
+        units = {clash.column for clash in held.clashes}
+        if held.row is not None and units:
+            columns = {c for unit in UNITS if unit in units for c in COLUMNS_OF[unit]}
+            edited[held.row] = edited.get(held.row, frozenset()) | columns
+    return edited
+
+
+def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
+    """Of an export, the columns that it has lost: a header that was renamed, more likely."""
+    lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
+    if lost:
+        own = ", ".join(repr(str(name)) for name in sheet.others.columns)
+        unused = f" Columns that are not used: {own}." if own else ""
+        hint = " Map a header that was renamed (--column HEADER=COLUMN)." if own else ""
+        which = "column" if len(lost) == 1 else "columns"
+        sent = frozenset[Column]().union(*edited)
+        kept = [column for column in lost if column != "id" and column not in sent]
+        stay = f"; the plan leaves {', '.join(kept)} as the store has it" if kept else ""
+        if "category_id" in lost and "category_id" in sent:
+            stay += "; category_id changes with a category that was edited"
+        if "category" in lost and "category" in sent:
+            stay += "; category changes with a category_id that was edited"
+        yield f"The sheet lacks the {which} {', '.join(lost)} of its export{stay}.{unused}{hint}"
+
+
+def _warned(sheet: Sheet) -> Iterator[str]:
+    """What the sheet's warnings come to; a header that is nearly one of ours in full, as its whole
+    column says nothing.
+    """
+    warnings = [finding for finding in sheet.problems if finding.severity == "warning"]
+    headers = [finding for finding in warnings if finding.rule.startswith("header")]
+    for finding in headers:
+        yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
+    rest = len(warnings) - len(headers)
+    if rest:
+        cells = "1 cell was" if rest == 1 else f"{rest:,} cells were"
+        yield f"{cells} read with a warning; `petsync check` and sheet.findings list them."
+
+
+def _corrected(sheet: Sheet) -> Iterator[str]:
+    """Each cell that says something else here than in the file; of very many the first ones."""
+    rest = len(sheet.corrections) - _CORRECTED
+    for each in sheet.corrections[:_CORRECTED]:
+        after = f"as '{each.after[:60]}'" if each.after else "as a blank cell"
+        yield (
+            f"{each.address}: read {after}, as somebody corrected it; the file says "
+            f"'{each.before[:60]}'."
+        )
+    if rest > 0:
+        yield f"{rest:,} further cells were corrected as well; plan.corrections lists them all."
+
+
+def _order(change: Change) -> int:
+    """Adds first, and of these the ones with an id, before the service gives that id away."""
+    is_unnumbered = change.kind == "add" and change.pet_id is None
+    return _ORDER[change.kind] + is_unnumbered
+
+
+def _blocked(sheet: Sheet, sides: Sides) -> tuple[Blocked, ...]:
+    errors: dict[int, list[Finding]] = defaultdict(list)
+    for finding in sheet.problems:
+        if finding.severity == "error":
+            errors[finding.row].append(finding)
+    names = sides.names(sheet.blocked_pets.values())
+    return tuple(_blocked_row(sheet, row, errors[row], names) for row in sheet.blocked)
+
+
+def _blocked_row(
+    sheet: Sheet, row: int, errors: Sequence[Finding], names: Mapping[int, str]
+) -> Blocked:
+    """The row under its first error's address, with what is wrong in every cell, and the cure."""
+    said = [_said(finding) for finding in errors]
+    rest = [
+        f"{finding.address}: {text}" for finding, text in zip(errors[1:], said[1:], strict=True)
+    ]
+    source = errors[0].address if errors else sheet.address(row)
+    pet_id = sheet.blocked_pets.get(row)
+    return Blocked(
+        row=row,
+        source=source,
+        problem="; ".join([*said[:1], *rest]),
+        pet_id=pet_id,
+        name="" if pet_id is None else names.get(pet_id, ""),
+    )
+
+
+def _said(finding: Finding) -> str:
+    value = f"{finding.value[:60]!r}: " if finding.value.strip() else ""
+    return f"{value}{finding.problem} {finding.suggestion}".rstrip()

@@ -1,0 +1,935 @@
+"""Decide what becomes of a row: change, conflict, blocked, or nothing, with the rule used."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from functools import cached_property
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.models import Category, Pet, Tag
+from petsync.plan.change import Add, Change, Clash, Conflict, Delete, Snapshot, Unanswered, Update
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    Vocabulary,
+    cell,
+    changed_columns,
+    content,
+    differing,
+    equal,
+    kept_photos,
+    key,
+    known_id,
+    merged_photos,
+    merged_tags,
+    normal,
+    photo_keys,
+    said_columns,
+    says,
+    spelling,
+    stated,
+    unit_text,
+)
+from petsync.plan.lineage import Match, Renumbered, Restored, RowRecord
+from petsync.plan.match import (
+    Candidates,
+    Row,
+    Said,
+    Sides,
+    clears,
+    contradiction,
+    laid_over,
+    merged,
+    nameless,
+    names_among,
+    positions,
+    said_pet,
+)
+from petsync.plan.notes import Remarks, is_converted, some
+from petsync.plan.plan import PlanOptions, Side, both_changed, hint_of
+from petsync.plan.uploads import Uploads
+from petsync.profile import ServiceProfile
+from petsync.table.base import Base
+from petsync.table.columns import ADDING, CLEAR, Column
+from petsync.table.frame import pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["Decisions", "FieldRule", "FoundPets", "Judge", "Judgement"]
+
+
+# Judge: what becomes of each unit of a pet, from what base, sheet and store say of it.
+#
+# The table of the design's section 5, field by field; docs/plan.md tells the same to people.
+
+
+FieldRule = Literal[
+    "blank",
+    "equal",
+    "differs",
+    "uploaded",
+    "same",
+    "not-edited",
+    "edited",
+    "alike",
+    "merged",
+    "clash-store",
+    "clash-sheet",
+]
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """The pet as it is to be, the columns that change, the fields that clash, and each judged
+    unit's rule.
+    """
+
+    after: Pet
+    fields: tuple[Column, ...]
+    clashes: tuple[Clash, ...]
+    rules: tuple[tuple[Unit, FieldRule], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges rows whose pet is known. Where both sides changed a field apart the store wins, or
+    the sheet if `sheet_wins`, except for a status that the sheet clears. Photos that `uploads`
+    added stay where a cell that names others lacks them, and what was exported is not known: nobody
+    can have meant to take them away.
+
+    Of the `base` only the sheet's side counts here: what a row last said, where both sides differed
+    in that, the columns that were missing, and the units of which nobody knows whether the row is
+    older than the base: what it says otherwise clashes, whatever the store has.
+    """
+
+    vocabulary: Vocabulary
+    sheet_wins: bool = False
+    uploads: Uploads = field(default_factory=Uploads)
+    base: Base | None = None
+
+    def judge(self, said: Said, now: Pet, old: Pet | None, units: Iterable[Unit]) -> Judgement:
+        """The judgement of a row on the pet as it is `now`; `old` is the pet as exported, None
+        where that is not known. Units that are not given are in agreement.
+        """
+        after = now
+        fields: list[Column] = []
+        clashes: list[Clash] = []
+        rules: list[tuple[Unit, FieldRule]] = []
+        for unit in units:
+            agreed = self._agreed(unit, said, old)
+            rule, new, changed = self._one(unit, said, now, agreed)
+            rules.append((unit, rule))
+            if rule in _CLASHING and agreed is not None:
+                clashes.append(_clash(unit, agreed, new, now))
+            if changed and rule in _CHANGING:
+                fields += changed
+                after = new if after is now else _with(after, unit, new)
+        return Judgement(after, tuple(fields), tuple(clashes), tuple(rules))
+
+    def edits(self, said: Said, old: Pet | None, units: Iterable[Unit] = UNITS) -> Said:
+        """What the row says of the units and did not say when it was exported: all, where that is
+        not known.
+        """
+        if old is None:
+            return said
+        edited = (c for unit in units for c in self._edited(unit, said, old))
+        return {column: said[column] for column in edited}
+
+    def meant_category(self, said: Said, now: Pet, old: Pet | None) -> Pet:
+        """The pet with the category that a row means: by what was edited in it, else by all that it
+        says.
+        """
+        edits = {} if old is None else self.edits(said, old, ("category",))
+        return laid_over(now, "category", edits or said, self.vocabulary)
+
+    def keeps(self, said: Said, now: Pet, old: Pet | None) -> bool:
+        """Whether photos stay that uploads added and the row lacks."""
+        return old is None and bool(said.get("photo_urls")) and bool(self._lacking(said, now))
+
+    def _lacking(self, said: Said, now: Pet) -> frozenset[str]:
+        there = frozenset(photo_keys(said["photo_urls"]))
+        return frozenset(url for url in self.uploads.photos(now) if normal(url) not in there)
+
+    def is_older(self, judged: Judgement, said: Said, now: Pet) -> bool:
+        """Whether the row says of some unit what was exported, and the store something newer."""
+        kept = (unit for unit, rule in judged.rules if rule == "not-edited")
+        return any(
+            changed_columns(laid_over(now, unit, said, self.vocabulary), now, unit) for unit in kept
+        )
+
+    def _one(
+        self, unit: Unit, said: Said, now: Pet, old: Pet | None
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        """The rule that holds for a unit, a pet that has it as the sheet wants it then, and the
+        columns in which that one differs.
+        """
+        if not says(said, unit):
+            return "blank", now, ()
+        if old is None:
+            return self._alone(unit, said, now)
+        moved = changed_columns(old, now, unit)
+        edits = {column: said[column] for column in self._edited(unit, said, old)}
+        if not edits:
+            return ("not-edited" if moved else "same"), now, ()
+        new = laid_over(now, unit, edits, self.vocabulary)
+        changed = changed_columns(new, now, unit)
+        if not changed:
+            return ("alike" if moved else "same"), now, ()
+        is_unsure = self.base is not None and unit in self.base.unsure.get(old.id or 0, ())
+        if not moved and not is_unsure:
+            return "edited", new, changed
+        return self._both(unit, edits, now, old, new, merges=not is_unsure)
+
+    def _alone(self, unit: Unit, said: Said, now: Pet) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        """As `_one`, where what was exported is not known."""
+        new = laid_over(now, unit, said, self.vocabulary)
+        kept = unit == "photo_urls" and self.keeps(said, now, None)
+        if kept:
+            urls = kept_photos(said["photo_urls"], now.photo_urls, self._lacking(said, now))
+            new = msgspec.structs.replace(now, photo_urls=urls)
+        changed = changed_columns(new, now, unit)
+        return ("differs" if changed else "uploaded" if kept else "equal"), new, changed
+
+    def _both(
+        self, unit: Unit, edits: Said, now: Pet, old: Pet, new: Pet, *, merges: bool
+    ) -> tuple[FieldRule, Pet, tuple[Column, ...]]:
+        # A pet without a status could not be found any more, so the store's stays.
+        can_win = unit != "status" or bool(normal(new.status))
+        rule: FieldRule = "clash-sheet" if self.sheet_wins and can_win else "clash-store"
+        if not merges:
+            return rule, new, changed_columns(new, now, unit)
+        if unit == "tags":
+            tags = merged_tags(old.tags, edits["tags"], now.tags, self.vocabulary)
+            rule, new = "merged", msgspec.structs.replace(now, tags=tags)
+        elif unit == "photo_urls":
+            urls = merged_photos(old.photo_urls, edits["photo_urls"], now.photo_urls)
+            if urls is not None:
+                rule, new = "merged", msgspec.structs.replace(now, photo_urls=urls)
+        return rule, new, changed_columns(new, now, unit)
+
+    def _agreed(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
+        """The pet as both sides last agreed on it: where the row's columns were missing at the last
+        round, as the sheet said it before, since the sheet has not seen what came meanwhile.
+        """
+        if old is None or self.base is None or not self.base.missing:
+            return old
+        given = {column for column in COLUMNS_OF[unit] if column in said}
+        return self._last_said(old) if given and given <= self.base.missing else old
+
+    def _last_said(self, old: Pet) -> Pet:
+        """The pet as the sheet last said it."""
+        if self.base is None or old.id is None:
+            return old
+        return self.base.said.get(old.id, old)
+
+    def _edited(self, unit: Unit, said: Said, old: Pet) -> tuple[Column, ...]:
+        """The unit's columns that the row says otherwise than the export: of a category's name
+        and id each cell by itself, as people change the one and leave the other.
+        """
+        given = tuple(column for column in COLUMNS_OF[unit] if column in said)
+        old = self._last_said(old)
+        if unit == "category":
+            if clears(said, old.category):
+                given = given[:1]  # whatever number stands beside a category that is cleared
+            return tuple(column for column in given if _other_cell(column, said, old))
+        new = laid_over(old, unit, said, self.vocabulary) if given else old
+        return given if changed_columns(new, old, unit) else ()
+
+
+_CLASHING: frozenset[FieldRule] = frozenset({"clash-store", "clash-sheet"})
+_CHANGING: frozenset[FieldRule] = frozenset({"differs", "edited", "merged", "clash-sheet"})
+
+
+def _with(pet: Pet, unit: Unit, other: Pet) -> Pet:
+    """The pet with a unit of another."""
+    return msgspec.structs.replace(pet, **{unit: getattr(other, unit)})
+
+
+def _other_cell(column: Column, said: Said, old: Pet) -> bool:
+    if column == "category" and clears(said, old.category):
+        # [clear] takes away a category that has an id alone, too.
+        return bool(normal(cell(old, column)) or key(old, "category_id") is not None)
+    return not equal(said_pet({column: said[column]}), old, column)
+
+
+def _clash(unit: Unit, old: Pet, new: Pet, now: Pet) -> Clash:
+    base, sheet, store = (unit_text(pet, unit, cell) for pet in (old, new, now))
+    return Clash(column=unit, base=base, sheet=sheet, store=store)
+
+
+# What is to become of each row: a change, a conflict, or nothing.
+
+
+FoundPets = Mapping[int, Pet | Unanswered | None]
+"""What getPetById says of ids that the snapshot lacks: the pet, None for a 404, or no answer."""
+
+
+class _Held(Exception):  # noqa: N818 - a decision on its way up, no error
+    """The row is held whole: a conflict."""
+
+    def __init__(self, rule: str, problem: str, suggestion: str, pet_id: int | None = None) -> None:
+        super().__init__(problem)
+        self.rule, self.problem, self.suggestion = rule, problem, suggestion
+        self.pet_id = pet_id
+
+
+class _Unknown(Enum):
+    UNKNOWN = "no run knows the row"
+
+
+_UNKNOWN = _Unknown.UNKNOWN
+_INSTEAD: Mapping[Column, str] = {
+    "name": "A name cannot be emptied; a missing value (None) says nothing.",
+    "category": 'Write "" to empty the field.',
+}
+_NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
+"""A category as a tag may be written, with its number."""
+
+
+class Decisions:
+    """The rows of a sheet, decided one after the other against a snapshot.
+
+    After `changes()`: `conflicts`, `unchanged` (a number of rows), `sides.named` (which pets rows
+    mean), `uncertain` (the addresses of rows that may mean any pet: blocked, ignored or in
+    conflict, and without an id), `remarks` and `notes()`.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        sheet: Sheet,
+        found: FoundPets,
+        options: PlanOptions,
+        profile: ServiceProfile,
+        base: Base | None = None,
+        uploads: Uploads | None = None,
+        matches: Mapping[int, Match] | None = None,
+        undone: Mapping[int, str] | None = None,
+        restored: Mapping[int, Restored] | None = None,
+        renumbered: Mapping[int, Renumbered] | None = None,
+    ) -> None:
+        self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
+        self.vocabulary = Vocabulary(snapshot.frame)
+        self.judge = Judge(
+            self.vocabulary,
+            options.on_conflict == "sheet",
+            Uploads() if uploads is None else uploads,
+            base,
+        )
+        self.sides = Sides(sheet, snapshot.frame, base)
+        self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
+        self.unchanged = self.sides.unchanged
+        self.conflicts: list[Conflict] = []
+        self.remarks = Remarks(older=list(self.sides.older))
+        self._rows: list[Row] = []
+        self._meant_tags: dict[str, tuple[str, str]] = {}
+        self._matches = {} if matches is None else matches
+        self._has_base = base is not None
+        self._gone = {} if base is None else base.gone
+        self._undone, self._restored = undone or {}, restored or {}
+        self._renumbered = renumbered or {}
+        self._known = self._claim()
+
+    def changes(self) -> list[Change]:
+        """The changes, in the order of the rows."""
+        changes = []
+        self._rows = list(self.sides.rows())
+        for row in self._rows:
+            try:
+                change = self._decide(row)
+            except _Held as held:
+                self._hold(row, held)
+            else:
+                changes.append(change)
+        self._note_restored()
+        return [change for change in changes if change is not None]
+
+    def _note_restored(self) -> None:
+        """Note which of the rows that say something older than the store are so by an undo."""
+        if not self._restored or not self.remarks.older:
+            return
+        places = positions(pd.Series([*self._restored], dtype="Int64"), self.sides.pets).tolist()
+        as_left = {
+            pet_id: each
+            for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
+            if place >= 0 and not differing(each.pet, self.sides.pet(place))
+        }
+        frame, known = self._sheet.frame, self.remarks.recognised
+        ids: dict[Any, int] = {**known}
+        if "id" in frame:
+            ids = {**frame["id"].loc[self.remarks.older].dropna().to_dict(), **known}
+        for row in self.remarks.older:
+            if row in ids and ids[row] in as_left:
+                self.remarks.restored[row] = as_left[ids[row]]
+
+    def forget(self, held: Iterable[Conflict]) -> None:
+        """Take note that these rows, which were decided, are held after all."""
+        held = list(held)
+        self.uncertain += [conflict.source for conflict in held]
+        self.remarks.forget({conflict.row for conflict in held})
+
+    def notes(self) -> Iterator[str]:
+        """What a person should look at, in a sentence each."""
+        known = self.vocabulary.categories if self.remarks.categories else ()
+        yield from self.remarks.notes(self._sheet.address, known)
+
+    def _ignored_without_id(self) -> list[str]:
+        frame = self._sheet.frame
+        lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
+        ignored = frame.index[~self.sides.active & lacking].tolist()
+        return [self._sheet.address(row) for row in ignored]
+
+    def _decide(self, row: Row) -> Change | None:
+        """The row's change; raises _Held where a person has to decide."""
+        if row.pet_id is not None:
+            return self._on(row, self._pet_of(row, row.pet_id))
+        match = self._matches.get(row.number)
+        if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
+            return change
+        if row.action in ADDING:
+            return self._add(row)
+        matches = self._candidates.agreeing(row.said) if self._options.match_on else []
+        if len(matches) > 1:
+            ids = ", ".join(str(pet.id) for _, pet in matches[:5])
+            problem = f"matches several pets: {ids}"
+            raise _Held("matches-several", problem, "Give the row its id.")
+        if matches:
+            return self._on_match(row, *matches[0])
+        return self._without_match(row)
+
+    def _of_match(self, row: Row, match: Match) -> Change | _Unknown | None:
+        """The change of a row that earlier runs may know; _UNKNOWN where none does."""
+        record = match.record
+        if record.state == "unsent":
+            self.remarks.unsent[row.number] = record
+            return _UNKNOWN
+        if match.kind == "other":
+            self.remarks.replaced.append(row.number)
+            return _UNKNOWN
+        if match.kind == "certain" and record.pet_id is not None:
+            return self._on_known(row, record, record.pet_id)
+        is_begun = match.kind == "certain"
+        if row.action == "add-another" and not is_begun:
+            # The action adds one pet: the row may be the one that said it then.
+            same = tuple(each for each in match.records if each.action == row.action)
+            if not same:
+                return _UNKNOWN
+            match = match._replace(records=same)
+        if match.kind == "lost":
+            match = match._replace(records=tuple(filter(self._may_be_there, match.records)))
+            by_key = self._options.match_on and self._candidates.agreeing(row.said)
+            if by_key or not match.records:
+                return _UNKNOWN
+        if row.action == "merge" and not self._options.match_on and row.number in self._identical:
+            return _UNKNOWN
+        raise _begun(record) if is_begun else _doubtful(match)
+
+    def _may_be_there(self, record: RowRecord) -> bool:
+        """Whether the store may have the pet of the record."""
+        pet_id = record.pet_id
+        if pet_id is None or pet_id in self._ids:
+            return True
+        return self._found.get(pet_id) is not None
+
+    def _on_known(self, row: Row, record: RowRecord, pet_id: int) -> Change | None:
+        """The change of a row that became this pet in an earlier run."""
+        was = f"was {record.how} on {record.on} as {pet_id}"
+        place = self._known.get(row.number)
+        if place is None:
+            hint = "Take one of the two rows out, or write `add-another` if it is another pet."
+            if row.action == "add-another":
+                hint = "Take one of the two rows out."
+            raise _Held("added-claimed", f"{was}, and another row means that pet", hint, pet_id)
+        pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
+        if isinstance(pet, Unanswered):
+            problem = f"{was}, which could not be looked up: {pet.problem}"
+            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+        if pet is None:
+            if row.action == "delete":
+                return self._agrees()
+            hint = (
+                f"Take the row out; or, to add the pet again, write {pet_id} into its id cell and "
+                "`add` into its action cell."
+            )
+            raise _Held("added-gone", f"{was}, and that pet is gone from the store", hint, pet_id)
+        self.remarks.recognised[row.number] = pet_id
+        self.remarks.known[row.number] = record
+        return self._on(row, pet)
+
+    def _claim(self) -> dict[int, int]:
+        """The places of the pets that rows became in earlier runs, -1 outside of the snapshot. Rows
+        that mean such a pet by its id come first, and then no row has it twice.
+        """
+        certain = {
+            row: match.record.pet_id
+            for row, match in self._matches.items()
+            if match.kind == "certain" and match.record.pet_id is not None
+        }
+        if not certain:
+            return {}
+        frame = self._sheet.frame
+        named = set(frame["id"].dropna().tolist()) if "id" in frame else set()
+        named |= self._sheet.blocked_ids
+        free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
+        places = positions(pd.Series(list(free.values()), dtype="Int64"), self.sides.pets)
+        self.sides.named[places[places >= 0]] = True
+        return dict(zip(free, places.tolist(), strict=True))
+
+    def _pet_of(self, row: Row, pet_id: int) -> Pet | None:
+        if row.place >= 0:
+            return self.sides.pet(row.place)
+        pet = self._found.get(pet_id)
+        if isinstance(pet, Unanswered):
+            problem = f"names pet {pet_id}, which could not be looked up: {pet.problem}"
+            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
+        return pet
+
+    def _on_match(self, row: Row, place: int, pet: Pet) -> Change | None:
+        if self.sides.named[place]:
+            problem = f"matches pet {pet.id}, which another row means already"
+            raise _Held("claimed-twice", problem, "Give each row its id.", pet.id)
+        self._recognise(row, place, pet)
+        return self._on(row, pet)
+
+    def _without_match(self, row: Row) -> Change | None:
+        if row.action in ("update", "delete"):
+            problem = f"is to {row.action} a pet, but has no id"
+            raise _Held("no-id", problem, "Give the row the pet's id.")
+        taken = self._identical.get(row.number)
+        if taken is None:
+            return self._add(row)
+        place, pet = taken
+        self._recognise(row, place, pet)
+        self.remarks.identical.append(row.number)
+        return self._agrees()
+
+    def _recognise(self, row: Row, place: int, pet: Pet) -> None:
+        self.sides.named[place] = True
+        if pet.id is not None:
+            self.remarks.recognised[row.number] = pet.id
+
+    def _on(self, row: Row, pet: Pet | None) -> Change | None:
+        """The change of a row whose pet is known, or known not to be there."""
+        old = self._base_of(row, row.pet_id if pet is None else pet.id)
+        if pet is None:
+            return self._on_nothing(row, old)
+        if row.action == "delete":
+            return self._delete(row, pet, old)
+        return self._update(row, pet, old)
+
+    def _base_of(self, row: Row, pet_id: int | None) -> Pet | None:
+        """The pet as the sheet was exported or, of a row that a run added, as it said then."""
+        old, record = self.sides.exported(pet_id), self.remarks.known.get(row.number)
+        if old is not None or record is None or not (self._has_base and record.base):
+            return old
+        return msgspec.structs.replace(record.said, id=pet_id)
+
+    def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
+        if row.action == "delete":
+            return self._agrees()
+        if row.action == "update":
+            problem = f"is to update pet {row.pet_id}, which the store does not have"
+            hint = "Correct the id, or write `add`."
+            raise _Held("no-such-pet", problem, hint, row.pet_id)
+        if row.action in ADDING or old is None:
+            self._check_renumbered(row)
+            return self._add(row)
+        run = self._undone.get(row.pet_id or 0)
+        if self.judge.edits(row.said, old):
+            problem = f"was edited, and pet {row.pet_id} is gone from the store since the export"
+            if since := self._gone.get(row.pet_id or 0):
+                on = datetime.fromisoformat(since).astimezone()
+                problem = f"has the id of pet {row.pet_id}, which is gone since {on:%Y-%m-%d}"
+            if run:
+                problem = f"was edited, and the undo of run {run} took pet {row.pet_id} away"
+            hint = "Write `add` in the action column to add it again, or take the row out."
+            raise _Held("gone-edited", problem, hint, row.pet_id)
+        self.remarks.gone.append(row.number)
+        if run:
+            self.remarks.undone[row.number] = run
+        return self._agrees()
+
+    def _check_renumbered(self, row: Row) -> None:
+        """Raise _Held where an earlier run added the row, and the store has its pet under another
+        id. A row of another sheet and another name is another pet.
+        """
+        known = self._renumbered.get(row.pet_id or 0)
+        if known is None or row.action == "add-another":
+            return
+        (place,) = positions(pd.Series([known.pet_id], dtype="Int64"), self.sides.pets).tolist()
+        is_there = place >= 0 or isinstance(self._found.get(known.pet_id), Pet)
+        is_same = normal(row.said.get("name")) == normal(known.name)
+        if is_there and (is_same or known.source == self._sheet.source):
+            if place >= 0:
+                self.sides.named[place] = True
+            problem = (
+                f"was added on {known.on} as {known.pet_id}: the service gave the pet that id in "
+                f"place of {row.pet_id}"
+            )
+            hint = (
+                f"Write {known.pet_id} into the id cell, or `add-another` in the action column to "
+                "add another pet."
+            )
+            raise _Held("added-renumbered", problem, hint, known.pet_id)
+
+    def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+        if old is not None and (moved := differing(old, pet)):
+            problem = (
+                f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "
+                "the export"
+            )
+            raise _Held("delete-changed", problem, "Export afresh, and decide again.", pet.id)
+        return Delete(row=row.number, source=self._source(row), before=pet)
+
+    def _update(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+        if row.action in ADDING:
+            old = None
+        judged = self.judge.judge(row.said, pet, old, row.units)
+        if "photo_urls" in row.units and self.judge.keeps(row.said, pet, old):
+            self.remarks.uploaded.append(row.number)
+        edits: Said = {}
+        if "category" in row.units:
+            edits = self.judge.edits(row.said, old, ("category",))
+            if contradiction(edits, self.vocabulary):
+                self.remarks.by_name.append(row.number)
+        if not judged.fields and not judged.clashes:
+            if self.judge.is_older(judged, row.said, pet):
+                self.remarks.older.append(row.number)
+            return self._agrees()
+        self._check(row, pet, judged, edits)
+        if judged.clashes:
+            self._clash(row, pet, old, judged)
+        if not judged.fields:
+            return None
+        # What clashes has its remarks in its conflict.
+        plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
+        self._mind_category(row, plain)
+        if old is not None and "name" in plain and is_converted(old.name, row.said["name"]):
+            self.remarks.converted[row.number] = (str(old.name), row.said["name"])
+        return Update(
+            row=row.number,
+            source=self._source(row, said_columns(judged.fields, row.said)[0]),
+            fields=judged.fields,
+            before=pet,
+            after=judged.after,
+        )
+
+    def _check(self, row: Row, pet: Pet, judged: Judgement, edits: Said) -> None:
+        """Raise _Held where the row asks for what cannot be meant."""
+        if nameless(pet.category, edits, self.vocabulary):
+            raise self._nameless(row, pet.id)
+        if row.action in ADDING:
+            differs = [*judged.fields, *(clash.column for clash in judged.clashes)]
+            problem = f"is to add pet {pet.id}, which is there and differs in {', '.join(differs)}"
+            raise _Held("exists", problem, "Write `update`, or leave the action blank.", pet.id)
+        if "status" in judged.fields and not normal(judged.after.status):
+            problem = "would have no status, and no query of the service could find it"
+            raise _Held("no-status", problem, self._a_status(), pet.id)
+        self._check_spelling(row, judged.fields, pet, judged.after)
+
+    def _clash(self, row: Row, pet: Pet, old: Pet | None, judged: Judgement) -> None:
+        forced = judged
+        if not self.judge.sheet_wins:
+            forced = replace(self.judge, sheet_wins=True).judge(row.said, pet, old, row.units)
+        clashes = [self._told(clash, row) for clash in judged.clashes]
+        source = self._source(row, _column(clashes[0].column, row.said))
+        sides: tuple[Side, ...] = ("sheet", "store")
+        for winner in sides:
+            is_sheets = winner == "sheet"
+            own = tuple(c for c in clashes if self._wins(c) is is_sheets)
+            if own:
+                self.conflicts.append(
+                    Conflict(
+                        row=row.number,
+                        source=source,
+                        pet_id=pet.id,
+                        name=pet.name or "",
+                        rule="both-changed",
+                        problem=both_changed(pet.id, own),
+                        suggestion=hint_of(winner, own),
+                        clashes=own,
+                        winner=winner,
+                        before=pet,
+                        after=forced.after,
+                        says=said_columns(forced.fields, row.said),
+                    )
+                )
+
+    def _wins(self, clash: Clash) -> bool:
+        """Whether the sheet's value is sent."""
+        return self.judge.sheet_wins and not clash.refused
+
+    def _told(self, clash: Clash, row: Row) -> Clash:
+        """The clash with what is to be said of the sheet's value."""
+        refused, said = "", Remarks()
+        if clash.column == "status" and not normal(clash.sheet):
+            refused = "the pet would have no status, and no query of the service could find it"
+        if clash.column == "category" and self._is_new(row.said.get("category")):
+            said.categories[row.said["category"]] = [row.number]
+        if clash.column == "name" and is_converted(clash.base, row.said["name"]):
+            said.converted[row.number] = (clash.base, row.said["name"])
+        known = self.vocabulary.categories if said.categories else ()
+        note = " ".join(said.notes(self._sheet.address, known))
+        return msgspec.structs.replace(clash, refused=refused, note=note)
+
+    def _add(self, row: Row) -> Change | None:
+        after = merged(Pet(id=row.pet_id), row.said, self.vocabulary)
+        if not normal(after.name) and "name" in self._profile.required:
+            hint = "Give it a name, or the id of its pet."
+            raise _Held("no-name", "would be a new pet without a name", hint, row.pet_id)
+        if not normal(after.status):
+            problem = (
+                "would be a new pet without a status, which no query of the service could find"
+            )
+            raise _Held("no-status", problem, self._a_status(), row.pet_id)
+        if nameless(None, row.said, self.vocabulary):
+            raise self._nameless(row, row.pet_id)
+        if contradiction(row.said, self.vocabulary):
+            self.remarks.by_name.append(row.number)
+        fields = stated(after)
+        self._check_spelling(row, fields, None, after)
+        self._mind_category(row, fields)
+        alike = [] if row.pet_id is not None else self._alike.get(content(after), [])
+        if alike and row.action == "add":
+            problem = f"is to add a pet, and pet {alike[0]} says just the same"
+            hint = "Take the row out, give it that pet's id, or write `add-another` to have both."
+            raise _Held("twin", problem, hint, alike[0])
+        if alike and row.action != "add-another":
+            self.remarks.twins.append(row.number)
+        source = self._source(row)
+        return Add(row=row.number, source=source, fields=fields, after=after, alike=len(alike))
+
+    def _nameless(self, row: Row, pet_id: int | None) -> _Held:
+        problem = f"names the category {row.said['category_id']}, which the store does not know"
+        hint = "Write the category's name as well."
+        if normal(row.said.get("category")):
+            hint = "The name beside it is another category's: correct the id, or write a new name."
+        return _Held("no-category-name", problem, hint, pet_id)
+
+    def _a_status(self) -> str:
+        return f"Give it a status: {', '.join(self._profile.statuses)}."
+
+    def _check_spelling(
+        self, row: Row, fields: Sequence[Column], now: Pet | None, new: Pet
+    ) -> None:
+        """Raise _Held where a new category or a new tag of the row would only be another spelling
+        of one that is there, or that more rows name; a number of its own says that it is meant.
+        """
+        pet_id = row.pet_id if now is None else now.id
+        self._check_marker(row, fields, pet_id)
+        if "category" in fields:
+            self._check_category(row, pet_id)
+        if "tags" not in fields:
+            return
+        had = {normal(tag.name) for tag in now.tags} if now is not None else set()
+        for tag in new.tags:
+            name = normal(tag.name)
+            if known_id(tag.id) is not None or name in had:
+                continue
+            if name not in self._meant_tags:
+                self._meant_tags[name] = self._meant_tag(name)
+            meant, who = self._meant_tags[name]
+            if meant:
+                problem = f"names the tag {name!r}, and {who} {meant!r}"
+                hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
+                raise _Held("tag-spelling", problem, hint, pet_id)
+
+    def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
+        """Raise _Held where a DataFrame would write the marker of a cell as a text."""
+        if not self._sheet.is_table:
+            return
+        for column, hint in _INSTEAD.items():
+            if column in fields and normal(row.said.get(column)).casefold() == CLEAR:
+                problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
+                raise _Held("clear-text", problem, hint, pet_id)
+
+    def _meant_tag(self, name: str) -> tuple[str, str]:
+        if not self._is_new_tag(name):
+            return "", ""
+        return _meant(name, self.vocabulary.tag_spelled(name), self._new_tags)
+
+    def _check_category(self, row: Row, pet_id: int | None) -> None:
+        name, number = str(row.said.get("category") or ""), known_id(row.said.get("category_id"))
+        if not self._is_new(name):
+            return
+        if number is not None and self.vocabulary.category_numbered(number) is None:
+            return
+        known = self.vocabulary.category_spelled(name)
+        meant, who = _meant(normal(name), known, self._new_categories)
+        numbered = _NUMBERED.fullmatch(normal(name))
+        if not meant and numbered and (known := self.vocabulary.category_spelled(numbered[1])):
+            meant, who = known.name or "", "the store has"
+        if meant:
+            problem = f"names the category {name!r}, and {who} {meant!r}"
+            hint = f"Write {meant!r}, or give {name!r} a category_id of its own to have both."
+            raise _Held("category-spelling", problem, hint, pet_id)
+
+    @cached_property
+    def _new_categories(self) -> Mapping[str, Counter[str]]:
+        """How many rows name each new category, by the form that its spellings have in common."""
+        names = Counter(str(row.said.get("category") or "") for row in self._rows)
+        return _by_spelling({name: n for name, n in names.items() if self._is_new(name)})
+
+    @cached_property
+    def _new_tags(self) -> Mapping[str, Counter[str]]:
+        """How many rows name each new tag that has no number, likewise."""
+        names = Counter(
+            tag.name or ""
+            for row in self._rows
+            for tag in row.said.get("tags") or ()
+            if known_id(tag.id) is None
+        )
+        return _by_spelling({name: n for name, n in names.items() if self._is_new_tag(name)})
+
+    def _mind_category(self, row: Row, fields: Sequence[Column]) -> None:
+        name = row.said.get("category")
+        if "category" in fields and self._is_new(name):
+            self.remarks.categories.setdefault(str(name), []).append(row.number)
+
+    def _is_new(self, category: str | None) -> bool:
+        return bool(normal(category)) and self.vocabulary.category_named(str(category)) is None
+
+    def _is_new_tag(self, name: str | None) -> bool:
+        return bool(normal(name)) and self.vocabulary.tag_named(str(name)) is None
+
+    def _agrees(self) -> Change | None:
+        self.unchanged += 1
+        return None
+
+    def _hold(self, row: Row, held: _Held) -> None:
+        if row.pet_id is None or (row.pet_id < 1 and not self._is_there(row)):
+            self.uncertain.append(self._source(row))
+        self.conflicts.append(
+            Conflict(
+                row=row.number,
+                source=self._source(row),
+                pet_id=held.pet_id,
+                name=self._name(row),
+                rule=held.rule,
+                problem=held.problem,
+                suggestion=held.suggestion,
+            )
+        )
+
+    def _is_there(self, row: Row) -> bool:
+        """Whether the store may have the pet that the row names."""
+        return row.place >= 0 or self._found.get(row.pet_id or 0) is not None
+
+    def _name(self, row: Row) -> str:
+        """What the pet of a row is called, as the store or else the row has it."""
+        known = self.sides.pet(row.place).name if row.place >= 0 else ""
+        return known or row.said.get("name") or ""
+
+    def _source(self, row: Row, column: Column = "id") -> str:
+        return self._sheet.address(row.number, column)
+
+    @cached_property
+    def _alike(self) -> Mapping[Hashable, list[int]]:
+        """The pets that say the same, for each name that a row without id has."""
+        pets = self.sides.pets
+        wanted = names_among(pets["name"], self._free_names)
+        # Pets that only getPetById knows are there too.
+        others = (pet for pet in self._found.values() if isinstance(pet, Pet))
+        found: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for pet in (*pets_from_frame(pets[wanted]), *others):
+            found[content(pet)].append(pet.id or 0)
+        return found
+
+    @cached_property
+    def _free_names(self) -> set[str]:
+        rows = self._sheet.frame[self.sides.active]
+        free = rows[rows["id"].isna()] if "id" in rows else rows
+        return set(free["name"].dropna().map(normal)) if "name" in rows else set()
+
+    @cached_property
+    def _identical(self) -> Mapping[int, tuple[int, Pet]]:
+        """The pet of each row without an id that says just what an unnamed pet is."""
+        if self._options.match_on:
+            return {}
+        free = [row for row in self._rows if row.pet_id is None and row.action == "merge"]
+        return self._candidates.identical(free, self.vocabulary)
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(self.sides.pets["id"].tolist())
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        on = self._options.match_on
+        free = np.ones(len(self.sides.named), dtype=bool) if on else ~self.sides.named
+        return Candidates(self.sides.pets, free, self._free_names, on)
+
+
+def _by_spelling(names: Mapping[str, int]) -> Mapping[str, Counter[str]]:
+    """The names and their counts, by the form that their spellings have in common."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for name, count in names.items():
+        found[spelling(name)][normal(name)] += count
+    return found
+
+
+def _meant(
+    name: str, known: Category | Tag | None, new: Mapping[str, Counter[str]]
+) -> tuple[str, str]:
+    """Which other spelling of a new name is meant, and who has it: the store, or else most rows;
+    "" where there is none.
+    """
+    if known is not None:
+        return known.name or "", "the store has"
+    counts = new[spelling(name)]
+    most = max(counts.values(), default=0)
+    usual = [each for each, count in counts.items() if count == most]
+    return next((each for each in usual if each != name), ""), "other rows name"
+
+
+def _begun(record: RowRecord) -> _Held:
+    return _Held(
+        "added-unknown",
+        f"was about to be added on {record.on} in run {record.run_id}, and nobody knows whether "
+        "it was",
+        f"`{record.resume}` finds that out.",
+    )
+
+
+def _doubtful(match: Match) -> _Held:
+    records = match.records
+    ids = some([str(each.pet_id) for each in records if each.pet_id is not None])
+    record = match.record
+    if not ids:
+        return _begun(record)
+    what = f"may be the row that was {record.how} on {record.on} as {ids}"
+    if len(records) > 1:
+        what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
+    says = ", and says something else now" if match.is_edited else ""
+    way = "write `add-another` in the action column if it is another one"
+    if any(each.action == "add-another" for each in records):
+        rows = "a row with the id" if len(records) == 1 else "rows with the ids"
+        way = f"enter {rows} {ids} and the action `ignore` if it is another one"
+    hint = f"Give it the id if it is that pet, or {way}."
+    return _Held("added-before", f"{what}{says}", hint, record.pet_id)
+
+
+def _column(column: Column, said: Said) -> Column:
+    """The column of a clash that the row says something in."""
+    return "category_id" if column == "category" and column not in said else column
+
+
+def _untrusted(sheet: Sheet) -> list[str]:
+    """Where an id is missing in a blocked row, or is there but cannot be read."""
+    findings = [
+        finding.address
+        for finding in sheet.problems
+        if finding.column == "id"
+        and finding.severity == "error"
+        and not finding.rule.startswith("duplicate")
+    ]
+    rows = {finding.row for finding in sheet.problems if finding.address in set(findings)}
+    return findings + [sheet.address(row) for row in sheet.unidentified if row not in rows]

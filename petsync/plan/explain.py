@@ -1,0 +1,357 @@
+"""Explain a plan: for each field the values of base, sheet and store, and the rule that decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from petsync._display import as_html, as_text
+from petsync.models import Pet
+from petsync.plan.change import Add, Blocked, Change, Conflict, Snapshot, Update
+from petsync.plan.compare import base_of
+from petsync.plan.decide import FoundPets, Judge
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, cell
+from petsync.plan.lineage import Match
+from petsync.plan.match import Row, pet_of, said_pet, said_rows
+from petsync.plan.plan import Plan
+from petsync.plan.uploads import Uploads
+from petsync.table.base import Base
+from petsync.table.columns import ADDING, COLUMNS, Column
+from petsync.table.sheet import Sheet
+
+__all__ = ["FIELD_RULES", "PET_RULES", "Explanation", "Explanations", "Reason", "explain"]
+
+
+# Explanation: which values of base, sheet and store led to what a plan does with one pet.
+
+
+Fate = Literal["add", "update", "delete", "conflict", "blocked", "ignored", "unchanged", "absent"]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a field ends as it does. Texts are as a cell shows them; None where there is none: no
+    base, a cell that says nothing, no pet. `after` is what the store would have then.
+
+    `rule` is a stable code of docs/plan.md, `said` the same in a sentence.
+    """
+
+    column: Column
+    base: str | None
+    sheet: str | None
+    store: str | None
+    after: str | None
+    rule: str
+    said: str
+
+
+class Explanations(tuple["Explanation", ...]):
+    """Explanations, which show themselves together."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan does about one pet, and why.
+
+    `fate` is what becomes of it; "absent" where neither sheet nor store has it. `row` and `source`
+    are its row's, None and "" where it has none. `rule` and `said` tell of the pet as a whole,
+    `fields` of each of its columns.
+    """
+
+    pet_id: int | None
+    name: str
+    fate: Fate
+    row: int | None
+    source: str
+    rule: str
+    said: str
+    fields: tuple[Reason, ...] = ()
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+# Why a plan does with a pet what it does: told by the same judge that made the plan.
+
+
+FIELD_RULES: Mapping[str, str] = {
+    "no-column": "The sheet has no such column, so it says nothing.",
+    "blank": "The cell is blank, so it says nothing.",
+    "equal": "Sheet and store agree.",
+    "differs": "The sheet says otherwise than the store. What was exported is not known.",
+    "uploaded": "The sheet lacks only photos that uploads added, and those stay.",
+    "same": "Nobody changed it since the export.",
+    "not-edited": "The sheet says what was exported; the store changed it, and that stays.",
+    "edited": "The sheet changed it since the export, the store did not.",
+    "alike": "Sheet and store both changed it, to the same.",
+    "merged": "Sheet and store both changed it, and both changes are kept.",
+    "clash-store": "Sheet and store both changed it, apart: the store's value stays.",
+    "clash-sheet": "Sheet and store both changed it, apart: the sheet's value is sent.",
+    "together": "It goes with the category's other cell.",
+    "new": "The pet is new.",
+    "held": "Nothing is sent for the row until a person decides.",
+    "ignored": "The row's action is ignore.",
+    "deleted": "The pet is deleted.",
+    "no-row": "No row names the pet.",
+    "gone": "The store does not have the pet.",
+    "blocked": "An error in the sheet keeps the row out.",
+}
+"""What becomes of a field, by its rule."""
+
+PET_RULES: Mapping[str, str] = {
+    "new": "The store has no such pet, so the row adds it.",
+    "updated": "The row says otherwise than the store.",
+    "asked": "The row's action is delete, and the pet is as it should be.",
+    "missing": "No row names it, and missing pets are to be deleted.",
+    "agrees": "The row asks for nothing that the store does not have.",
+    "gone": "The pet is gone from the store, and nobody edited its row since the export.",
+    "not-there": "The row's action is delete, and the store does not have the pet.",
+    "recognised": "The row has no id, and says just what this pet says, or matches it: so it is "
+    "taken for it, and asks for nothing else.",
+    "known-row": "The row has no id, and an earlier run added or recognised its pet; it asks for "
+    "nothing that the store does not have.",
+    "ignored": "The row's action is ignore.",
+    "blocked": "An error in the sheet keeps the row out:",
+    "left-alone": "No row names it, and missing pets are not to be deleted.",
+    "not-exported": "No row names it, and it was not in the export: the sheet never had it.",
+    "uncovered": "No row names it, and no query that succeeded asks for its status: so nothing is "
+    "proved of it.",
+    "uncertain": "No row names it, but a row without a sure id may mean it: so it is not deleted.",
+    "absent": "Neither the sheet nor the store has it.",
+}
+"""What becomes of a pet that is in no conflict, by its rule."""
+
+
+def explain(
+    plan: Plan,
+    snapshot: Snapshot,
+    sheet: Sheet,
+    found: FoundPets,
+    pet_ids: Iterable[int],
+    *,
+    uploads: Uploads | None = None,
+    matches: Mapping[int, Match] | None = None,
+) -> Explanations:
+    """Why the plan, which was made of these, does with the pets what it does: an explanation for
+    each row that is about one of them, or one if there is none.
+
+    `found` says of the ids that the snapshot lacks what getPetById says; `uploads` what is known
+    of photos that uploads added, and `matches` which rows without an id earlier runs know.
+    """
+    base = base_of(sheet, snapshot.source, two_way=plan.options.two_way)
+    known = Uploads() if uploads is None else uploads
+    judge = Judge(Vocabulary(snapshot.frame), plan.options.on_conflict == "sheet", known, base)
+    rows = {} if matches is None else matches
+    cases = (_Case(plan, snapshot, sheet, base, judge, found, one, rows) for one in pet_ids)
+    return Explanations(one for case in cases for one in case.explanations())
+
+
+@dataclass(frozen=True)
+class _Case:
+    plan: Plan
+    snapshot: Snapshot
+    sheet: Sheet
+    base: Base | None
+    judge: Judge
+    found: FoundPets
+    pet_id: int
+    matches: Mapping[int, Match]
+
+    def explanations(self) -> Iterator[Explanation]:
+        old = None if self.base is None else pet_of(self.pet_id, self.base.frame)
+        now = self._now()
+        rows = list(self._rows())
+        yield from (self._of_row(row, now, self._base_of(row, old)) for row in rows)
+        blocked = [each for each in self.plan.blocked if each.pet_id == self.pet_id]
+        yield from (self._of_blocked(each, now, old) for each in blocked)
+        if not rows and not blocked:
+            yield self._of_none(now, old)
+
+    def _base_of(self, row: Row, old: Pet | None) -> Pet | None:
+        """The pet as exported or, of a row that a run added, as the row said then."""
+        match = self.matches.get(row.number)
+        if old is not None or self.base is None or match is None:
+            return old
+        if match.kind != "certain" or row.number not in self.plan.recognised:
+            return None
+        return match.record.said if match.record.base else None
+
+    def _now(self) -> Pet | None:
+        listed = pet_of(self.pet_id, self.snapshot.frame)
+        looked_up = self.found.get(self.pet_id)
+        return looked_up if listed is None and isinstance(looked_up, Pet) else listed
+
+    def _rows(self) -> Iterator[Row]:
+        """The rows that name the pet, and those that were recognised as it."""
+        frame = self.sheet.frame
+        known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
+        mask = frame.index.isin(known)
+        if "id" in frame:
+            mask |= (frame["id"] == self.pet_id).fillna(value=False).to_numpy(dtype=bool)
+        return said_rows(frame[mask], np.full(int(mask.sum()), -1, dtype=np.intp))
+
+    def _of_row(self, row: Row, now: Pet | None, old: Pet | None) -> Explanation:
+        change = next((c for c in self.plan.changes if c.row == row.number), None)
+        conflict = next((c for c in self.plan.conflicts if c.row == row.number), None)
+        fate, rule, said = self._fate(row, change, conflict)
+        is_held = conflict is not None and not conflict.clashes
+        after = change.after if change is not None else now
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, after, old),
+            fate=fate,
+            row=row.number,
+            source=self.sheet.address(row.number),
+            rule=rule,
+            said=said,
+            fields=tuple(self._reasons(row, now, old, after, is_held=is_held)),
+        )
+
+    def _fate(
+        self, row: Row, change: Change | None, conflict: Conflict | None
+    ) -> tuple[Fate, str, str]:
+        if conflict is not None and (change is None or conflict.is_open):
+            said = f"The row {conflict.problem}. {conflict.suggestion}"
+            fate: Fate = "conflict" if change is None else change.kind
+            return fate, conflict.rule, said
+        if change is not None:
+            rule = {"add": "new", "update": "updated", "delete": "asked"}[change.kind]
+            return change.kind, rule, f"{_of_change(change)}{self._how(row)}"
+        if row.action == "ignore":
+            return "ignored", "ignored", PET_RULES["ignored"]
+        rule = self._why_unchanged(row)
+        return "unchanged", rule, f"{PET_RULES[rule]}{self._how(row)}"
+
+    def _how(self, row: Row) -> str:
+        """By which run a row without an id is known, as a sentence."""
+        slot = self.plan.slots.get(row.number)
+        if slot is None or not slot.run:
+            return ""
+        match = self.matches.get(row.number)
+        how = "added" if match is None else match.record.how
+        return f" The row has no id: run {slot.run} {how} its pet on {slot.on}."
+
+    def _why_unchanged(self, row: Row) -> str:
+        if row.number in self.plan.gone:
+            return "gone"
+        if row.number in self.plan.recognised:
+            slot = self.plan.slots.get(row.number)
+            return "known-row" if slot is not None and slot.run else "recognised"
+        return "not-there" if row.action == "delete" else "agrees"
+
+    def _of_blocked(self, blocked: Blocked, now: Pet | None, old: Pet | None) -> Explanation:
+        reasons = (_reason(c, old, None, now, now, "blocked") for c in COLUMNS[1:])
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, old),
+            fate="blocked",
+            row=blocked.row,
+            source=blocked.source,
+            rule="blocked",
+            said=f"{PET_RULES['blocked']} {blocked.problem}",
+            fields=tuple(reasons),
+        )
+
+    def _of_none(self, now: Pet | None, old: Pet | None) -> Explanation:
+        """The explanation of a pet that no row is about."""
+        if any(change.row is None and change.pet_id == self.pet_id for change in self.plan.deletes):
+            return self._without_row("delete", "missing", now, old)
+        for conflict in self.plan.conflicts:
+            if conflict.row is None and conflict.pet_id == self.pet_id:
+                said = f"Pet {self.pet_id} {conflict.problem}. {conflict.suggestion}"
+                return self._without_row("conflict", conflict.rule, now, old, said)
+        if now is None:
+            return self._without_row("absent", "absent", now, old)
+        return self._without_row("unchanged", self._why_kept(now, old), now, old)
+
+    def _why_kept(self, now: Pet, old: Pet | None) -> str:
+        if self.plan.base and old is None:
+            return "not-exported"
+        if now.status not in self.snapshot.coverage:
+            return "uncovered"
+        return "uncertain" if self.plan.options.delete_missing else "left-alone"
+
+    def _without_row(
+        self, fate: Fate, rule: str, now: Pet | None, old: Pet | None, said: str = ""
+    ) -> Explanation:
+        after = None if fate == "delete" else now
+        why = "deleted" if fate == "delete" else "no-row"
+        reasons = (_reason(c, old, None, now, after, why) for c in COLUMNS[1:] if now is not None)
+        return Explanation(
+            pet_id=self.pet_id,
+            name=_name(now, old),
+            fate=fate,
+            row=None,
+            source="",
+            rule=rule,
+            said=said or PET_RULES[rule],
+            fields=tuple(reasons),
+        )
+
+    def _reasons(
+        self, row: Row, now: Pet | None, old: Pet | None, after: Pet | None, *, is_held: bool
+    ) -> Iterator[Reason]:
+        says = said_pet(row.said)
+        known = None if row.action in ADDING else old
+        judged = self.judge.judge(row.said, now, known, UNITS) if now is not None else None
+        rules = dict(judged.rules) if judged is not None else {}
+        for unit in UNITS:
+            for column in COLUMNS_OF[unit]:
+                sheet = cell(says, column) if column in row.said else None
+                rule = self._rule(row, unit, column, rules.get(unit, "new"))
+                if row.action == "ignore":
+                    rule = "ignored"
+                elif after is None:
+                    rule = "gone" if now is None else "deleted"
+                elif is_held and rule in ("differs", "edited", "merged", "new", "clash-sheet"):
+                    rule = "held"
+                yield _reason(column, old, sheet, now, after, rule)
+
+    def _rule(self, row: Row, unit: Unit, column: Column, rule: str) -> str:
+        if column in row.said:
+            return rule
+        if unit == "category" and any(each in row.said for each in COLUMNS_OF[unit]):
+            return "together"
+        return "blank" if column in self.sheet.frame else "no-column"
+
+
+def _reason(
+    column: Column,
+    old: Pet | None,
+    sheet: str | None,
+    now: Pet | None,
+    after: Pet | None,
+    rule: str,
+) -> Reason:
+    return Reason(
+        column=column,
+        base=None if old is None else cell(old, column),
+        sheet=sheet,
+        store=None if now is None else cell(now, column),
+        after=None if after is None else cell(after, column),
+        rule=rule,
+        said=FIELD_RULES[rule],
+    )
+
+
+def _of_change(change: Change) -> str:
+    if isinstance(change, Update):
+        return f"{PET_RULES['updated']} What changes: {', '.join(change.fields)}."
+    return PET_RULES["new" if isinstance(change, Add) else "asked"]
+
+
+def _name(*pets: Pet | None) -> str:
+    return next((pet.name for pet in pets if pet is not None and pet.name), "") or ""

@@ -1,0 +1,628 @@
+"""Fields of a pet: normal forms, equality, and what a cell states."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar, get_args
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from petsync.models import Category, Pet, Tag
+from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.columns import COLUMNS, Column
+
+__all__ = [
+    "COLUMNS_OF",
+    "UNITS",
+    "Unit",
+    "Vocabulary",
+    "cell",
+    "changed_columns",
+    "content",
+    "differing",
+    "equal",
+    "folded",
+    "kept_photos",
+    "key",
+    "known_id",
+    "matches",
+    "meant_photos",
+    "meant_tags",
+    "merged_photos",
+    "merged_tags",
+    "normal",
+    "paired",
+    "photo_keys",
+    "said_columns",
+    "same",
+    "same_photos",
+    "same_tags",
+    "says",
+    "spelling",
+    "stated",
+    "tag_key",
+    "unit_key",
+    "unit_text",
+    "with_fields",
+]
+
+
+# Pairing: as many rows as possible with a pet of their own, whatever order they come in.
+
+
+def paired(
+    rows: Sequence[Hashable], pets: Sequence[Hashable], fits: Callable[[int, int], bool]
+) -> list[int | None]:
+    """For each row the place of its pet, None for none; no pet is given twice.
+
+    Rows that are equal fit the same pets, and equal pets fit the same rows: `fits` is asked, by
+    their places, for one of each kind. No other choice would leave fewer rows without a pet, and a
+    row never loses its pet to a later one.
+    """
+    pairing = _Pairing(rows, pets, fits)
+    for row in range(len(rows)):
+        pairing.add(row)
+    return pairing.result()
+
+
+class _Pairing:
+    def __init__(
+        self,
+        rows: Sequence[Hashable],
+        pets: Sequence[Hashable],
+        fits: Callable[[int, int], bool],
+    ) -> None:
+        self._rows, self._fits = rows, fits
+        self._places: dict[Hashable, list[int]] = defaultdict(list)
+        for place, pet in enumerate(pets):
+            self._places[pet].append(place)
+        self._held: dict[Hashable, dict[Hashable, list[int]]] = {
+            kind: defaultdict(list) for kind in self._places
+        }
+        self._room = {kind: len(places) for kind, places in self._places.items()}
+        self._choices: dict[Hashable, list[Hashable]] = {}
+        self._lost: set[Hashable] = set()
+
+    def add(self, row: int) -> None:
+        """Give the row a pet, if need be by giving other rows others of theirs.
+
+        Kinds of pets that a search in vain came by lead nowhere for good.
+        """
+        came: dict[Hashable, tuple[Hashable, Hashable | None]] = {}
+        waiting: list[tuple[Hashable, Hashable | None]] = [(self._rows[row], None)]
+        for said, through in waiting:
+            for kind in self._choices_of(said, row):
+                if kind in came or kind in self._lost:
+                    continue
+                came[kind] = (said, through)
+                if self._room[kind]:
+                    self._take(row, kind, came)
+                    return
+                waiting += [(holder, kind) for holder, held in self._held[kind].items() if held]
+        self._lost.update(came)
+
+    def result(self) -> list[int | None]:
+        """The place of each row's pet; of equal ones the first to the first."""
+        result: list[int | None] = [None] * len(self._rows)
+        for kind, held in self._held.items():
+            takers = sorted(row for rows in held.values() for row in rows)
+            for row, place in zip(takers, self._places[kind], strict=False):
+                result[row] = place
+        return result
+
+    def _choices_of(self, said: Hashable, row: int) -> list[Hashable]:
+        if said not in self._choices:
+            kinds = self._places.items()
+            self._choices[said] = [kind for kind, (at, *_) in kinds if self._fits(row, at)]
+        return self._choices[said]
+
+    def _take(
+        self, row: int, kind: Hashable, came: dict[Hashable, tuple[Hashable, Hashable | None]]
+    ) -> None:
+        """Let each row on the way move on by one kind, and the new one take what gets free."""
+        self._room[kind] -= 1
+        said, through = came[kind]
+        while through is not None:
+            self._held[kind][said].append(self._held[through][said].pop())
+            kind = through
+            said, through = came[kind]
+        self._held[kind][said].append(row)
+
+
+# One field of a pet: its value, its text as a cell shows it, and what counts as the same.
+#
+# This module has the only definition of "the same"; plan, precheck, verify, resume, undo and
+# reconcile use it. Text is compared trimmed and in NFC, a status without regard to case, tags as
+# a set, photo addresses as an ordered list in which each counts once. The id 0 of a tag or
+# category is no id: services return it where none was sent. Where the expected value leaves out
+# an id, the service may have assigned any: so `same` has a direction, from what is expected to
+# what is found.
+
+
+def normal(text: str | None) -> str:
+    """Text as it is compared: in NFC, without outer white space; missing text is empty."""
+    if not text:
+        return ""
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
+
+
+def folded(text: str | None) -> str:
+    """A status as it is compared: normal, without regard to case."""
+    return normal(text).casefold()
+
+
+def spelling(text: str) -> str:
+    """Text in a form that all its spellings have: NFKC, case-folded, with single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def known_id(number: int | None) -> int | None:
+    """The id of a tag or category; None for 0, which services return where none was sent."""
+    return number or None
+
+
+def cell(pet: Pet | None, column: Column) -> str:
+    """The field as a cell shows it; empty where there is no pet or no value."""
+    return "" if pet is None else _CELLS[column](pet)
+
+
+def differing(expected: Pet, found: Pet) -> tuple[Column, ...]:
+    """The columns in which a pet is not the same as expected, in the table's order; `id` is no
+    field.
+    """
+    return tuple(c for c in COLUMNS if c != "id" and not same(expected, found, c))
+
+
+def stated(pet: Pet) -> tuple[Column, ...]:
+    """The columns in which the pet has anything, in the table's order; `id` is no field."""
+    return tuple(column for column, has in _HAS.items() if has(pet))
+
+
+def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
+    """The pet with these fields of the other one; a category's name and id come together."""
+    names = {"category" if field == "category_id" else field for field in fields}
+    return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
+
+
+def same(expected: Pet, found: Pet, column: Column) -> bool:
+    """Whether a pet is as expected in a column. An id that the expected pet leaves out of a tag or
+    a category with a name may be any: the service assigns it.
+    """
+    if equal(expected, found, column):
+        return True
+    if column == "tags":
+        return same_tags(expected.tags, found.tags)
+    return column == "category_id" and _is_assigned(expected.category, found.category)
+
+
+def equal(one: Pet, other: Pet, column: Column) -> bool:
+    """Whether two pets are the same in a column with all ids: for pets that a service returned,
+    which leave nothing open. Equal pets are the same in both directions.
+    """
+    return key(one, column) == key(other, column)
+
+
+def key(pet: Pet, column: Column) -> Hashable:
+    """What two pets must share to be equal in a column."""
+    return _KEYS[column](pet)
+
+
+def content(pet: Pet) -> Hashable:
+    """What two pets share wherever one is the same as the other: everything but the pet's id and
+    the ids of tags and category, which a service may assign.
+    """
+    tags = frozenset(filter(None, (normal(tag.name) for tag in pet.tags)))
+    texts = (key(pet, "name"), key(pet, "status"), key(pet, "category"))
+    return *texts, tags, key(pet, "photo_urls")
+
+
+def same_tags(expected: Iterable[Tag], found: Iterable[Tag]) -> bool:
+    """Whether tags are as expected, as sets: each expected tag is found, and each tag that is
+    found beyond the expected ones is one whose id or name the expectation left out.
+    """
+    wanted, there = _tag_keys(expected), _tag_keys(found)
+    if wanted == there:
+        return True
+    loose, rest = [*(wanted - there)], [*(there - wanted)]
+    if not all(any(_fits(one, other) for other in there) for one in loose):
+        return False
+    return None not in paired(rest, loose, lambda n, place: _fits(loose[place], rest[n]))
+
+
+def same_photos(expected: Iterable[str], found: Iterable[str]) -> bool:
+    """Whether photo addresses are as expected: the same ones in the same order, each once."""
+    return photo_keys(expected) == photo_keys(found)
+
+
+def tag_key(tag: Tag) -> tuple[int | None, str]:
+    """What two tags must share to be equal."""
+    return known_id(tag.id), normal(tag.name)
+
+
+def matches(expected: Tag, found: Tag) -> bool:
+    """Whether a tag is the expected one; a part that the expected tag leaves out may be any."""
+    one = tag_key(expected)
+    return one != _NO_TAG and _fits(one, tag_key(found))
+
+
+_TagKey = tuple[int | None, str]
+_NO_TAG: _TagKey = (None, "")
+"""The key of a tag that says nothing."""
+
+
+def _tag_keys(tags: Iterable[Tag]) -> frozenset[_TagKey]:
+    return frozenset(map(tag_key, tags)) - {_NO_TAG}
+
+
+def _fits(expected: _TagKey, found: _TagKey) -> bool:
+    return expected[0] in (None, found[0]) and expected[1] in ("", found[1])
+
+
+def photo_keys(urls: Iterable[str]) -> tuple[str, ...]:
+    """Photo addresses as they are compared: normal, each once, in their order."""
+    return tuple(dict.fromkeys(map(normal, urls)))
+
+
+def _is_assigned(expected: Category | None, found: Category | None) -> bool:
+    """Whether the expected category leaves out the id of the category that is found."""
+    if expected is None or found is None or known_id(expected.id) is not None:
+        return False
+    return bool(normal(expected.name)) and normal(expected.name) == normal(found.name)
+
+
+def _category_id(pet: Pet) -> int | None:
+    return pet.category.id if pet.category else None
+
+
+def _category(pet: Pet) -> str | None:
+    return pet.category.name if pet.category else None
+
+
+_KEYS: Mapping[Column, Callable[[Pet], Hashable]] = {
+    "id": lambda pet: pet.id,
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: folded(pet.status),
+    "category": lambda pet: normal(_category(pet)),
+    "category_id": lambda pet: known_id(_category_id(pet)),
+    "tags": lambda pet: _tag_keys(pet.tags),
+    "photo_urls": lambda pet: photo_keys(pet.photo_urls),
+}
+
+_CELLS: Mapping[Column, Callable[[Pet], str]] = {
+    "id": lambda pet: "" if pet.id is None else str(pet.id),
+    "name": lambda pet: pet.name or "",
+    "status": lambda pet: pet.status or "",
+    "category": lambda pet: _category(pet) or "",
+    "category_id": lambda pet: "" if (number := _category_id(pet)) is None else str(number),
+    "tags": lambda pet: format_tags(pet.tags),
+    "photo_urls": lambda pet: format_photo_urls(pet.photo_urls),
+}
+
+_HAS: Mapping[Column, Callable[[Pet], object]] = {
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: normal(pet.status),
+    "category": lambda pet: normal(_category(pet)),
+    "category_id": lambda pet: known_id(_category_id(pet)) is not None,
+    "tags": lambda pet: _tag_keys(pet.tags),
+    "photo_urls": lambda pet: pet.photo_urls,
+}
+
+
+# Photo URLs: two sides' edits of one ordered list as one. Compared trimmed and in NFC.
+
+
+Urls = tuple[str, ...]
+
+
+def meant_photos(old: Urls, said: Iterable[str]) -> Urls:
+    """The list that is said, with the pet's own spelling of each address that the pet has."""
+    said = tuple(said)
+    return old if same_photos(old, said) else _spelled(photo_keys(said), old, said)
+
+
+def merged_photos(base: Iterable[str], sheet: Iterable[str], store: Iterable[str]) -> Urls | None:
+    """The list with what both sides took out, put in and moved; None where both moved the same
+    items apart.
+
+    One side's order holds: the store's, unless the sheet alone moved something. What the other
+    side put in stands behind the item that it follows there, and behind what the first side put in
+    at the same place.
+    """
+    sides = tuple(base), tuple(sheet), tuple(store)
+    old, mine, theirs = map(photo_keys, sides)
+    common = set(old) & set(mine) & set(theirs)
+    was, here, there = ([u for u in side if u in common] for side in (old, mine, theirs))
+    if here in (was, there):
+        merged = _joined(old, theirs, mine)
+    elif there == was:
+        merged = _joined(old, mine, theirs)
+    else:
+        return None
+    return _spelled(merged, sides[2], sides[1])
+
+
+def kept_photos(sheet: Iterable[str], store: Iterable[str], kept: Collection[str]) -> Urls:
+    """The sheet's list with those of the store's items that are to be kept, each behind the item
+    that it follows there.
+    """
+    sides = tuple(store), tuple(sheet)
+    theirs, mine = map(photo_keys, sides)
+    held = frozenset(map(normal, kept))
+    old = tuple(url for url in theirs if url in mine or url not in held)
+    return _spelled(_joined(old, mine, theirs), *sides)
+
+
+def _spelled(keys: Iterable[str], first: Iterable[str], other: Iterable[str]) -> Urls:
+    """The addresses as the first list spells them, else as the other one does."""
+    spelling: dict[str, str] = {}
+    for url in (*first, *other):
+        spelling.setdefault(normal(url), url)
+    return tuple(spelling[key] for key in keys)
+
+
+def _joined(old: Urls, first: Urls, other: Urls) -> Urls:
+    """`first` without what `other` took out of `old`, and with what it put in."""
+    had, left = set(old), set(other)
+    result = [url for url in first if url in left or url not in had]
+    there = set(result)
+    for n, url in enumerate(other):
+        if url in had or url in there:
+            continue
+        result.insert(_place(result, other[:n], had | left, there), url)
+        there.add(url)
+    return tuple(result)
+
+
+def _place(result: Sequence[str], before: Sequence[str], known: set[str], there: set[str]) -> int:
+    """Where the item goes that follows `before`: behind the last of these that is there, and
+    behind what follows that and is not `known` to the other side.
+    """
+    leader = next((url for url in reversed(before) if url in there), None)
+    place = 0 if leader is None else result.index(leader) + 1
+    while place < len(result) and result[place] not in known:
+        place += 1
+    return place
+
+
+# Vocabulary: the categories and tags that a store uses, to complete what a sheet only names.
+
+
+T = TypeVar("T", Category, Tag)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the pets of `frame` use; counted when it is first asked for.
+
+    Where a name stands with several ids (or an id with several names) the most frequent one is
+    meant, and among equals the lowest.
+    """
+
+    frame: pd.DataFrame
+
+    def tag_named(self, name: str) -> Tag | None:
+        """The tag that the store knows by this name."""
+        return self._tags[0].get(normal(name))
+
+    def tag_numbered(self, identity: int) -> Tag | None:
+        """The tag that the store knows by this id."""
+        return self._tags[1].get(identity)
+
+    def category_named(self, name: str) -> Category | None:
+        """The category that the store knows by this name."""
+        return self._categories[0].get(normal(name))
+
+    def category_numbered(self, identity: int) -> Category | None:
+        """The category that the store knows by this id."""
+        return self._categories[1].get(identity)
+
+    def category_spelled(self, name: str) -> Category | None:
+        """The category that the store knows by this name in another spelling: capitals, the width
+        of letters and spaces between words do not count.
+        """
+        return self._spellings.get(spelling(name))
+
+    def tag_spelled(self, name: str) -> Tag | None:
+        """The tag that the store knows by this name in another spelling, as of categories."""
+        return self._tag_spellings.get(spelling(name))
+
+    @property
+    def categories(self) -> list[str]:
+        """The names of the categories that the store uses."""
+        return sorted({c.name for c in self._used_categories if c.name})
+
+    def knows(self, category: Category) -> bool:
+        """Whether the store uses this very pair of name and id."""
+        return (normal(category.name), known_id(category.id)) in self._pairs
+
+    @cached_property
+    def _tags(self) -> tuple[Mapping[str, Tag], Mapping[int, Tag]]:
+        return _by_use(Counter(tag for tags in self.frame["tags"] for tag in tags))
+
+    @cached_property
+    def _categories(self) -> tuple[Mapping[str, Category], Mapping[int, Category]]:
+        return _by_use(self._used_categories)
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, Category]:
+        return _by_spelling(self._categories[0])
+
+    @cached_property
+    def _tag_spellings(self) -> Mapping[str, Tag]:
+        return _by_spelling(self._tags[0])
+
+    @cached_property
+    def _pairs(self) -> frozenset[tuple[str, int | None]]:
+        return frozenset((normal(c.name), known_id(c.id)) for c in self._used_categories)
+
+    @cached_property
+    def _used_categories(self) -> Counter[Category]:
+        """The categories, each as often as a pet has it."""
+        numbers = self.frame["category_id"]
+        table = pa.table(
+            {
+                "number": pa.array(numbers.to_numpy(np.int64, na_value=0), mask=numbers.isna()),
+                "name": pa.array(self.frame["category"], from_pandas=True),
+            }
+        )
+        counts = table.group_by(["number", "name"]).aggregate([([], "count_all")])
+        rows = zip(*(column.to_pylist() for column in counts.columns), strict=True)
+        return Counter(
+            {
+                Category(number, name): count
+                for number, name, count in rows
+                if number is not None or name is not None
+            }
+        )
+
+
+def _by_spelling(named: Mapping[str, T]) -> dict[str, T]:
+    """The things by the form that the spellings of their names have in common, the most used one of
+    each.
+    """
+    found: dict[str, T] = {}
+    for name, thing in named.items():
+        found.setdefault(spelling(name), thing)
+    return found
+
+
+def _by_use(counts: Counter[T]) -> tuple[dict[str, T], dict[int, T]]:
+    """The things by name and by id, the most used one of each."""
+    named: dict[str, T] = {}
+    numbered: dict[int, T] = {}
+    for thing in sorted(counts, key=lambda t: (-counts[t], not t.id, t.id or 0, t.name or "")):
+        if thing.name:
+            named.setdefault(normal(thing.name), thing)
+        if known_id(thing.id) is not None and thing.id is not None:
+            numbered.setdefault(thing.id, thing)
+    return named, numbered
+
+
+# Tags: which tag of a pet a sheet means, and two sides' edits of one set of tags as one.
+
+
+Tags = tuple[Tag, ...]
+
+
+def meant_tags(old: Tags, said: Iterable[Tag], vocabulary: Vocabulary) -> Tags:
+    """The tags that are meant, those of the pet first and in its order, so that a tag that stays
+    keeps its id and its unknown fields.
+    """
+    meant = _meant(said, old, vocabulary)
+    kept = [tag for tag in old if tag in meant]
+    fresh = dict.fromkeys(tag for tag in meant if tag not in kept)
+    return (*kept, *fresh)
+
+
+def merged_tags(base: Tags, said: Sequence[Tag], store: Tags, vocabulary: Vocabulary) -> Tags:
+    """The store's tags without those that the sheet took from the base, and with those that it
+    added to it.
+    """
+    meant = _meant(said, base, vocabulary)
+    had, has = set(map(tag_key, base)), set(map(tag_key, meant))
+    gone = [tag for tag in base if tag_key(tag) not in has]
+    kept = [tag for tag in store if not any(matches(each, tag) for each in gone)]
+    come = [
+        _tag(tag, store, vocabulary)
+        for tag, known in zip(said, meant, strict=True)
+        if tag_key(known) not in had and _among(tag, kept) is None
+    ]
+    return (*kept, *dict.fromkeys(come))
+
+
+def _meant(said: Iterable[Tag], old: Sequence[Tag], vocabulary: Vocabulary) -> list[Tag]:
+    """The tag that each of the sheet's is. Those that say all come first, so that one without an id
+    is a tag of that name that no other of the sheet's is, if there is one.
+    """
+    tags = list(said)
+    found: dict[int, Tag] = {}
+    free = list(old)
+    for place in sorted(range(len(tags)), key=lambda place: None in _parts(tags[place])):
+        known = _among(tags[place], free)
+        if known is not None:
+            free.remove(known)
+        found[place] = known or _tag(tags[place], old, vocabulary)
+    return [found[place] for place in range(len(tags))]
+
+
+def _parts(tag: Tag) -> tuple[int | None, str | None]:
+    number, name = tag_key(tag)
+    return number, name or None
+
+
+def _tag(said: Tag, old: Sequence[Tag], vocabulary: Vocabulary) -> Tag:
+    known = _among(said, old)
+    if known is not None:
+        return known
+    number, name = tag_key(said)
+    if number is None and name:
+        return vocabulary.tag_named(name) or said
+    if number is not None and not name:
+        return vocabulary.tag_numbered(number) or said
+    return said
+
+
+def _among(said: Tag, old: Sequence[Tag]) -> Tag | None:
+    """The tag that the sheet's is, the very same before one that says more."""
+    meant = [tag for tag in old if matches(said, tag)]
+    exact = (tag for tag in meant if tag_key(tag) == tag_key(said))
+    return next(exact, meant[0]) if meant else None
+
+
+# Units: the parts of a pet that change as one. A category's name and id are one unit.
+
+
+Unit = Literal["name", "status", "category", "tags", "photo_urls"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+COLUMNS_OF: Mapping[Unit, tuple[Column, ...]] = {
+    "name": ("name",),
+    "status": ("status",),
+    "category": ("category", "category_id"),
+    "tags": ("tags",),
+    "photo_urls": ("photo_urls",),
+}
+
+
+def says(said: Mapping[Column, Any], unit: Unit) -> bool:
+    """Whether a row says anything of the unit."""
+    return unit in said or (unit == "category" and "category_id" in said)
+
+
+def said_columns(fields: Iterable[Column], said: Container[Column]) -> tuple[Column, ...]:
+    """The columns in which a row says what changes: of a category that changes in one column
+    alone, it may be the other one.
+    """
+    units = {unit: of for unit, of in COLUMNS_OF.items() if any(c in of for c in fields)}
+    own = [column for column in fields if column in said]
+    others = [column for of in units.values() for column in of if column in said]
+    return tuple(dict.fromkeys([*own, *others]))
+
+
+def unit_key(pet: Pet, unit: Unit) -> Hashable:
+    """What two pets must share to be equal in a unit."""
+    if unit == "category":
+        return key(pet, "category"), key(pet, "category_id")
+    return key(pet, unit)
+
+
+def changed_columns(expected: Pet, found: Pet, unit: Unit) -> tuple[Column, ...]:
+    """The columns of a unit in which a pet is not the same as expected."""
+    if getattr(expected, unit) is getattr(found, unit):
+        return ()
+    return tuple(c for c in COLUMNS_OF[unit] if not same(expected, found, c))
+
+
+def unit_text(pet: Pet | None, unit: Unit, cell: Callable[[Pet | None, Column], str]) -> str:
+    """A unit as a cell shows it; a category as `Dogs (1)`."""
+    if unit != "category":
+        return cell(pet, unit)
+    name, number = cell(pet, "category"), cell(pet, "category_id")
+    return f"{name} ({number})".strip() if number else name

@@ -1,0 +1,234 @@
+"""Guard: the limits that a plan must keep, judged before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from petsync.errors import SettingsError
+from petsync.models import MAX_ID, MIN_ID
+
+__all__ = ["CAPACITY_CURE", "Guard", "Limit", "Refusal", "Verdict", "over_capacity"]
+
+
+_Kind = Literal["add", "update", "delete"]
+_SMALL_UPDATES = 10
+"""So many updates are always within a share: 30 % of three pets would be none."""
+_SMALL_NAMESAKES = 10
+"""So many adds may have the name of a pet that is in no row."""
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A number of pets, or a share of the store (0 to 1) where `is_share`, and of a share
+    `at_least` so many, and any number where the store has none yet.
+    """
+
+    value: float
+    is_share: bool = True
+    at_least: int = 0
+
+    def __post_init__(self) -> None:
+        most = 1.0 if self.is_share else float(10**12)
+        if not isinstance(self.value, int | float) or not 0 <= self.value <= most:
+            raise SettingsError(
+                f"Limit({self.value!r}, is_share={self.is_share}) is no limit",
+                hint="A share is between 0 and 1; ten pets are Limit(10, is_share=False).",
+            )
+        # As a file gives it back, so that a saved plan is the same to the byte.
+        msgspec.structs.force_setattr(self, "value", float(self.value))
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> Limit:
+        """`10%` or `25`. Raises SettingsError that names the option."""
+        match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*(%?)\s*", text, re.ASCII)
+        if match is None or (not match[2] and "." in match[1]):
+            raise SettingsError(
+                f"{option}: {text!r} is neither a number of pets nor a percentage",
+                hint=f"Write, say, {option} 25 or {option} 10%.",
+            )
+        number = float(match[1])
+        if match[2] and number > 100:
+            raise SettingsError(f"{option}: {text!r} is more than 100 %")
+        return cls(number / 100 if match[2] else number, bool(match[2]))
+
+    def allows(self, total: int, at_least: int) -> int:
+        """How many of `total` pets the limit lets through."""
+        share = int(self.value * total + 1e-9)
+        return max(share, at_least, self.at_least) if self.is_share else int(self.value)
+
+    def is_free(self, total: int) -> bool:
+        """Whether it lets any number through, as of `total` pets there is no share."""
+        return self.is_share and not total and self.at_least > 0
+
+    def __str__(self) -> str:
+        return f"{self.value * 100:g} %" if self.is_share else f"{self.value:g}"
+
+
+class Guard(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits: deletes 10 % of the store and never everything, updates 30 %, adds 50 %
+    and 100 at least.
+
+    `max_add=None` is no limit. Adds of which many have the name of a pet that is in no row pass
+    only where `max_add` is a number or None. `allow_shifted` lets updates pass by which a column
+    was sorted or shifted without its rows. `sentinels` are ids of pets that must be in the
+    snapshot, and that neither plan nor anybody since the export may change; else nothing runs.
+    """
+
+    max_delete: Limit = Limit(0.10)
+    max_update: Limit = Limit(0.30)
+    max_add: Limit | None = Limit(0.50, at_least=100)
+    allow_empty: bool = False
+    allow_shifted: bool = False
+    sentinels: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("max_delete", "max_update", "max_add"):
+            limit = getattr(self, name)
+            if not isinstance(limit, Limit) and (limit is not None or name != "max_add"):
+                raise SettingsError(
+                    f"Guard({name}={limit!r}) is no Limit",
+                    hint="Write, say, Limit(0.1) for a tenth, or Limit(10, is_share=False).",
+                )
+        if not _are_ids(self.sentinels):
+            raise SettingsError(
+                f"sentinels={self.sentinels!r} are no ids of pets, whole numbers of 64 bits",
+                hint="Give the ids of the pets, such as sentinels=(1, 7).",
+            )
+
+    def judge(
+        self,
+        *,
+        pets: int,
+        rows: int,
+        adds: int,
+        updates: int,
+        deletes: int,
+        namesakes: int = 0,
+        shifted: Collection[str] = (),
+        sentinels: Iterable[Refusal] = (),
+    ) -> Verdict:
+        """The verdict on a plan for a store of `pets`, made from a sheet of `rows`: every limit
+        that it breaks, with `sentinels`, what was found of these. Of the adds, `namesakes` have the
+        name of a pet that is in no row; `shifted` columns were moved without their rows.
+        """
+        said = [
+            self._empty(rows),
+            self._adds(adds, namesakes, pets),
+            self._over("update", updates, pets, self.max_update, _SMALL_UPDATES),
+            self._over("delete", deletes, pets, self.max_delete, 1),
+            self._everything(pets, deletes),
+            self._shifted(shifted),
+        ]
+        return Verdict(refusals=(*(refusal for refusal in said if refusal), *sentinels))
+
+    def _empty(self, rows: int) -> Refusal | None:
+        if rows or self.allow_empty:
+            return None
+        return Refusal("empty", "the sheet has no row that can be used", "--allow-empty")
+
+    def needs_count(self, *, adds: int, updates: int, deletes: int) -> bool:
+        """Whether a verdict on so many changes depends on how many pets the store has."""
+        of_share = (
+            (self.max_add, adds > (self.max_add.at_least if self.max_add else 0)),
+            (self.max_update, updates > _SMALL_UPDATES),
+            (self.max_delete, deletes > 1),
+        )
+        return deletes > 0 or any(many and limit and limit.is_share for limit, many in of_share)
+
+    def _adds(self, adds: int, namesakes: int, pets: int) -> Refusal | None:
+        limit = self.max_add
+        if limit is None or not limit.is_share:
+            return self._over("add", adds, pets, limit, 0)
+        if not limit.is_free(pets) and (over := self._over("add", adds, pets, limit, 0)):
+            return over
+        if namesakes <= _SMALL_NAMESAKES:
+            return None
+        problem = (
+            f"{namesakes:,} of {adds:,} adds have the name of a pet that is in no row: they may be "
+            "pets that lost their ids"
+        )
+        return Refusal("add", problem, f"--max-add {adds}")
+
+    def _shifted(self, columns: Collection[str]) -> Refusal | None:
+        if not columns or self.allow_shifted:
+            return None
+        those = (
+            f"column {''.join(columns)}" if len(columns) == 1 else f"columns {', '.join(columns)}"
+        )
+        was = "was" if len(columns) == 1 else "were"
+        problem = f"the {those} {was} sorted or shifted without the rows"
+        return Refusal("shifted", problem, "--allow-shifted")
+
+    def _over(
+        self, kind: _Kind, count: int, pets: int, limit: Limit | None, least: int
+    ) -> Refusal | None:
+        if limit is None or count <= (allowed := limit.allows(pets, least)):
+            return None
+        changes = f"{count:,} {kind}{'' if count == 1 else 's'}"
+        over = "is" if count == 1 else "are"
+        share = f" ({allowed:,} of {pets:,} pets)" if limit.is_share else ""
+        problem = f"{changes} {over} more than --max-{kind} {limit} lets through{share}"
+        return Refusal(kind, problem, f"--max-{kind} {count}")
+
+    def _everything(self, pets: int, deletes: int) -> Refusal | None:
+        if not deletes or deletes < pets or self.allow_empty:
+            return None
+        these = "the only pet" if pets == 1 else f"every one of the {pets:,} pets"
+        return Refusal("everything", f"{these} would be deleted", "--allow-empty")
+
+
+CAPACITY_CURE = (
+    "Add fewer pets, or delete some before. If the service keeps more pets, say so: `capacity` "
+    "under [service] (0: no limit)."
+)
+"""The way out where a plan is refused for the service's capacity."""
+
+
+def over_capacity(adds: int, pets: int, capacity: int | None) -> Iterator[Refusal]:
+    """The refusal of adds beyond what the service keeps: for each it drops another pet."""
+    if capacity is None or not adds or pets + adds <= capacity:
+        return
+    lost = pets + adds - max(pets, capacity)
+    dropped = "the oldest pet" if lost == 1 else f"the {lost:,} oldest pets"
+    changes = f"{adds:,} add{'' if adds == 1 else 's'} to {pets:,} pets"
+    problem = f"{changes} would make the service drop {dropped}: it keeps {capacity:,}"
+    yield Refusal("capacity", problem)
+
+
+def _are_ids(values: object) -> bool:
+    return isinstance(values, tuple) and all(
+        type(value) is int and MIN_ID <= value <= MAX_ID for value in values
+    )
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A limit that a plan breaks: its stable name, what is over it, and the option of the command
+    line that would let it pass, "" where nothing may. `of_store`: whether it is about the store
+    alone, so that any part of the plan breaks it too.
+    """
+
+    limit: Literal[
+        "empty", "add", "update", "delete", "everything", "shifted", "sentinel", "capacity"
+    ]
+    problem: str
+    override: str = ""
+    of_store: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"{self.problem} ({self.override} would let it pass)" if self.override else self.problem
+        )
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the guard says: no refusals, and the plan may be applied."""
+
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan keeps every limit."""
+        return not self.refusals

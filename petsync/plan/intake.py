@@ -1,0 +1,463 @@
+"""Changes that a sheet takes from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from petsync.models import Pet
+from petsync.plan import match
+from petsync.plan.base import identified, is_blank, is_empty
+from petsync.plan.change import Snapshot
+from petsync.plan.decide import Judge
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    Vocabulary,
+    cell,
+    folded,
+    known_id,
+    normal,
+    same,
+    stated,
+)
+from petsync.plan.guard import Guard
+from petsync.plan.match import Mask, Row, Said, said_pet, said_rows
+from petsync.plan.plan import Identified, Inbound, Lead, Plan, Removal, RowEdit, places_of
+from petsync.plan.rounds import Open
+from petsync.table.base import Base
+from petsync.table.cells import trim
+from petsync.table.columns import ADDING, COLUMNS, Column
+from petsync.table.frame import no_collection, pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["Inbound", "Lead", "Rows", "inbound", "told_rows", "uncertain"]
+
+
+# Rows of a sheet that stand for no pet, and why they stay: notes of a round.
+
+
+_GONE = "its pet is gone from the store, and the row stays, as deleting was not asked for"
+_LEFT = (
+    "Take the row out, or set delete_missing in the job's settings, which takes out such rows; in "
+    "a job that sends, the row with its id emptied is added as a new pet."
+)
+_NEVER = "the store has no such pet, and it is not sent, as the store leads"
+_UNSENT = "its action is `{}`, which is not sent, as the store leads"
+_UNANSWERED = "the store did not say whether it has this pet"
+_NAMELESS = "the row has no id and means no pet that the store has; it is not sent"
+
+
+class Rows(NamedTuple):
+    """The rows of a sheet: which take from the store, and of these: `left`, whose pet was there
+    once and that stay; `never`, whose pet the store has not; `unknown`, of which it did not tell.
+    """
+
+    frame: pd.DataFrame
+    takes: Mask
+    left: Mask
+    never: Mask
+    unknown: Mask
+
+
+def told_rows(rows: Rows, sheet: Sheet, *, leads: bool) -> Iterator[Open]:
+    """A note on each row that has no pet and stays. In a merge the plan tells of all but those
+    whose pet is gone.
+    """
+    action = rows.frame["action"]
+    asks = action.isin(("delete", *ADDING)).to_numpy() & ~rows.takes
+    free = rows.takes & rows.frame["id"].isna().to_numpy()
+    told: tuple[tuple[Mask, str], ...] = ((rows.left, _GONE),)
+    if leads:
+        others = (
+            (asks, _UNSENT),
+            (free, _NAMELESS),
+            (rows.never, _NEVER),
+            (rows.unknown, _UNANSWERED),
+        )
+        told = (*told, *others)
+    why = {at: problem for mask, problem in told for at in np.flatnonzero(mask).tolist()}
+    for at, problem in sorted(why.items()):
+        yield _note(rows.frame, at, sheet, problem.format(action.iloc[at]))
+
+
+def uncertain(sheet: Sheet) -> list[str]:
+    """The addresses of rows of which nobody can tell whose they are: blocked ones with no id that
+    can be trusted, and ignored ones without any.
+    """
+    frame = sheet.frame
+    lacking = frame["id"].isna() if "id" in frame else pd.Series(data=True, index=frame.index)
+    ignored = frame.index[(lacking & (frame["action"] == "ignore")).to_numpy(dtype=bool)]
+    return [sheet.address(row) for row in (*sheet.unidentified, *ignored.tolist())]
+
+
+def _note(frame: pd.DataFrame, at: int, sheet: Sheet, problem: str) -> Open:
+    row, number = int(frame.index[at]), frame["id"].iloc[at]
+    name = frame["name"].iloc[at] if "name" in frame else None
+    return Open(
+        kind="note",
+        problem=problem,
+        pet_id=None if pd.isna(number) else int(number),
+        name="" if name is None or pd.isna(name) else str(name),
+        row=row,
+        address=sheet.address(row),
+        hint=_LEFT if problem == _GONE else "",
+    )
+
+
+# inbound: what a sheet takes from the store, field by field, and what it leaves. Pure.
+#
+# In a `merge` a field is taken where the store's value is another than the row's and nobody
+# touched the row's since the base; where both did, the sheet's stays (it is the plan that sends
+# it), but for tags and photos, which merge, and for clashes that the store is to win. Where
+# `store` leads, every field is taken.
+#
+# A blank cell says nothing. In a merge it is filled only where the base says that the pet had
+# nothing there either, and it has something now: blank was all that there was to say. A cell that
+# is blank beside a value is blank because people want it so. Where the store leads, every blank
+# cell in one of the table's columns is filled; a column that the sheet lacks is never asked for.
+
+
+_NO_GUARD = Guard()
+_NOT_LOOKED_UP = "not-looked-up"
+
+
+def inbound(
+    sheet: Sheet,
+    snapshot: Snapshot,
+    base: Base | None,
+    *,
+    lead: Lead,
+    created: str,
+    plan: Plan | None = None,
+    settled: Mapping[int, int] | None = None,
+    on_conflict: Literal["ask", "store", "sheet"] = "ask",
+    delete_missing: bool = False,
+    adds: bool = True,
+    statuses: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    begun: Mapping[str, str] | None = None,
+    guard: Guard = _NO_GUARD,
+) -> Inbound:
+    """What the sheet is to take from the store as the snapshot has it, judged by the guard.
+
+    `base` is what both sides last agreed on, as the `plan` had it: the changes that go the other
+    way. Rows that the plan holds as conflicts are left alone, as are rows that are blocked or whose
+    action is `ignore`, `add`, `add-another` or `delete`. The snapshot has every pet that a row
+    names, also those that only getPetById gave: of the others the pet is gone, unless the plan says
+    that it could not be looked up. `settled` gives the pets of rows without an id, by row: those
+    that the plan recognised and those that a run added.
+    """
+    with no_collection():
+        asked = _Taking(sheet, snapshot, base, lead, plan, settled or {}, on_conflict)
+        edits = tuple(asked.edits())
+        removed, stay = asked.gone(delete_missing)
+        added, held = asked.added(statuses, tags, begun or {}, delete_missing, adds=adds)
+        return Inbound(
+            created=created,
+            store=snapshot.source,
+            source=sheet.source,
+            tab=sheet.tab,
+            encoding=sheet.encoding,
+            digest=sheet.digest,
+            columns=dict(sheet.mapping),
+            places=places_of(sheet.columns),
+            lead=lead,
+            rows=len(sheet.frame) + len(sheet.blocked),
+            edits=edits,
+            identified=tuple(asked.identified()),
+            added=tuple(added),
+            removed=tuple(removed),
+            notes=(*stay, *held),
+        ).judged(guard)
+
+
+class _Taking:
+    """A sheet beside the store and the base. `rows` has the ids of rows that are settled."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        snapshot: Snapshot,
+        base: Base | None,
+        lead: Lead,
+        plan: Plan | None,
+        settled: Mapping[int, int],
+        on_conflict: str,
+    ) -> None:
+        self._sheet, self._plan, self._settled = sheet, plan, settled
+        self._base, self._leads = base, lead == "store"
+        self._pets = snapshot.frame
+        self._stays = on_conflict == "ask"
+        self._said_before = self._pets if base is None else base.said_frame
+        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet", base=base)
+        self.rows = identified(sheet.frame, settled)
+        self._places = match.positions(self.rows["id"], self._pets)
+        self._old = _positions(self.rows["id"], base)
+        action = self.rows["action"]
+        asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
+        adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
+        self._takes: match.Mask = asks | adds
+        if plan is not None and not self._leads:
+            held = [c.row for c in plan.conflicts if not c.clashes]
+            self._takes = self._takes & ~self.rows.index.isin(held)
+
+    def edits(self) -> Iterator[RowEdit]:
+        """The rows that take something, in the sheet's order."""
+        at = np.flatnonzero(self._takes & (self._places >= 0))
+        differs = match.differences(self.rows, at, self._pets, self._places[at])
+        fills = {unit: self._fillable(unit, at) for unit in UNITS}
+        edited = self._edited(at)
+        wanted = {unit: differs[unit] | fills[unit] for unit in UNITS}
+        some = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
+        frame = self.rows.iloc[at[some]]
+        now = pets_from_frame(self._pets.iloc[self._places[at[some]]])
+        old = self._exported(at[some])
+        given = [tuple(unit for unit in UNITS if wanted[unit][n]) for n in some.tolist()]
+        own = [frozenset(unit for unit in UNITS if edited[unit][n]) for n in some.tolist()]
+        lines = said_rows(frame, self._places[at[some]], given)
+        for row, pet, was, mine in zip(lines, now, old, own, strict=True):
+            fields = tuple(self._fields(row, pet, was, mine))
+            if fields:
+                yield RowEdit(
+                    row=row.number,
+                    source=self._sheet.address(row.number, fields[0]),
+                    fields=fields,
+                    before=_texts(row.said, fields),
+                    pet=pet,
+                )
+
+    def identified(self) -> Iterator[Identified]:
+        """The rows that were settled and lack the id of their pet, or say `add` of one that is
+        there.
+        """
+        own = self._sheet.frame
+        rows = own.loc[sorted(row for row in self._settled if row in own.index)]
+        adds = rows["action"].isin(ADDING).tolist()
+        ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
+        pets = [self._settled[row] for row in rows.index]
+        lacking = [bool(pd.isna(i)) or i != pet for i, pet in zip(ids, pets, strict=True)]
+        for row, lacks, was_add in zip(rows.index.tolist(), lacking, adds, strict=True):
+            if lacks or was_add:
+                source = self._sheet.address(row, "id" if lacks else "action")
+                pet_id = self._settled[row]
+                yield Identified(
+                    row=row, source=source, pet_id=pet_id, lacks_id=lacks, was_add=was_add
+                )
+
+    def gone(self, delete_missing: bool) -> tuple[list[Removal], list[Open]]:
+        """The rows that go, and notes on those that name no pet and stay."""
+        lacking = self._takes & (self._places < 0) & self.rows["id"].notna().to_numpy()
+        gone = lacking & ~self.rows.index.isin(self._untold)
+        known = gone & (self._old >= 0)
+        if not self._leads:
+            at = np.flatnonzero(known)
+            known[at] = ~np.logical_or.reduce(list(self._edited(at).values()))
+        removed = [_removal(row, self._sheet) for row in self._said(known & delete_missing)]
+        told = Rows(
+            frame=self.rows,
+            takes=self._takes,
+            left=known & (not delete_missing),
+            never=gone & ~known,
+            unknown=lacking & ~gone,
+        )
+        return removed, list(told_rows(told, self._sheet, leads=self._leads))
+
+    def added(
+        self,
+        statuses: Sequence[str],
+        tags: Sequence[str],
+        begun: Mapping[str, str],
+        delete_missing: bool,
+        *,
+        adds: bool,
+    ) -> tuple[list[Pet], list[Open]]:
+        """The pets that become rows, if any `adds` are made, and notes on those that are in no row
+        and stay so.
+        """
+        if not adds:
+            return [], []
+        lacking = self._pets[~self._named()]
+        lacking = lacking[_in_scope(lacking, statuses, tags)]
+        old = _positions(lacking["id"], self._base) >= 0
+        doubts = uncertain(self._sheet)
+        awaited = {**begun, **self._awaited()}
+        added, notes = [], []
+        for pet, was_there in zip(pets_from_frame(lacking), old.tolist(), strict=True):
+            why = self._why_not(pet, was_there, doubts, awaited, delete_missing)
+            if why is None:
+                added.append(pet)
+            elif why:
+                notes.append(Open(kind="note", problem=why, pet_id=pet.id, name=pet.name or ""))
+        return added, notes
+
+    def _why_not(
+        self,
+        pet: Pet,
+        was_there: bool,
+        doubts: Sequence[str],
+        awaited: Mapping[str, str],
+        delete_missing: bool,
+    ) -> str | None:
+        """Why a pet does not become a row, "" where the plan tells that, None where it does."""
+        if pet.id in self._planned:
+            return ""
+        if doubts and (was_there or self._base is None):
+            return f"it is in no row, unless {doubts[0]} is about it, whose id cannot be told"
+        if normal(pet.name) in awaited:
+            row = awaited[normal(pet.name)]
+            return f"it is in no row, unless {row} is meant, which has its name and no id"
+        if pet.id in self._meant:
+            return f"it is in no row, unless {self._meant[pet.id]} is meant, which looks like it"
+        if was_there and not self._leads:
+            end = "" if delete_missing else ", as deleting was not asked for"
+            return f"its row was taken out of the sheet, and it stays in the store{end}"
+        return None
+
+    @property
+    def _untold(self) -> list[int | None]:
+        """The rows of whose pets the store did not say whether it has them."""
+        plan = self._plan
+        return [] if plan is None else [c.row for c in plan.conflicts if c.rule == _NOT_LOOKED_UP]
+
+    @cached_property
+    def _planned(self) -> frozenset[int | None]:
+        """The pets in no row of which the plan tells what becomes of them."""
+        if self._plan is None:
+            return frozenset()
+        conflicts = {c.pet_id for c in self._plan.conflicts if c.row is None}
+        return frozenset(conflicts | {change.pet_id for change in self._plan.deletes})
+
+    @cached_property
+    def _meant(self) -> Mapping[int | None, str]:
+        """The pets in no row that a row looks like which the plan holds, with that row."""
+        held = () if self._plan is None else self._plan.conflicts
+        return {each.pet_id: each.source for each in held if each.rule == "looks-alike"}
+
+    def _named(self) -> match.Mask:
+        ids = [*self.rows["id"].dropna(), *self._sheet.blocked_ids, *self._settled.values()]
+        places = match.positions(pd.Series(ids, dtype="Int64"), self._pets)
+        named = np.zeros(len(self._pets), dtype=bool)
+        named[places[places >= 0]] = True
+        return named
+
+    def _awaited(self) -> dict[str, str]:
+        """The names in rows whose pet is not known yet, with a row that has it."""
+        if "name" not in self.rows:
+            return {}
+        free = self.rows[self.rows["id"].isna().to_numpy() & self.rows["name"].notna().to_numpy()]
+        pairs = zip(free["name"].tolist(), free.index.tolist(), strict=True)
+        return {normal(name): self._sheet.address(row, "name") for name, row in pairs}
+
+    def _fillable(self, unit: Unit, at: match.Positions) -> match.Mask:
+        """Where a cell of the unit is blank and to be filled."""
+        masks = [self._blank_beside(c, at) for c in COLUMNS_OF[unit] if c in self.rows]
+        return np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
+
+    def _blank_beside(self, column: Column, at: match.Positions) -> match.Mask:
+        blank = is_blank(self.rows[column].iloc[at])
+        some = np.flatnonzero(blank)
+        blank[some] = ~is_empty(self._pets[column].iloc[self._places[at[some]]])
+        if not self._leads:
+            blank &= self._old[at] >= 0
+            some = np.flatnonzero(blank)
+            if self._base is not None:
+                blank[some] = is_empty(self._said_before[column].iloc[self._old[at[some]]])
+        return blank
+
+    def _edited(self, at: match.Positions) -> Mapping[Unit, match.Mask]:
+        """In which units the rows say something else than the base, or than one that lacks them."""
+        masks = {unit: np.full(len(at), not self._leads) for unit in UNITS}
+        there = np.flatnonzero(self._old[at] >= 0)
+        if not self._leads and self._base is not None:
+            places = self._old[at[there]]
+            seen = match.differences(self.rows, at[there], self._said_before, places)
+            for unit, mask in seen.items():
+                masks[unit][there] = mask
+        return masks
+
+    def _exported(self, at: match.Positions) -> list[Pet | None]:
+        old: list[Pet | None] = [None] * len(at)
+        there = np.flatnonzero(self._old[at] >= 0)
+        if not self._leads and self._base is not None:
+            pets = pets_from_frame(self._base.frame.iloc[self._old[at[there]]])
+            for n, pet in zip(there.tolist(), pets, strict=True):
+                old[n] = pet
+        return old
+
+    def _fields(
+        self, row: Row, now: Pet, old: Pet | None, edited: frozenset[Unit]
+    ) -> Iterator[Column]:
+        for unit in row.units:
+            if unit in edited and not self._yields(unit, row.said, now, old):
+                continue
+            for column in COLUMNS_OF[unit]:
+                if column in self.rows and self._differs(column, row.said, now, old):
+                    yield column
+
+    def _yields(self, unit: Unit, said: Said, now: Pet, old: Pet | None) -> bool:
+        """Whether a unit that the row has edited is as it is meant to be in the store already; a
+        cell of it may say otherwise, as the number beside a category that was emptied.
+        """
+        judged = self._judge.judge(said, now, old, (unit,))
+        return not judged.fields and not (self._stays and judged.clashes)
+
+    def _differs(self, column: Column, said: Said, now: Pet, old: Pet | None) -> bool:
+        if column not in said or (column == "category_id" and known_id(said[column]) is None):
+            then = None if old is None else self._as_said(old)
+            fills = self._leads or (then is not None and not _shows(column, then))
+            return fills and _shows(column, now)
+        return not same(said_pet(said), now, column)
+
+    def _as_said(self, old: Pet) -> Pet:
+        """A pet of the base as the sheet last said it."""
+        said = {} if self._base is None else self._base.said
+        return said.get(old.id or 0, old)
+
+    def _said(self, mask: match.Mask) -> Iterator[Row]:
+        at = np.flatnonzero(mask)
+        return said_rows(self.rows.iloc[at], self._places[at])
+
+
+def _positions(ids: pd.Series[Any], base: Base | None) -> match.Positions:
+    return (
+        np.full(len(ids), -1, dtype=np.intp) if base is None else match.positions(ids, base.frame)
+    )
+
+
+def _in_scope(pets: pd.DataFrame, statuses: Sequence[str], tags: Sequence[str]) -> match.Mask:
+    mask = np.ones(len(pets), dtype=bool)
+    if statuses:
+        wanted = {folded(status) for status in statuses}
+        known = {each for each in pets["status"].dropna().unique() if folded(each) in wanted}
+        mask &= pets["status"].isin(known).to_numpy(dtype=bool)
+    if tags:
+        names = {normal(tag) for tag in tags}
+        has = [any(normal(tag.name) in names for tag in each) for each in pets["tags"].tolist()]
+        mask &= np.array(has, dtype=bool)
+    return mask
+
+
+def _shows(column: Column, pet: Pet) -> bool:
+    """Whether the pet's cell is not blank: a text of white space alone reads as nothing."""
+    return column in stated(pet) and bool(trim(cell(pet, column)))
+
+
+def _texts(said: Said, fields: Iterable[Column]) -> dict[Column, str]:
+    pet = said_pet(said)
+    return {column: cell(pet, column) for column in fields}
+
+
+def _removal(row: Row, sheet: Sheet) -> Removal:
+    return Removal(
+        row=row.number,
+        source=sheet.address(row.number),
+        pet_id=row.pet_id or 0,
+        name=row.said.get("name") or "",
+        before=_texts(row.said, [c for c in COLUMNS if c in row.said]),
+    )

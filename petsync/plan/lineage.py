@@ -1,0 +1,1051 @@
+"""Rows without an id that an earlier run knew: which pet each of them became.
+
+A run writes down where each row without an id stood, what it said, and which pet it became. The
+rows of a sheet are matched with these records like the lines of two versions of a file: first rows
+that say the same, then rows that have the name alone in common, then rows in the same place. What
+stays uncertain is a doubt, which a person decides. A record that no row stands for is "lost": a
+row that matches no record may be its row, unless it is clearly another one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.models import Pet
+from petsync.plan.change import Add, Change
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, Vocabulary, content, folded, normal
+from petsync.plan.match import merged, said_rows
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "Match",
+    "Restored",
+    "RowRecord",
+    "Slot",
+    "actions_of",
+    "added_for",
+    "doubted",
+    "identify",
+    "said_in",
+    "slots_of",
+    "without_base",
+]
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+SIMILAR = 0.7
+"""The least ratio (difflib) of two names of which one may be the other with a typing error."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """A row without an id: the ids in the nearest rows above and below that have one, and what the
+    row says where it was taken for a pet and no change of the plan has it. `run` is the run by
+    which the row is known as its pet's, and `on` that run's local date; "" where no run knows it.
+    """
+
+    above: int | None = None
+    below: int | None = None
+    said: Pet | None = None
+    run: str = ""
+    on: str = ""
+    action: str = ""
+    """The row's action; "" for `merge`."""
+
+
+class Restored(NamedTuple):
+    """A pet as the `undo` of a `run` left it; both are runs' ids."""
+
+    run: str
+    undo: str
+    pet: Pet
+
+
+class Renumbered(NamedTuple):
+    """The pet that an add with an id made, under another one: `pet_id`. `on` is the run's local
+    date, `source` its sheet, and `name` what the pet was called.
+    """
+
+    pet_id: int
+    on: str
+    source: str
+    name: str
+
+
+class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A row without an id as a run found it. `on` is the run's local date; `source`, `tab`,
+    `digest` and `base` name the sheet, `row`, `above` and `below` the place in it.
+
+    `state` is "added" where the row has a pet, `pet_id`; "unknown" where the run began to add one
+    and nobody saw the end; "unsent" where the run stopped before it began to.
+
+    `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
+    folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
+    row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
+    row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
+    run did not write it down.
+    """
+
+    run_id: str
+    on: str
+    source: str
+    tab: str = ""
+    digest: str = ""
+    base: str = ""
+    row: int
+    above: int | None = None
+    below: int | None = None
+    said: Pet
+    pet_id: int | None = None
+    state: Literal["added", "unknown", "unsent"] = "added"
+    written: str = ""
+    folder: str = ""
+    is_added: bool = True
+    seen: str = ""
+    action: str = ""
+
+    @property
+    def how(self) -> str:
+        """How the row got its pet."""
+        return "added" if self.is_added else "recognised"
+
+    @property
+    def resume(self) -> str:
+        """The command that finishes the run."""
+        folder = f" --state {shlex.quote(self.folder)}" if self.folder else ""
+        return f"petsync resume {self.run_id}{folder}"
+
+
+class Match(NamedTuple):
+    """What the records say of a row: it is "certain"ly the one of the record, one of several or of
+    an uncertain one ("doubt"), or an "other" row in the place of the record's. It is "lost" where
+    it may be the row of any of the records, which have no row in the sheet. `is_edited` tells
+    whether it says something else by now.
+    """
+
+    kind: Literal["certain", "doubt", "lost", "other"]
+    records: tuple[RowRecord, ...]
+    is_edited: bool
+
+    @property
+    def record(self) -> RowRecord:
+        """The first record, the only one of a certain match."""
+        return self.records[0]
+
+
+def _ids(sheet: Sheet) -> Iterable[int]:
+    return sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else ()
+
+
+def slots_of(sheet: Sheet) -> dict[int, _Gap]:
+    """The neighbours of each active row without an id: the ids above and below it."""
+    frame = sheet.frame
+    active = (frame["action"] != "ignore").to_numpy(dtype=bool)
+    if "id" not in frame:
+        return dict.fromkeys(frame.index[active].tolist(), (None, None))
+    lacking = active & frame["id"].isna().to_numpy()
+    pairs = (_values(ids[lacking]) for ids in (frame["id"].ffill(), frame["id"].bfill()))
+    return dict(zip(frame.index[lacking].tolist(), zip(*pairs, strict=True), strict=True))
+
+
+def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
+    """The actions of these rows, by row number; "" for `merge`."""
+    actions = sheet.frame.loc[sorted(rows), "action"]
+    pairs = zip(actions.index.tolist(), actions.tolist(), strict=True)
+    return {row: "" if action == "merge" else action for row, action in pairs}
+
+
+def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
+    """What these rows say, each as a pet, by row number."""
+    frame = sheet.frame.loc[sorted(rows)]
+    nowhere = np.full(len(frame), -1, dtype=np.intp)
+    return {row.number: merged(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
+
+
+def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> dict[int, Match]:
+    """What is known of the sheet's rows without an id, by row number. `records` are those of one
+    store, the newest first; `pets` are the store's, for the ids of tags and categories.
+    """
+    if not records:
+        return {}
+    vocabulary = Vocabulary(pets)
+    lines = _lines(sheet, vocabulary)
+    units = tuple(unit for unit in UNITS if any(c in sheet.frame for c in COLUMNS_OF[unit]))
+    claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
+    files = _files(sheet, lines, records, units, claimed)
+    last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
+    order = _order_of(sheet, records, claimed)
+    found: dict[int, Match] = {}
+    for trust in _TRUSTS:
+        group = [record for file in files if file.trust == trust for record in file.records]
+        for state in ("added", "unknown", "unsent"):
+            used = {m.record.pet_id for m in found.values() if m.kind == "certain"} - {None}
+            old = [r for r in group if r.state == state and r.pet_id not in used]
+            new = [line for line in lines if line.row not in found]
+            if old and new:
+                found |= _Matching(trust, units, old, new, order, last_seen).matches()
+    ignored = _ignored_names(sheet, vocabulary)
+    return found | _lost(lines, files, found, order, ignored, units, last_seen)
+
+
+def doubted(
+    matches: Mapping[int, Match],
+    sheet: Sheet,
+    vocabulary: Vocabulary,
+    numbered: Collection[int] = frozenset(),
+) -> dict[int, Match]:
+    """The matches; a certain one is a doubt where its row has another name than the record, and has
+    neither tags nor photos of it: in a sheet into which ids are written, such a row is a new one as
+    a rule, in the place of one that has gone. Of pets whose rows had their id, the `numbered`, no
+    such match is any.
+    """
+    rows = [
+        row
+        for row, match in matches.items()
+        if match.is_edited
+        and (match.kind == "certain" or match.record.pet_id in numbered)
+        and len(match.records) == 1
+    ]
+    doubts = {
+        row: matches[row]._replace(
+            kind="other" if matches[row].record.pet_id in numbered else "doubt"
+        )
+        for row, said in said_in(sheet, rows, vocabulary).items()
+        if not _is_close(matches[row].record, _Line(row, None, None, said))
+    }
+    return {**matches, **doubts}
+
+
+def added_for(
+    changes: Sequence[Change], tab: str, records: Iterable[RowRecord], *, skip: Container[int]
+) -> dict[int, int]:
+    """The pets that later runs of a sheet made of rows without an id, by the numbers of an earlier
+    plan's adds of the same rows; but for those to `skip`. A row of that place counts, also edited,
+    and one elsewhere that says just the same.
+    """
+    lines = {
+        number: _Line(change.row, None, None, change.after)
+        for number, change in enumerate(changes)
+        if isinstance(change, Add) and change.pet_id is None and number not in skip
+        if change.row is not None
+    }
+    of_tab = [record for record in records if record.tab == tab and record.pet_id is not None]
+    places, contents = _by(_row, of_tab), _by(_content, of_tab)
+    found: dict[int, int] = {}
+    used: set[int | None] = set()
+
+    def match(number: int, near: Iterable[RowRecord]) -> None:
+        record = next((each for each in near if each.pet_id not in used), None)
+        if number not in found and record is not None and record.pet_id is not None:
+            found[number] = record.pet_id
+            used.add(record.pet_id)
+
+    for number, line in lines.items():
+        same = (each for each in places.get(line.row, ()) if _content(each) == _content(line))
+        match(number, same)
+    for number, line in lines.items():
+        match(number, contents.get(_content(line), ()))
+    for number, line in lines.items():
+        match(number, (each for each in places.get(line.row, ()) if _is_close(each, line)))
+    return found
+
+
+def _content(item: _Item) -> Hashable:
+    return content(item.said)
+
+
+def _is_close(record: RowRecord, line: _Line) -> bool:
+    has_support = bool(_support(record, line) - {"category"}) and _is_backed(record, line)
+    return has_support or any(_names(record, line))
+
+
+def without_base(matches: Mapping[int, Match]) -> dict[int, Match]:
+    """The matches, of which none says what its row was exported with."""
+
+    def told(match: Match) -> Match:
+        records = (msgspec.structs.replace(each, base="") for each in match.records)
+        return match._replace(records=tuple(records))
+
+    return {row: told(match) for row, match in matches.items()}
+
+
+class _Line(NamedTuple):
+    """A row of the sheet: where it stands and what it says."""
+
+    row: int
+    above: int | None
+    below: int | None
+    said: Pet
+    action: str = ""
+
+
+_Item = RowRecord | _Line
+_Gap = tuple[int | None, int | None]
+_MOST = 10_000
+"""The most pairs of rows whose likeness is compared."""
+_FEW = 100
+_SEVERAL = 2
+"""In so many values two rows in one place agree, of which one may be the other edited."""
+_Trust = Literal["file", "kin", "any"]
+"""Whether a record is of this very file, of a file that this one was copied from or to, or of any
+other.
+"""
+_TRUSTS: tuple[_Trust, ...] = ("file", "kin", "any")
+_Tie = Literal["ids", "rows", "name", ""]
+"""What makes a sheet the one of the records: its export or ids, rows that it shares with them, its
+name alone, or nothing.
+"""
+_MOST_LOST = 100_000
+"""The most pairs of lost records and rows that are compared."""
+_Pair = tuple[RowRecord, _Line]
+
+
+class _Order(NamedTuple):
+    """How the rows of the sheet stand. `ids` are those in the sheet, and `later` those of pets that
+    were not in its export. `is_shuffled`: the ids are not in the order of an export; `is_by_name`:
+    the sheet may be sorted by name. A place in either says little of which row stands in it.
+    """
+
+    ids: Collection[int]
+    later: Collection[int]
+    is_shuffled: bool
+    is_by_name: bool
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing tells that the rows were sorted."""
+        return not (self.is_shuffled or self.is_by_name)
+
+    def is_place(self, old: _Gap, new: _Gap) -> bool:
+        """Whether both are one place: one neighbour is the same, and the other one as well, or the
+        old one has gone, or the new one came later.
+        """
+        same = [was == now for was, now in zip(old, new, strict=True)]
+        return any(same) and all(
+            was == now
+            or (was is not None and was not in self.ids)
+            or (now is not None and now in self.later)
+            for was, now in zip(old, new, strict=True)
+        )
+
+
+class _File(NamedTuple):
+    """The newest record of each pet in a file, and those of them that the sheet should have a row
+    of: where it is, or comes from, that file.
+    """
+
+    trust: _Trust
+    tie: _Tie
+    records: list[RowRecord]
+    expected: list[RowRecord]
+
+
+def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
+    frame, order = sheet.frame, [*_ids(sheet)]
+    later = {record.pet_id for record in records} - {None}
+    if sheet.base is not None:
+        later |= {*ids} - sheet.base.ids
+    names = [normal(name).casefold() for name in frame["name"].dropna()] if "name" in frame else []
+    return _Order(
+        ids=ids,
+        later={each for each in later if each is not None},
+        is_shuffled=order != sorted(order),
+        is_by_name=names in (sorted(names), sorted(names, reverse=True)),
+    )
+
+
+def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
+    slots = slots_of(sheet)
+    says = said_in(sheet, slots, vocabulary)
+    actions = actions_of(sheet, slots)
+    return [_Line(row, *slots[row], said, actions[row]) for row, said in says.items()]
+
+
+def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
+    """The names in the rows that have no id and are ignored."""
+    frame = sheet.frame
+    ignored = frame["action"] == "ignore"
+    if "id" in frame:
+        ignored &= frame["id"].isna()
+    rows = frame.index[ignored].tolist()
+    return {normal(pet.name) for pet in said_in(sheet, rows, vocabulary).values()} - {""}
+
+
+def _files(
+    sheet: Sheet,
+    lines: Sequence[_Line],
+    records: Iterable[RowRecord],
+    units: Sequence[Unit],
+    ids: Collection[int],
+) -> list[_File]:
+    """The records by their files. `ids` are those in the sheet."""
+    if not lines:
+        return []
+    groups: defaultdict[tuple[str, str], list[RowRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.source, record.tab].append(record)
+    base = _base_of(sheet)
+    files = []
+    for of_file in groups.values():
+        newest = _newest(of_file)
+        trust = _trust(sheet, lines, newest, of_file, units)
+        # An export that took the place of an older one has none of its new rows.
+        expected = _newest(r for r in of_file if not base or r.base in ("", base))
+        tie = _tie(sheet, expected, trust, ids)
+        files.append(_File(trust, tie, newest, expected if tie else []))
+    return files
+
+
+def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]) -> _Tie:
+    base = _base_of(sheet)
+    tabs = {record.tab for record in records if base and record.base == base}
+    near = {each for record in records for each in _gap(record)} - {None}
+    if (ids and tabs) or sheet.tab in tabs:
+        return "ids"
+    if near and 2 * len(near.intersection(ids)) >= len(near):
+        return "ids"
+    return "" if trust == "any" else "name"
+
+
+def _lost(
+    lines: Iterable[_Line],
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    order: _Order,
+    ignored: Collection[str],
+    units: Collection[Unit],
+    last_seen: str,
+) -> dict[int, Match]:
+    """The rows that match no record, and may be the row of a record that no row stands for."""
+    certain = [match.record for match in found.values() if match.kind == "certain"]
+    there = {*order.ids, *map(_identity, certain)}
+    matched = {id(record) for record in certain}
+    by_row = {line.row: line for line in lines}
+    left = [line for line in lines if _is_free(found.get(line.row))]
+    # Where one row alone is in doubt, as it has the name or the action, another needs its name.
+    alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
+    has_row = {
+        _identity(record)
+        for record, line in alone
+        if len(found[line.row].records) == 1
+        if any(_names(record, line)) or _is_another_still(record, line)
+    }
+    in_doubt = {_identity(record) for record, _ in alone} - has_row
+    may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
+    for file in files:
+        lost = [
+            record
+            for record in file.expected
+            if record.state != "unsent"
+            and _identity(record) not in there
+            and _name(record) not in ignored
+        ]
+        shares = any(id(record) in matched for record in file.records)
+        tie: _Tie = "rows" if file.tie == "name" and shares else file.tie
+        is_much = len(lost) * len(left) > _MOST_LOST
+        if is_much and tie == "name":
+            continue
+        for record in lost:
+            is_away = record.written < last_seen or tie == "name"
+            looks = [] if is_away else [u for u in _LOOKS if u in units]
+            for line in left:
+                if _were_both_known(found.get(line.row), record):
+                    continue
+                is_another = _is_another_still(record, line) and not is_away
+                is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+                if not is_away:
+                    is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_kept
+                    is_like = is_like or _is_in_common(
+                        record,
+                        line,
+                        is_moved=is_moved or _identity(record) in in_doubt,
+                        is_open=order.is_shuffled or _identity(record) in in_doubt,
+                    )
+                if _identity(record) in has_row and not is_another:
+                    is_like = is_like and any(_names(record, line))
+                if is_much or is_like:
+                    may_be[line.row].setdefault(_identity(record), record)
+    return {
+        row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
+        for row, records in may_be.items()
+    }
+
+
+def _is_free(match: Match | None) -> bool:
+    """Whether the row has no pet by its match: a run that stopped before it added the row knew
+    none.
+    """
+    return match is None or match.kind == "other" or match.record.state == "unsent"
+
+
+def _were_both_known(match: Match | None, record: RowRecord) -> bool:
+    """Whether a run that stopped knew the record's row beside this one, which says the same yet."""
+    is_unsent = match is not None and match.kind == "certain" and not match.is_edited
+    return is_unsent and match is not None and match.record.written == record.written
+
+
+def _may_be(record: RowRecord, line: _Line, looks: Collection[Unit], *, is_named: bool) -> bool:
+    """Whether the row may be the record's, wherever it stands: it has the name (alone, where it
+    `is_named`), or the tags or the photos, or says the same but for the name in all `looks`.
+    A category alone is many pets'.
+    """
+    has_name, is_similar = _names(record, line)
+    if (has_name and is_named) or ((has_name or is_similar) and _is_backed(record, line)):
+        return True
+    if _support(record, line) & {"tags", "photo_urls"}:
+        return True
+    return bool(looks) and all(_PARTS[u](record.said) == _PARTS[u](line.said) for u in looks)
+
+
+def _is_in_common(record: RowRecord, line: _Line, *, is_moved: bool, is_open: bool) -> bool:
+    """Whether the row has anything of the record's, which the sheet should have a row of: nearly
+    the name, a tag, a photo; where the rows have been moved, category and status; and where that
+    `is_open`, as the rows were sorted or others are in doubt, the category alone, or the status of
+    a record that says nothing else.
+    """
+    if (
+        any(_names(record, line))
+        or _share(record, line, "tags")
+        or _share(record, line, "photo_urls")
+    ):
+        return True
+    has_status = "status" in _agreeing(record, line)
+    if "category" in _support(record, line):
+        return is_open or (is_moved and has_status)
+    return is_open and has_status and not any(_PARTS[unit](record.said) for unit in _TELLING)
+
+
+def _share(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) -> bool:
+    """Whether both have a tag, or a photo, in common."""
+    if unit == "photo_urls":
+        return not {*record.said.photo_urls}.isdisjoint(line.said.photo_urls)
+    one, other = ({normal(tag.name) for tag in each.said.tags} - {""} for each in (record, line))
+    return not one.isdisjoint(other)
+
+
+def _identity(record: RowRecord) -> Hashable:
+    """A pet's id, or the run and the row of which nobody knows the pet."""
+    return (record.run_id, record.row) if record.pet_id is None else record.pet_id
+
+
+def _row(record: RowRecord) -> int:
+    return record.row
+
+
+def _base_of(sheet: Sheet) -> str:
+    return "" if sheet.base is None else sheet.base.taken_at
+
+
+def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
+    """Of each pet the newest record; of rows without a pet those that nothing newer stands for."""
+    found: dict[Hashable, RowRecord] = {}
+    rows: dict[int, str] = {}
+    contents: dict[Hashable, str] = {}
+    for record in records:
+        said = _content(record)
+        # A row to which a run did not come, and a later one did.
+        is_done = max(rows.get(record.row, ""), contents.get(said, "")) > record.written
+        if record.state != "unsent":
+            rows.setdefault(record.row, record.written)
+            contents.setdefault(said, record.written)
+        elif is_done:
+            continue
+        found.setdefault(_identity(record), record)
+    return list(found.values())
+
+
+def _trust(
+    sheet: Sheet,
+    lines: Sequence[_Line],
+    newest: Sequence[RowRecord],
+    records: Iterable[RowRecord],
+    units: Sequence[Unit],
+) -> _Trust:
+    first = newest[0]
+    if sheet.digest and any(record.digest == sheet.digest for record in records):
+        return "file"
+    # All DataFrames have the same name.
+    if sheet.digest and (first.source, first.tab) == (sheet.source, sheet.tab):
+        return "file"
+    base = _base_of(sheet)
+    if base and any(record.base == base for record in records):
+        return "kin"
+    said = {_key(line.said, units) for line in lines}
+    same = sum(_key(record.said, units) in said for record in newest)
+    least = 1 if first.source == sheet.source else 2
+    return "kin" if same >= least and 2 * same >= len(newest) else "any"
+
+
+class _Matching:
+    """Records of one kind beside the rows that are left."""
+
+    def __init__(
+        self,
+        trust: _Trust,
+        units: Sequence[Unit],
+        old: Sequence[RowRecord],
+        new: Sequence[_Line],
+        order: _Order,
+        last_seen: str,
+    ) -> None:
+        self._trust, self._units, self._order = trust, units, order
+        self._last_seen = last_seen
+        self._old = sorted(old, key=lambda record: record.row)
+        self._new = sorted(new, key=lambda line: line.row)
+        self._pairs: list[_Pair] = []
+        self._found: dict[int, Match] = {}
+        self._total = len(old)
+
+    def matches(self) -> dict[int, Match]:
+        """The matches by row number."""
+        self._same()
+        if self._trust != "any":
+            self._named_alone()
+        placed = list(self._in_place())
+        rivals = self._rivals([pair for pair, _, _ in placed])
+        for pair, is_anchored, is_loose in placed:
+            self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals))
+        if self._trust != "any":
+            self._namesakes()
+        return self._found
+
+    def _same(self) -> None:
+        """Rows that say what they said."""
+        olds = _by(self._key, self._old)
+        for key, lines in _by(self._key, self._new).items():
+            there = {line.row: line for line in lines}
+            records = olds.get(key, [])
+            exact = [(r, there[r.row]) for r in records if _is_there(r, there.get(r.row))]
+            used, filled = {id(r) for r, _ in exact}, {line.row for _, line in exact}
+            rest = [record for record in records if id(record) not in used]
+            free = [line for line in lines if line.row not in filled]
+            if self._trust == "any":
+                self._doubt(exact, is_edited=False)
+                continue
+            self._certain(exact, is_edited=False)
+            if len(rest) <= len(free):
+                self._certain(zip(rest, free, strict=False), is_edited=False)
+            else:
+                for line in free:
+                    self._found[line.row] = Match("doubt", tuple(rest), is_edited=False)
+        self._old = [r for r in self._old if r.pet_id not in self._order.ids]
+        self._drop_matched()
+
+    def _named_alone(self) -> None:
+        """Rows that have a name which one record and one row have, and nothing against it. In a
+        copy, other rows are known, and all that both say beside the status is the same.
+        """
+        olds, news = _by(_name, self._old), _by(_name, self._new)
+        pairs = [
+            (records[0], news[name][0])
+            for name, records in olds.items()
+            if name and len(records) == 1 and len(news.get(name, ())) == 1
+        ]
+        if self._trust == "file":
+            near = [pair for pair in pairs if _is_backed(*pair)]
+        else:
+            near = [pair for pair in pairs if self._pairs and _is_all_support(*pair)]
+        self._certain(near, is_edited=True)
+        self._drop_matched()
+
+    def _in_place(self) -> Iterator[tuple[_Pair, bool, bool]]:
+        """Pairs of records and rows in the same place: whether the file around them is in place,
+        and whether another row may be the record's.
+        """
+        gaps: defaultdict[_Gap, set[_Gap]] = defaultdict(set)
+        for known in map(_gap, [*self._old, *(record for record, _ in self._pairs)]):
+            for one in (known, *_sides(known)):
+                gaps[one].add(known)
+        # A row that was away before is in no place: what stands there now is another one.
+        olds = _by(_gap, (each for each in self._old if each.written >= self._last_seen))
+        news = _by(lambda n: _gap_among(n, gaps, self._order), self._new)
+        settled = _by(lambda pair: _gap(pair[0]), self._pairs)
+        is_mostly_there = 2 * len(self._pairs) >= self._total
+        for gap, lines in news.items():
+            if gap is None:
+                continue
+            pairs = sorted(settled.get(gap, []), key=lambda pair: pair[0].row)
+            after = [line.row for _, line in pairs]
+            if after != sorted(after):
+                continue
+            is_anchored = gap != _NOWHERE or (bool(pairs) and is_mostly_there)
+            before = [record.row for record, _ in pairs]
+            parts = _by(partial(_part, before), olds.get(gap, []))
+            others = _by(partial(_part, after), lines)
+            for number, records in parts.items():
+                own = others.get(number, [])
+                for pair in _aligned(records, own):
+                    is_loose = len(own) != len(records) and not _stands_out(pair, records, own)
+                    yield pair, is_anchored, is_loose
+
+    def _rivals(self, placed: Sequence[_Pair]) -> set[int]:
+        """The rows in the places of records which another row, or another record, fits as well:
+        one that agrees in more, if the rows were not sorted; else any, but beside a like name. Rows
+        that were written below all others are new ones, unless they have a like name.
+        """
+        is_kept = self._order.is_kept and _is_in_order(self._pairs)
+        if len(placed) * (len(self._new) + len(self._old)) > _MOST_LOST:
+            return set() if is_kept else {line.row for _, line in placed}
+        last = max((line.row for _, line in [*self._pairs, *placed]), default=0)
+        by_row = {line.row: (record, line) for record, line in placed}
+        by_record = {id(record): (record, line) for record, line in placed}
+        found = set()
+        for record, line in placed:
+            own, is_named = _agreement(record, line), any(_names(record, line))
+            others = [
+                *((record, each, by_row.get(each.row)) for each in self._new if each is not line),
+                *(
+                    (each, line, by_record.get(id(each)))
+                    for each in self._old
+                    if each is not record
+                ),
+            ]
+            for one, other, place in others:
+                if not _is_in_common(one, other, is_moved=True, is_open=False):
+                    continue
+                if is_kept and one is record and other.row > last and not any(_names(one, other)):
+                    continue
+                agreement = _agreement(one, other)
+                is_better = agreement > own
+                if is_kept:
+                    is_rival = is_better and (place is None or _agreement(*place) < agreement)
+                else:
+                    is_rival = is_better or agreement == own or not is_named
+                if is_rival:
+                    found.add(line.row)
+                    break
+        return found
+
+    def _judge(self, pair: _Pair, place: _Place) -> None:
+        evidence = _evidence(pair, place)
+        verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
+        if verdict == "certain":
+            self._certain([pair], is_edited=True)
+        elif verdict == "doubt":
+            self._doubt([pair], is_edited=True)
+        elif verdict == "other":
+            self._found[pair[1].row] = Match("other", (pair[0],), is_edited=True)
+
+    def _namesakes(self) -> None:
+        """Rows elsewhere that have the name of a record which no row has."""
+        self._drop_matched()
+        olds = _by(_name, self._old)
+        for line in self._new:
+            name = _name(line)
+            if name and name in olds:
+                self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
+
+    def _certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+        for record, line in pairs:
+            self._pairs.append((record, line))
+            self._found[line.row] = Match("certain", (record,), is_edited)
+
+    def _doubt(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
+        for record, line in pairs:
+            self._found[line.row] = Match("doubt", (record,), is_edited)
+
+    def _drop_matched(self) -> None:
+        used = {id(r) for match in self._found.values() for r in match.records}
+        used |= {id(record) for record, _ in self._pairs}
+        self._old = [record for record in self._old if id(record) not in used]
+        self._new = [line for line in self._new if line.row not in self._found]
+
+    def _key(self, item: _Item) -> Hashable:
+        return _key(item.said, self._units)
+
+
+class _Place(NamedTuple):
+    """What tells of the place of a pair: whether the file around it `is_anchored`, whether it
+    `is_loose`, as another row there may be the record's, and whether it `has_rival` anywhere.
+    """
+
+    is_anchored: bool
+    is_loose: bool
+    has_rival: bool
+
+
+class _Evidence(NamedTuple):
+    """What tells for and against a record and a row in its place."""
+
+    place: _Place
+    is_named: bool
+    is_similar: bool
+    is_backed: bool
+    """At least half of what both say, beside name and status, is the same."""
+    support: frozenset[Unit]
+    """The units of these in which both say the same."""
+    agreeing: int
+    """In how many units, beside the name, both say the same."""
+    is_renamed: bool
+    """All else is the same."""
+    says: bool
+    """Both say anything beside name and status."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the place tells the row."""
+        return self.place.is_anchored and not self.place.is_loose
+
+    @property
+    def has_own_values(self) -> bool:
+        """Whether it has tags or photos of the record."""
+        return bool(self.support & {"tags", "photo_urls"})
+
+
+def _evidence(pair: _Pair, place: _Place) -> _Evidence:
+    is_named, is_similar = _names(*pair)
+    record, line = pair
+    return _Evidence(
+        place,
+        is_named,
+        is_similar,
+        _is_backed(record, line),
+        _support(record, line),
+        len(_agreeing(record, line)),
+        all(_PARTS[unit](record.said) == _PARTS[unit](line.said) for unit in _LOOKS),
+        bool(_both_state(record, line)),
+    )
+
+
+class _Rule(NamedTuple):
+    verdict: Literal["certain", "doubt", "other"]
+    holds: Callable[[_Evidence], bool]
+
+
+_RULES: Mapping[_Trust, Sequence[_Rule]] = {
+    "file": (
+        _Rule("certain", lambda e: e.place.is_anchored and e.is_named),
+        _Rule("certain", lambda e: e.is_named and e.is_backed),
+        _Rule("certain", lambda e: e.is_fixed and e.is_similar and not e.place.has_rival),
+        _Rule("certain", lambda e: e.is_fixed and bool(e.support) and not e.place.has_rival),
+        _Rule(
+            "certain",
+            lambda e: (
+                e.is_similar
+                and e.is_backed
+                and not e.place.is_anchored
+                and not e.place.is_loose
+                and not e.place.has_rival
+            ),
+        ),
+        _Rule("doubt", lambda e: e.place.is_anchored),
+        _Rule("doubt", lambda e: e.is_named or e.is_similar or bool(e.support)),
+        _Rule("other", lambda _: True),
+    ),
+    "kin": (
+        _Rule("certain", lambda e: e.is_named and e.is_backed),
+        _Rule(
+            "certain",
+            lambda e: (
+                e.is_fixed and e.is_renamed and e.agreeing >= _SEVERAL and not e.place.has_rival
+            ),
+        ),
+        _Rule("doubt", lambda e: e.is_named or e.has_own_values),
+        _Rule("doubt", lambda e: e.is_fixed and e.agreeing >= _SEVERAL),
+    ),
+    "any": (
+        _Rule("doubt", lambda e: e.is_named and e.is_backed and (bool(e.support) or not e.says)),
+    ),
+}
+"""Of a row in the place of a record, by what tells for it: the first rule that holds decides."""
+
+
+def _is_in_order(pairs: Iterable[_Pair]) -> bool:
+    """Whether the rows stand in the order of their records."""
+    rows = [line.row for record, line in sorted(pairs, key=lambda pair: pair[0].row)]
+    return rows == sorted(rows)
+
+
+def _agreement(record: RowRecord, line: _Line) -> int:
+    """How much a row has of a record, wherever it stands."""
+    has_name, is_similar = _names(record, line)
+    shared = _share(record, line, "tags") + _share(record, line, "photo_urls")
+    return 4 * has_name + 3 * is_similar + len(_agreeing(record, line)) + shared
+
+
+def _aligned(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair]:
+    """The pairs of two runs of rows in the same place: in order, where there are as many; else each
+    record with the row that is most like it.
+    """
+    if len(records) == len(lines) or len(records) * len(lines) > _MOST:
+        return list(zip(records, lines, strict=False))
+    scored = sorted(
+        (-_likeness(record, line), abs(i - k), i, k)
+        for i, record in enumerate(records)
+        for k, line in enumerate(lines)
+    )
+    return _each_once([(records[i], lines[k]) for _, _, i, k in scored])
+
+
+def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
+    """Whether rows came behind the pair alone, and no other row is as much like the record."""
+    record, line = pair
+    likeness = _likeness(record, line)
+    if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
+        return False
+    return all(_likeness(record, other) < likeness for other in lines if other is not line)
+
+
+def _likeness(record: RowRecord, line: _Line) -> int:
+    has_name, is_similar = _names(record, line)
+    likeness = 4 * has_name + 2 * is_similar + len(_support(record, line))
+    return likeness + 3 * _is_another_still(record, line)
+
+
+def _is_another_still(record: RowRecord, line: _Line) -> bool:
+    """Whether the record's row said `add-another`, and this one does: it adds a pet once."""
+    return record.action == line.action == "add-another"
+
+
+def _each_once(pairs: Iterable[_Pair]) -> list[_Pair]:
+    """The pairs of which neither side has been paired before."""
+    records, lines, kept = set[int](), set[int](), list[_Pair]()
+    for record, line in pairs:
+        if id(record) not in records and line.row not in lines:
+            records.add(id(record))
+            lines.add(line.row)
+            kept.append((record, line))
+    return kept
+
+
+def _part(rows: Sequence[int], item: _Item) -> int:
+    """How many of the settled rows are above this one."""
+    return bisect_left(rows, item.row)
+
+
+def _is_there(record: RowRecord, line: _Line | None) -> bool:
+    return line is not None and _gap(record) == _gap(line)
+
+
+def _gap(item: _Item) -> _Gap:
+    return item.above, item.below
+
+
+def _gap_among(line: _Line, gaps: Mapping[_Gap, Collection[_Gap]], order: _Order) -> _Gap | None:
+    """The gap of records that the row is in now; one of its two neighbours may have gone. `gaps`
+    are those of records, also by one neighbour alone.
+    """
+    own = _gap(line)
+    if own in gaps or own == _NOWHERE:
+        return own
+    near = {g for one in _sides(own) for g in gaps.get(one, ()) if order.is_place(g, own)}
+    return near.pop() if len(near) == 1 else None
+
+
+def _sides(gap: _Gap) -> Iterator[_Gap]:
+    """The gap by each of its neighbours alone; keys that no gap itself has."""
+    above, below = gap
+    if above is not None:
+        yield above, _ANY
+    if below is not None:
+        yield _ANY, below
+
+
+_NOWHERE: _Gap = (None, None)
+_ANY = -1
+
+
+def _support(record: RowRecord, line: _Line) -> frozenset[Unit]:
+    """The units, of those that tell pets apart, in which both say the same."""
+    return frozenset(
+        u for u in _both_state(record, line) if _PARTS[u](record.said) == _PARTS[u](line.said)
+    )
+
+
+def _agreeing(record: RowRecord, line: _Line) -> list[Unit]:
+    """The units, beside the name, in which both say the same, and anything."""
+    same = (u for u in _LOOKS if _PARTS[u](record.said) == _PARTS[u](line.said))
+    return [unit for unit in same if _PARTS[unit](line.said)]
+
+
+def _both_state(record: RowRecord, line: _Line) -> list[Unit]:
+    return [u for u in _TELLING if _PARTS[u](record.said) and _PARTS[u](line.said)]
+
+
+def _is_backed(record: RowRecord, line: _Line) -> bool:
+    """Whether at least half of what both say, beside name and status, is the same."""
+    return 2 * len(_support(record, line)) >= len(_both_state(record, line))
+
+
+def _is_all_support(record: RowRecord, line: _Line) -> bool:
+    """Whether both say anything beside name and status, and the same in all of it."""
+    support = _support(record, line)
+    return bool(support) and len(support) == len(_both_state(record, line))
+
+
+def _names(record: RowRecord, line: _Line) -> tuple[bool, bool]:
+    """Whether the names are the same, and whether one may be the other with a typing error: names
+    that differ in their numbers alone are a series.
+    """
+    one, other = _name(record), _name(line)
+    if not one or not other:
+        return False, False
+    if one == other:
+        return True, False
+    if _letters(one) == _letters(other):
+        return False, False
+    ratio = SequenceMatcher(None, one.casefold(), other.casefold()).ratio()
+    return False, ratio >= SIMILAR
+
+
+def _letters(name: str) -> str:
+    return "".join(sign for sign in name if not sign.isdecimal())
+
+
+def _name(item: _Item) -> str:
+    return normal(item.said.name)
+
+
+def _key(pet: Pet, units: Sequence[Unit]) -> Hashable:
+    return tuple(_PARTS[unit](pet) for unit in units)
+
+
+def _category(pet: Pet) -> Hashable:
+    if pet.category is None:
+        return ""
+    return normal(pet.category.name) or pet.category.id or ""
+
+
+_PARTS: Mapping[Unit, Callable[[Pet], Hashable]] = {
+    "name": lambda pet: normal(pet.name),
+    "status": lambda pet: folded(pet.status),
+    "category": _category,
+    "tags": lambda pet: frozenset(normal(tag.name) for tag in pet.tags),
+    "photo_urls": lambda pet: tuple(dict.fromkeys(pet.photo_urls)),
+}
+_TELLING: tuple[Unit, ...] = ("category", "tags", "photo_urls")
+_LOOKS: tuple[Unit, ...] = ("status", *_TELLING)
+"""All that a row says of its pet beside the name."""
+
+
+def _by(key: Callable[[T], K], items: Iterable[T]) -> dict[K, list[T]]:
+    """The items by their keys."""
+    found: defaultdict[K, list[T]] = defaultdict(list)
+    for item in items:
+        found[key(item)].append(item)
+    return found
+
+
+def _values(column: pd.Series[Any]) -> list[int | None]:
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else int(value) for value, missing in pairs]

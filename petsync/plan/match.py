@@ -1,0 +1,596 @@
+"""Match rows with pets, and merge base, sheet and store field by field."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.models import Category, Pet
+from petsync.plan.fields import (
+    COLUMNS_OF,
+    UNITS,
+    Unit,
+    Vocabulary,
+    differing,
+    folded,
+    key,
+    known_id,
+    meant_photos,
+    meant_tags,
+    normal,
+    paired,
+    same_photos,
+    same_tags,
+    says,
+    unit_key,
+)
+from petsync.table.base import Base
+from petsync.table.columns import ADDING, CLEARED, COLUMNS, Column
+from petsync.table.frame import pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "Candidates",
+    "Mask",
+    "Positions",
+    "Row",
+    "Said",
+    "Sides",
+    "absent",
+    "clears",
+    "contradiction",
+    "differences",
+    "key_of",
+    "laid_over",
+    "merged",
+    "nameless",
+    "names_among",
+    "pet_of",
+    "pets_of",
+    "positions",
+    "said_pet",
+    "said_rows",
+    "unproved",
+]
+
+
+# Which pet of the snapshot each row of a sheet is about, and in which units the two may differ.
+#
+# Both are whole-column operations: at a million rows only the cells that are not plainly equal
+# are looked at one by one.
+
+
+Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.intp]
+
+_SPARSE = 4
+"""Ids that are further apart than this, on average, are found by hashing."""
+_BLOCK = 4_096
+"""So many lists are compared at once: their items are still in the processor's cache then."""
+
+
+def positions(ids: pd.Series[Any], pets: pd.DataFrame) -> Positions:
+    """For each id its row in `pets`, -1 where it is missing or not there."""
+    known = pets["id"].to_numpy(dtype=np.int64)
+    given = ids.notna().to_numpy()
+    if given.all():
+        return _found(ids.to_numpy(dtype=np.int64), known)
+    found = np.full(len(ids), -1, dtype=np.intp)
+    found[given] = _found(ids[given].to_numpy(dtype=np.int64), known)
+    return found
+
+
+def unproved(rows: pd.DataFrame, pets: pd.DataFrame) -> list[int]:
+    """The ids that rows name and the snapshot lacks: getPetById has to say whether they are."""
+    if "id" not in rows:
+        return []
+    lacking = rows[["id", "action"]][positions(rows["id"], pets) < 0]
+    named = lacking.loc[lacking["action"] != "ignore", "id"].dropna()
+    return [int(identity) for identity in named.unique()]
+
+
+def absent(ids: Iterable[int], pets: pd.DataFrame) -> list[int]:
+    """Those of the ids that no pet has."""
+    given = list(dict.fromkeys(ids))
+    places = positions(pd.Series(given, dtype="Int64"), pets).tolist()
+    return [identity for identity, place in zip(given, places, strict=True) if place < 0]
+
+
+def differences(
+    rows: pd.DataFrame, at: Positions, pets: pd.DataFrame, places: Positions
+) -> dict[Unit, Mask]:
+    """For each unit, which of the rows `at` say something else than the pets at the `places`
+    beside them. Exact but for a category, of which name and id may contradict each other.
+    """
+    result: dict[Unit, Mask] = {}
+    for unit in UNITS:
+        masks = [
+            _COMPARE[column](_taken(rows, column, at), pets[column], places)
+            for column in COLUMNS_OF[unit]
+            if column in rows
+        ]
+        result[unit] = np.logical_or.reduce(masks) if masks else np.zeros(len(at), dtype=bool)
+    return result
+
+
+def _found(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Positions:
+    low, high = (int(known.min()), int(known.max())) if len(known) else (0, 0)
+    if high - low > _SPARSE * len(known):
+        return pd.Index(known).get_indexer(pd.Index(ids))
+    # Ids that a service gives out lie close together: a table from the lowest to the highest, and
+    # one place more, for all that are outside.
+    places = np.full(high - low + 2, -1, dtype=np.intp)
+    places[known - low] = np.arange(len(known))
+    return places[np.where((low <= ids) & (ids <= high), ids - low, high - low + 1)]
+
+
+def _taken(rows: pd.DataFrame, column: Column, at: Positions) -> pd.Series[Any]:
+    """The column at these rows; no copy where they follow each other."""
+    if len(at) and at[-1] - at[0] + 1 == len(at):
+        return rows[column].iloc[at[0] : at[-1] + 1]
+    return rows[column].iloc[at]
+
+
+def _texts(
+    meaning: Callable[[str | None], str], *, clears: bool = False
+) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
+    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+        left, right = _arrow(said), _arrow(old).take(pa.array(places))
+        unequal = pc.fill_null(pc.not_equal(left, right), fill_value=True)
+        mask = _bools(pc.and_(pc.is_valid(left), unequal))
+        where = np.flatnonzero(mask)
+        pairs = zip(
+            left.take(pa.array(where)).to_pylist(),
+            right.take(pa.array(where)).to_pylist(),
+            strict=True,
+        )
+        mask[where] = [
+            meaning(one) != meaning(other) or (clears and not meaning(one)) for one, other in pairs
+        ]
+        return mask
+
+    return compare
+
+
+def _numbers(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+    # An id of 0 is none, and a row without an id says nothing of it.
+    left = said.to_numpy(dtype=np.int64, na_value=0)
+    right = old.to_numpy(dtype=np.int64, na_value=0)[places]
+    unequal: Mask = (left != 0) & (left != right)
+    return unequal
+
+
+def _lists(
+    same: Callable[[Any, Any], bool],
+) -> Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]:
+    def compare(said: pd.Series[Any], old: pd.Series[Any], places: Positions) -> Mask:
+        left, right = said.to_numpy(dtype=object), old.to_numpy(dtype=object)
+        result = np.zeros(len(left), dtype=bool)
+        for start, mine, theirs in _blocks(left, right, places):
+            for n in np.flatnonzero(mine != theirs):
+                one = mine[n]
+                result[start + n] = isinstance(one, list) and not same(one, theirs[n])
+        return result
+
+    return compare
+
+
+def _blocks(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], places: Positions
+) -> Iterator[tuple[int, npt.NDArray[Any], npt.NDArray[Any]]]:
+    for start in range(0, len(left), _BLOCK):
+        end = start + _BLOCK
+        yield start, left[start:end], right[places[start:end]]
+
+
+def _arrow(texts: pd.Series[Any]) -> Any:
+    array = pa.array(texts, from_pandas=True)
+    return array.cast(pa.large_string()) if array.type != pa.large_string() else array
+
+
+def _bools(mask: Any) -> Mask:
+    return np.array(mask.to_numpy(zero_copy_only=False) if isinstance(mask, pa.Array) else mask)
+
+
+_COMPARE: Mapping[Column, Callable[[pd.Series[Any], pd.Series[Any], Positions], Mask]] = {
+    "name": _texts(normal),
+    "status": _texts(folded),
+    "category": _texts(normal, clears=True),
+    "category_id": _numbers,
+    "tags": _lists(same_tags),
+    "photo_urls": _lists(same_photos),
+}
+
+
+# Pets of a table, by their ids.
+
+
+def pets_of(ids: Iterable[int], frame: pd.DataFrame) -> tuple[Pet, ...]:
+    """The pets of these ids, those that are there, each once."""
+    places = positions(pd.Series(list(dict.fromkeys(ids)), dtype="Int64"), frame)
+    return tuple(pets_from_frame(frame.iloc[places[places >= 0]]))
+
+
+def pet_of(pet_id: int, frame: pd.DataFrame) -> Pet | None:
+    """The pet of this id, None where it is not there."""
+    return next(iter(pets_of((pet_id,), frame)), None)
+
+
+# What a row says, laid over a pet: fields that the row does not name stay as they are.
+
+
+Said = Mapping[Column, Any]
+
+
+def merged(pet: Pet, said: Said, vocabulary: Vocabulary) -> Pet:
+    """The pet with what the row says; a value that means the same as the pet's is kept as it is."""
+    new = {
+        unit: _MEANT[unit](getattr(pet, unit), said, vocabulary)
+        for unit in UNITS
+        if says(said, unit)
+    }
+    return msgspec.structs.replace(pet, **new) if new else pet
+
+
+def said_pet(said: Said) -> Pet:
+    """A pet that has just what a row says."""
+    name = said.get("category")
+    return Pet(
+        name=said.get("name"),
+        status=said.get("status"),
+        category=Category(said.get("category_id"), "" if name == CLEARED else name),
+        tags=tuple(said.get("tags") or ()),
+        photo_urls=tuple(said.get("photo_urls") or ()),
+    )
+
+
+def laid_over(pet: Pet, unit: Unit, said: Said, vocabulary: Vocabulary) -> Pet:
+    """The pet with what the row says of one unit."""
+    old = getattr(pet, unit)
+    new = _MEANT[unit](old, said, vocabulary)
+    return pet if new is old else msgspec.structs.replace(pet, **{unit: new})
+
+
+def clears(said: Said, old: Category | None) -> bool:
+    """Whether a row takes the category away: CLEARED does, and so does an empty name, unless the
+    category is called just that, and the row gives no other id.
+    """
+    name = said.get("category")
+    if name is None or normal(name):
+        return False
+    if name == CLEARED or old is None or old.name != name:
+        return True
+    return known_id(said.get("category_id")) not in (None, known_id(old.id))
+
+
+def contradiction(said: Said, vocabulary: Vocabulary) -> bool:
+    """Whether a row gives a category's name with the id of another one.
+
+    People change a category's name and leave the id beside it as it was; the name is meant.
+    """
+    name, number = said.get("category") or "", known_id(said.get("category_id"))
+    if not normal(name) or number is None:
+        return False
+    named = vocabulary.category_named(name)
+    if (named is not None and named.id == number) or vocabulary.knows(Category(number, name)):
+        return False
+    return bool(named or vocabulary.category_numbered(number))
+
+
+def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
+    """Whether a row gives nothing but an id of a category that nobody has a name for."""
+    number = known_id(said.get("category_id"))
+    if number is None or "category" in said or (old is not None and old.id == number):
+        return False
+    return vocabulary.category_numbered(number) is None
+
+
+def _name(old: str | None, said: Said, _: Vocabulary) -> Any:
+    return old if normal(said["name"]) == normal(old) else said["name"]
+
+
+def _status(old: str | None, said: Said, _: Vocabulary) -> Any:
+    return old if folded(said["status"]) == folded(old) else said["status"] or None
+
+
+def _tags(old: Any, said: Said, vocabulary: Vocabulary) -> Any:
+    return meant_tags(old, said["tags"], vocabulary)
+
+
+def _photos(old: Any, said: Said, _: Vocabulary) -> Any:
+    return meant_photos(old, said["photo_urls"])
+
+
+def _category(old: Category | None, said: Said, vocabulary: Vocabulary) -> Category | None:
+    name, number = said.get("category"), known_id(said.get("category_id"))
+    if clears(said, old):
+        return None
+    if name is None or not normal(name):
+        return _numbered(old, number, vocabulary)
+    if old is not None and (known_id(old.id), normal(old.name)) == (number, normal(name)):
+        return old
+    if number is None or contradiction(said, vocabulary):
+        return _named(old, name, vocabulary)
+    return Category(number, name)
+
+
+def _numbered(old: Category | None, number: int | None, vocabulary: Vocabulary) -> Category | None:
+    if number is None or (old is not None and old.id == number):
+        return old
+    return vocabulary.category_numbered(number) or Category(number)
+
+
+def _named(old: Category | None, name: str, vocabulary: Vocabulary) -> Category:
+    if old is not None and normal(old.name) == normal(name):
+        return old
+    return vocabulary.category_named(name) or Category(None, name)
+
+
+_MEANT: Mapping[Unit, Callable[[Any, Said, Vocabulary], Any]] = {
+    "name": _name,
+    "status": _status,
+    "category": _category,
+    "tags": _tags,
+    "photo_urls": _photos,
+}
+
+
+# The rows of a sheet one by one, for those that have to be looked at closely.
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row: its number, what is asked for, its pet's id, what it says in which column, its
+    pet's place in the snapshot (-1 for none), and the units that may differ from that pet's.
+    """
+
+    number: int
+    action: str
+    pet_id: int | None
+    said: Said
+    place: int
+    units: tuple[Unit, ...] = UNITS
+
+
+def said_rows(
+    frame: pd.DataFrame, places: Positions, units: Sequence[tuple[Unit, ...]] | None = None
+) -> Iterator[Row]:
+    """The rows of a sheet's frame, each with the place of its pet."""
+    names: list[Column] = [c for c in COLUMNS if c in frame and c != "id"]
+    columns = [_said(frame[c]) for c in names]
+    ids = _said(frame["id"]) if "id" in frame else [None] * len(frame)
+    cells = zip(*columns, strict=True) if columns else iter([()] * len(frame))
+    given = units or [UNITS] * len(frame)
+    heads = zip(frame.index.tolist(), frame["action"].tolist(), ids, strict=True)
+    for head, values, place, may_differ in zip(heads, cells, places.tolist(), given, strict=True):
+        pairs = zip(names, values, strict=True)
+        said: dict[Column, Any] = {name: value for name, value in pairs if value is not None}
+        yield Row(*head, said, place, may_differ)
+
+
+def _said(column: pd.Series[Any]) -> list[Any]:
+    """The values, None where the column says nothing."""
+    if column.dtype == object:
+        return [value if isinstance(value, list) else None for value in column.tolist()]
+    pairs = zip(column.tolist(), column.isna().tolist(), strict=True)
+    return [None if missing else value for value, missing in pairs]
+
+
+# Rows without an id: which pet, if any, each of them means.
+#
+# With `match_on` a row means the one pet that agrees with it in those columns. Without it, a row
+# means a pet only if that pet already is everything that the row says and no other row claims it:
+# so a sheet that was applied once does not add its pets a second time.
+
+
+_TRIMMED = " \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+
+
+class Candidates:
+    """The pets that no row claims by id, found by their name (or by the columns of `match_on`)."""
+
+    def __init__(
+        self, pets: pd.DataFrame, free: Mask, names: Collection[str], on: Sequence[Column]
+    ) -> None:
+        self._on = tuple(on) or ("name",)
+        self._places: dict[tuple[object, ...], list[tuple[int, Pet]]] = defaultdict(list)
+        wanted = free & names_among(pets["name"], names) if "name" in self._on else free
+        places = np.flatnonzero(wanted)
+        for place, pet in zip(places.tolist(), pets_from_frame(pets.iloc[places]), strict=True):
+            self._places[_pet_key(pet, self._on)].append((place, pet))
+
+    def agreeing(self, said: Said) -> list[tuple[int, Pet]]:
+        """The pets that agree with the row in the columns to match on."""
+        key = key_of(said, self._on)
+        return [] if key is None else self._places.get(key, [])
+
+    def identical(self, rows: Sequence[Row], vocabulary: Vocabulary) -> dict[int, tuple[int, Pet]]:
+        """By row number, a pet that is all that the row says, and its place; none is given twice.
+
+        As many rows as can have a pet get one, those that say most before those that say less,
+        whatever order they stand in.
+        """
+        groups: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: (-len(row.said), _content(row))):
+            key = key_of(row.said, self._on)
+            if key is not None and key in self._places:
+                groups[key].append(row)
+        found: dict[int, tuple[int, Pet]] = {}
+        for key, group in groups.items():
+            found |= self._pairs(group, self._places[key], vocabulary)
+        return found
+
+    def _pairs(
+        self, rows: Sequence[Row], pets: Sequence[tuple[int, Pet]], vocabulary: Vocabulary
+    ) -> dict[int, tuple[int, Pet]]:
+        def fits(row: int, place: int) -> bool:
+            pet = pets[place][1]
+            return not differing(merged(pet, rows[row].said, vocabulary), pet)
+
+        kinds = [tuple(unit_key(pet, unit) for unit in UNITS) for _, pet in pets]
+        places = paired([_content(row) for row in rows], kinds, fits)
+        pairs = zip(rows, places, strict=True)
+        return {row.number: pets[place] for row, place in pairs if place is not None}
+
+
+def names_among(names: pd.Series[Any], wanted: Collection[str]) -> Mask:
+    """Which of the names are, as they are compared, among those that are wanted."""
+    array = pa.array(names, from_pandas=True)
+    mask: Mask = np.array(pc.is_in(array, value_set=pa.array(sorted(wanted), array.type)))
+    # A name that is not plain may be one of them after all.
+    plain = pc.and_(pc.string_is_ascii(array), pc.equal(pc.ascii_trim(array, _TRIMMED), array))
+    odd = np.flatnonzero(~np.array(pc.fill_null(plain, fill_value=True)))
+    mask[odd] = [normal(name) in wanted for name in names.iloc[odd].tolist()]
+    return mask
+
+
+def _content(row: Row) -> str:
+    """What the row says, for sorting and to tell rows apart that say the same."""
+    return repr(sorted(row.said.items()))
+
+
+def key_of(said: Said, on: Sequence[Column]) -> tuple[object, ...] | None:
+    """What a row says in the columns to match on; None where it leaves one out."""
+    if any(said.get(column) in (None, "", CLEARED) for column in on):
+        return None
+    return _pet_key(said_pet(said), on)
+
+
+def _pet_key(pet: Pet, on: Sequence[Column]) -> tuple[object, ...]:
+    return tuple(key(pet, column) for column in on)
+
+
+# Sides: the rows of a sheet beside the pets that they are about, in the store and in the base.
+#
+# All that is in agreement is told apart by whole columns here; what is left over comes out row by
+# row, with the units in which it may differ.
+
+
+_UNITS_OF = tuple(
+    tuple(unit for n, unit in enumerate(UNITS) if bits >> n & 1) for bits in range(1 << len(UNITS))
+)
+Bits = npt.NDArray[np.uint8]
+
+
+class Sides:
+    """A sheet aligned with a snapshot's `pets` and with its base.
+
+    `named`: which pets rows mean. `ignored` and `unchanged`: numbers of rows. `older`: the
+    numbers of the rows that say what was exported while the store says something newer.
+    """
+
+    def __init__(self, sheet: Sheet, pets: pd.DataFrame, base: Base | None) -> None:
+        self.pets, self._frame, self._base = pets, sheet.frame, base
+        self._said = pets if base is None else base.said_frame
+        action = sheet.frame["action"]
+        self.active = (action != "ignore").to_numpy(dtype=bool)
+        self._deletes = (action == "delete").to_numpy(dtype=bool)
+        self._adds = action.isin(ADDING).to_numpy(dtype=bool)
+        self._places = _places(self._frame, pets)
+        self.named = self._named(sheet)
+        self.ignored = int((~self.active).sum())
+        self.older: list[int] = []
+        at, bits = self._left_over()
+        self.unchanged = int(self.active.sum()) - len(at)
+        self._at, self._bits = at, bits
+
+    def rows(self) -> Iterator[Row]:
+        """The rows that may be anything but in agreement with their pet, in the sheet's order."""
+        units = [_UNITS_OF[bits] for bits in self._bits.tolist()]
+        return said_rows(self._frame.iloc[self._at], self._places[self._at], units)
+
+    def pet(self, place: int) -> Pet:
+        """The pet of the snapshot at a place."""
+        known = self._near.get(place)
+        return pets_from_frame(self.pets.iloc[[place]])[0] if known is None else known
+
+    def exported(self, pet_id: int | None) -> Pet | None:
+        """The pet as it was exported, None where that is not known."""
+        if pet_id is None or self._base is None:
+            return None
+        if pet_id in self._of_base:
+            return self._of_base[pet_id]
+        return pet_of(pet_id, self._base.frame)
+
+    def names(self, ids: Iterable[int]) -> dict[int, str]:
+        """What the store calls the pets of these ids, those that are in the snapshot."""
+        given = pd.Series(list(dict.fromkeys(ids)), dtype="Int64")
+        places = positions(given, self.pets)
+        there = self.pets.iloc[places[places >= 0]]
+        named = there[there["name"].notna()]
+        return dict(zip(named["id"].tolist(), named["name"].tolist(), strict=True))
+
+    def _named(self, sheet: Sheet) -> Mask:
+        blocked = pd.Series(sorted(sheet.blocked_ids), dtype="Int64")
+        places = np.concatenate([self._places, positions(blocked, self.pets)])
+        named = np.zeros(len(self.pets), dtype=bool)
+        named[places[places >= 0]] = True
+        return named
+
+    def _left_over(self) -> tuple[Positions, Bits]:
+        compared = self.active & ~self._deletes & (self._places >= 0)
+        others = np.flatnonzero(self.active & ~compared)
+        at, bits = self._differing(np.flatnonzero(compared))
+        everywhere = np.concatenate([at, others])
+        all_bits = np.concatenate([bits, np.full(len(others), len(_UNITS_OF) - 1, np.uint8)])
+        order = np.argsort(everywhere, kind="stable")
+        return everywhere[order], all_bits[order]
+
+    def _differing(self, at: Positions) -> tuple[Positions, Bits]:
+        """Of the rows `at`, those that differ from their pet in what they may have edited."""
+        bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
+        at, bits = at[bits > 0], bits[bits > 0]
+        edited = (bits & self._edited(at)) > 0
+        self.older = self._frame.index[at[~edited]].tolist()
+        return at[edited], bits[edited]
+
+    def _edited(self, at: Positions) -> Bits:
+        """In which units the rows say something else than the base; all, where it lacks them."""
+        result = np.full(len(at), len(_UNITS_OF) - 1, np.uint8)
+        if self._base is None or not len(at):
+            return result
+        places = positions(self._frame["id"].iloc[at], self._said)
+        # A row that is to add its pet says all that it says, whatever was exported.
+        there = (places >= 0) & ~self._adds[at]
+        result[there] = _bits(differences(self._frame, at[there], self._said, places[there]))
+        return result
+
+    @cached_property
+    def _near(self) -> Mapping[int, Pet]:
+        """The pets of all rows that are left over, made in one go."""
+        places = np.unique(self._places[self._at])
+        places = places[places >= 0]
+        pets = pets_from_frame(self.pets.iloc[places])
+        return dict(zip(places.tolist(), pets, strict=True))
+
+    @cached_property
+    def _of_base(self) -> Mapping[int, Pet | None]:
+        """The base's pets of all rows that are left over; None where it lacks them."""
+        if self._base is None or "id" not in self._frame:
+            return {}
+        ids = self._frame["id"].iloc[self._at].dropna()
+        places = positions(ids, self._base.frame)
+        pets = pets_from_frame(self._base.frame.iloc[places[places >= 0]])
+        return {**dict.fromkeys(ids.tolist()), **{int(pet.id or 0): pet for pet in pets}}
+
+
+def _places(frame: pd.DataFrame, pets: pd.DataFrame) -> Positions:
+    if "id" not in frame:
+        return np.full(len(frame), -1, dtype=np.intp)
+    return positions(frame["id"], pets)
+
+
+def _bits(masks: Mapping[Unit, Mask]) -> Bits:
+    """A bit for each unit."""
+    result = np.zeros(len(masks["name"]), dtype=np.uint8)
+    for n, unit in enumerate(UNITS):
+        result |= masks[unit].astype(np.uint8) << n
+    return result

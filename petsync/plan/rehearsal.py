@@ -1,0 +1,259 @@
+"""Rehearsal: what a plan did to a copy of the store, and what was unexpected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import pandas as pd
+
+from petsync._display import as_html, as_text
+from petsync.errors import ConflictError, GuardError
+from petsync.models import Pet
+from petsync.plan.change import Add, Change, Delete, Update
+from petsync.plan.fields import cell, differing
+from petsync.plan.plan import Plan
+from petsync.plan.report import Report, Result
+
+__all__ = ["Broken", "Left", "Rehearsal", "Why", "surprises"]
+
+
+# Rehearsal: what a plan did to a copy of the store, beside what it had said.
+
+
+_PENDING, _SOME_FAILED = 2, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The faults that were asked for, how many requests the run took, and how many of them each
+    fault has hit (`429`, `drop_after`, …).
+    """
+
+    faults: str
+    requests: int
+    hits: Mapping[str, int] = field(default_factory=dict)
+
+
+Why = Literal["not-applied", "left-out", "new", "not-settled"]
+
+
+class Left(NamedTuple):
+    """A change that a second plan would still send, and why: it was `not-applied`, and what was
+    said of that; it was `left-out` of the plan; it is `new`, and was none before; or it was applied
+    and is `not-settled` by that.
+    """
+
+    change: Change
+    why: Why
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rehearsal:
+    """What applying a plan to a copy of the store has come to. Nothing happened to the store.
+
+    `plan` is the plan as it is for the store; `report` tells of the run on the copy, and its plan
+    names the copy's address. `before` and `after` are all pets of the copy, in the canonical
+    columns, sorted by id; ids that the copy gave new pets may be others in the store.
+    `unexpected`: where the copy is not what the plan said, one row a pet's column: id, name,
+    source, kind, column, expected, found, outcome, why; empty where all is well.
+    `again` is a second plan from the same sheet, against the copy as the run left it, and
+    `why_not_again` why there is none. `taken_at` is when the store was read; `notes` are what a
+    person should know of what was tried, and of what a copy cannot show.
+    """
+
+    plan: Plan
+    report: Report
+    before: pd.DataFrame
+    after: pd.DataFrame
+    unexpected: pd.DataFrame
+    again: Plan | None
+    why_not_again: str = ""
+    taken_at: datetime
+    profile: str
+    broken: Broken | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether all went as planned, and nothing would be left to send or to decide."""
+        return self.exit_code == 0
+
+    @property
+    def exit_code(self) -> int:
+        """What `petsync rehearse` exits with: 0 it would end in sync, 2 a second plan would still
+        send changes, 3 rows failed or are not as the plan said, 4 the guard refuses the plan,
+        5 conflicts, 7 the run would stop early.
+        """
+        if not self.plan.verdict.ok:
+            return GuardError.exit_code
+        if not self.stopped and self.unexpected["outcome"].isin(["applied", ""]).any():
+            return _SOME_FAILED
+        if self.report.exit_code:
+            return self.report.exit_code
+        if self.again is not None and self.again.open_conflicts:
+            return ConflictError.exit_code
+        return _PENDING if self.again is not None and self.again.changes else 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run ended early."""
+        return bool(self.report.stopped)
+
+    def by_status(self) -> pd.DataFrame:
+        """How many pets had each status before, came, went and have it after.
+
+        Columns before, added, deleted, moved_in, moved_out, after (int64), indexed by status, ""
+        for pets without one: before + added - deleted + moved_in - moved_out = after.
+        """
+        both = pd.DataFrame({"old": _statuses(self.before), "new": _statuses(self.after)})
+        old, new = both["old"], both["new"]
+        moved = both[old.notna() & new.notna() & (old != new)]
+        counts = {
+            "before": old.value_counts(),
+            "added": new[old.isna()].value_counts(),
+            "deleted": old[new.isna()].value_counts(),
+            "moved_in": moved["new"].value_counts(),
+            "moved_out": moved["old"].value_counts(),
+            "after": new.value_counts(),
+        }
+        table = pd.DataFrame(counts).fillna(0).astype("int64").rename_axis("status")
+        return table.sort_values(["after", "before"], ascending=False, kind="stable")
+
+    def assigned(self) -> list[tuple[Add, int]]:
+        """The adds to which the copy gave an id, and that id, in the plan's order."""
+        changes = self.report.plan.changes
+        return [
+            (change, result.assigned_id)
+            for result in self.report.results
+            if result.assigned_id is not None and isinstance(change := changes[result.number], Add)
+        ]
+
+    def left(self) -> list[Left]:
+        """What the second plan would still send, and why, in its order."""
+        if self.again is None:
+            return []
+        changes = self.report.plan.changes
+        first = {_place(changes[r.number]): r for r in self.report.results[: len(changes)]}
+        return [self._left(change, first.get(_place(change))) for change in self.again.changes]
+
+    def _left(self, change: Change, result: Result | None) -> Left:
+        if result is None:
+            return Left(change, "left-out" if self.plan.left_out else "new")
+        if result.outcome != "applied":
+            return Left(change, "not-applied", result.message or result.outcome)
+        return Left(change, "not-settled")
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+
+def _place(change: Change) -> tuple[int | None, int | None]:
+    return change.row, change.pet_id
+
+
+def _statuses(pets: pd.DataFrame) -> pd.Series[str]:
+    return pets.set_index("id")["status"].fillna("")
+
+
+# Surprises: the pets that a run did not leave as its plan had said.
+
+
+Pets = Mapping[int, Pet]
+_NAMES = ["id", "name", "source", "kind", "column", "expected", "found", "outcome", "why"]
+_IN_THE_STORE, _NOT_THERE = "in the store", "not there"
+_UNPLANNED = "the plan does not name it"
+_UNKNOWN_FIELDS = "(unknown fields)"
+
+
+class _Surprise(NamedTuple):
+    id: int | None
+    name: str
+    source: str
+    kind: str
+    column: str
+    expected: str
+    found: str
+    outcome: str
+    why: str
+
+
+def surprises(report: Report, before: Pets, after: Pets) -> pd.DataFrame:
+    """Where `after` is not what the report's plan makes of `before`, one row a column: id, name,
+    source, kind, column, expected, found, outcome, why. Pets that the plan does not name must be
+    untouched; of these `outcome` is "".
+    """
+    changes = report.plan.changes
+    touched: set[int] = set()
+    rows: list[_Surprise] = []
+    for result in report.results[: len(changes)]:
+        change = changes[result.number]
+        pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
+        if pet_id is not None:
+            touched.add(pet_id)
+        now = None if pet_id is None else after.get(pet_id)
+        rows += _of_change(change, result, pet_id, _wanted(change, pet_id, before), now)
+    rows += _of_others(before, after, touched)
+    # As objects first: beside a missing one, pandas would round an id to a float.
+    frame = pd.DataFrame(rows, columns=_NAMES, dtype=object)
+    return frame.astype({"id": "Int64"}).infer_objects()
+
+
+def _wanted(change: Change, pet_id: int | None, before: Pets) -> Pet | None:
+    if isinstance(change, Delete):
+        return None
+    if isinstance(change, Add):
+        return msgspec.structs.replace(change.after, id=pet_id)
+    # What others changed meanwhile in other fields stays.
+    return _overlaid(before.get(change.before.id or 0, change.before), change)
+
+
+def _overlaid(now: Pet, change: Update) -> Pet:
+    names = {"category" if column == "category_id" else column for column in change.fields}
+    new: dict[str, Any] = {name: getattr(change.after, name) for name in names}
+    return msgspec.structs.replace(now, **new)
+
+
+def _of_change(
+    change: Change, result: Result, pet_id: int | None, wanted: Pet | None, now: Pet | None
+) -> Iterator[_Surprise]:
+    pet = change.after or change.before
+    for column, expected, found in _apart(wanted, now):
+        name = (pet.name or "") if pet else ""
+        about = pet_id, name, change.source, change.kind
+        yield _Surprise(*about, column, expected, found, result.outcome, result.message)
+
+
+def _of_others(before: Pets, after: Pets, touched: set[int]) -> Iterator[_Surprise]:
+    others = (before.keys() | after.keys()) - touched
+    for pet_id in sorted(each for each in others if before.get(each) != after.get(each)):
+        old, now = before.get(pet_id), after.get(pet_id)
+        name = (now or old or Pet()).name or ""
+        # Even what counts as equal elsewhere, such as blanks around a name, must not change here.
+        apart = [*_apart(old, now)] or [("", _exact(old), _exact(now))]
+        for column, expected, found in apart:
+            yield _Surprise(pet_id, name, "", "none", column, expected, found, "", _UNPLANNED)
+
+
+def _apart(wanted: Pet | None, now: Pet | None) -> Iterator[tuple[str, str, str]]:
+    """Column, expected and found, for each column; no column where the pet is there or is not."""
+    if wanted is None or now is None:
+        if now is not wanted:
+            found = _NOT_THERE if now is None else _IN_THE_STORE
+            yield "", _NOT_THERE if wanted is None else _IN_THE_STORE, found
+        return
+    for column in differing(wanted, now):
+        yield column, cell(wanted, column), cell(now, column)
+    if wanted.extra != now.extra:
+        yield _UNKNOWN_FIELDS, _exact(wanted.extra), _exact(now.extra)
+
+
+def _exact(value: object) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()

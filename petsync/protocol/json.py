@@ -1,0 +1,216 @@
+"""Pets as JSON, with ids exact to 2^63-1 and unknown fields kept.
+
+A strict, fast decoder takes the shapes that are fully known. Where it meets anything else, the
+answer is decoded again into plain values and read field by field, so that nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from petsync.errors import ResponseError
+from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Id, Pet, Tag
+
+__all__ = [
+    "PetRow",
+    "decode_api_response",
+    "decode_pet",
+    "decode_pets",
+    "decode_rows",
+    "encode_api_response",
+    "encode_pet",
+    "encode_pets",
+]
+
+
+T = TypeVar("T")
+
+
+class PetRow(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A pet as the strict decoder sees it: lists stay lists, so a DataFrame can hold them."""
+
+    id: Id | None = None
+    name: str | None = None
+    photo_urls: list[str] = msgspec.field(default_factory=list, name="photoUrls")
+    category: Category | None = None
+    tags: list[Tag] = msgspec.field(default_factory=list)
+    status: str | None = None
+
+    def to_pet(self) -> Pet:
+        """The same, as the public value."""
+        return Pet(
+            id=self.id,
+            name=self.name,
+            photo_urls=tuple(self.photo_urls),
+            category=self.category,
+            tags=tuple(self.tags),
+            status=self.status,
+        )
+
+
+_row = msgspec.json.Decoder(PetRow)
+_rows = msgspec.json.Decoder(list[PetRow])
+_encoder = msgspec.json.Encoder()
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_KNOWN = ("id", "name", "photoUrls", "category", "tags", "status")
+
+
+def decode_pet(body: bytes) -> Pet:
+    """One pet. Raises ResponseError where the bytes are no pet."""
+    try:
+        return _row.decode(body).to_pet()
+    except _UNREADABLE:
+        return _pet(_plain(body), "the pet")
+
+
+def decode_rows(body: bytes) -> list[PetRow] | None:
+    """A list of pets, at full speed; None where a pet has anything that a PetRow cannot hold."""
+    try:
+        return _rows.decode(body)
+    except _UNREADABLE:
+        return None
+
+
+def decode_pets(body: bytes) -> list[Pet]:
+    """A list of pets. Raises ResponseError that names the first pet that cannot be read."""
+    rows = decode_rows(body)
+    if rows is not None:
+        return [row.to_pet() for row in rows]
+    plain = _plain(body)
+    if not isinstance(plain, list):
+        raise ResponseError(f"a list of pets was expected, not {_kind(plain)}")
+    return [_pet(item, f"pet {n} of {len(plain)}") for n, item in enumerate(plain, 1)]
+
+
+def encode_pet(pet: Pet) -> bytes:
+    """One pet; fields that are None are left out, lists are always there."""
+    return _encoder.encode(_outgoing(pet))
+
+
+def encode_pets(pets: Sequence[Pet]) -> bytes:
+    """A list of pets."""
+    return _encoder.encode([_outgoing(pet) for pet in pets])
+
+
+def decode_api_response(body: bytes) -> ApiResponse:
+    """The answer to an upload; unknown fields are passed over."""
+    try:
+        return msgspec.json.decode(body, type=ApiResponse, strict=False)
+    except _UNREADABLE as error:
+        raise ResponseError(f"the answer is no ApiResponse: {error}") from None
+
+
+def encode_api_response(answer: ApiResponse) -> bytes:
+    """The same, as JSON."""
+    return _encoder.encode(answer)
+
+
+def _outgoing(pet: Pet) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "id": pet.id,
+        "category": None if pet.category is None else _labelled(pet.category),
+        "name": pet.name,
+        "status": pet.status,
+    }
+    lists = {"photoUrls": pet.photo_urls, "tags": [_labelled(tag) for tag in pet.tags]}
+    return {**(pet.extra or {}), **_given(known), **lists}
+
+
+def _labelled(thing: Category | Tag) -> dict[str, Any]:
+    return {**(thing.extra or {}), **_given({"id": thing.id, "name": thing.name})}
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _plain(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except _UNREADABLE as error:
+        raise ResponseError(f"the answer is not whole JSON: {error}") from None
+
+
+def _pet(value: Any, where: str) -> Pet:
+    fields = _object(value, where)
+    if fields.get("id") is not None:
+        where = f"{where} (id {str(fields['id'])[:30]})"
+    return Pet(
+        id=_number(fields.get("id"), f"{where}: id"),
+        name=_text(fields.get("name"), f"{where}: name"),
+        photo_urls=_items(fields.get("photoUrls"), f"{where}: photoUrls", _text),
+        category=_category(fields.get("category"), f"{where}: category"),
+        tags=_items(fields.get("tags"), f"{where}: tags", _tag),
+        status=_text(fields.get("status"), f"{where}: status"),
+        extra=_rest(fields, _KNOWN),
+    )
+
+
+def _category(value: Any, where: str) -> Category | None:
+    if value is None:
+        return None
+    fields = _object(value, where)
+    return Category(*_label(fields, where))
+
+
+def _tag(value: Any, where: str) -> Tag:
+    return Tag(*_label(_object(value, where), where))
+
+
+def _label(
+    fields: Mapping[str, Any], where: str
+) -> tuple[int | None, str | None, dict[str, Any] | None]:
+    return (
+        _number(fields.get("id"), f"{where}: id"),
+        _text(fields.get("name"), f"{where}: name"),
+        _rest(fields, ("id", "name")),
+    )
+
+
+def _rest(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any] | None:
+    return {key: value for key, value in fields.items() if key not in known} or None
+
+
+def _items(value: Any, where: str, read: Callable[[Any, str], T | None]) -> tuple[T, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise ResponseError(f"{where} is {_kind(value)}, not a list")
+    items = (read(item, f"{where}[{n}]") for n, item in enumerate(value) if item is not None)
+    return tuple(item for item in items if item is not None)
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ResponseError(f"{where} is {_kind(value)}, not an object")
+    return value
+
+
+def _text(value: Any, where: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise ResponseError(f"{where} is {_kind(value)}, not text")
+
+
+def _number(value: Any, where: str) -> int | None:
+    """An int64; text that is a number is taken, as the live service takes it."""
+    if value is None:
+        return None
+    number = int(value) if isinstance(value, str) and _is_digits(value) else value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ResponseError(f"{where} is {_kind(value)}, not an integer")
+    if not MIN_ID <= number <= MAX_ID:
+        raise ResponseError(f"{where} is {number}, outside int64")
+    return number
+
+
+def _is_digits(text: str) -> bool:
+    return len(text) <= 20 and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")

@@ -1,0 +1,597 @@
+"""The operations of the service as requests and responses; no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from petsync import errors
+from petsync.errors import InvalidInputError, ResponseError
+from petsync.models import MAX_ID, MIN_ID, ApiResponse, Pet
+from petsync.profile import STANDARD, ServiceProfile
+from petsync.protocol import json, xml
+
+__all__ = [
+    "Call",
+    "Request",
+    "Response",
+    "Traffic",
+    "add_pet",
+    "added_answer",
+    "delete_pet",
+    "done_answer",
+    "error_for",
+    "find_pets_by_status",
+    "find_pets_by_tags",
+    "get_pet_by_id",
+    "kind_of",
+    "pet_answer",
+    "read_api_response",
+    "read_pet",
+    "reader",
+    "retry_after",
+    "shape_of",
+    "update_pet",
+    "update_pet_with_form",
+    "upload_file",
+]
+
+
+# An operation's request, the service's response, and the Call that ties the two together.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to send: `target` is the path and query below the base URL, already percent-encoded.
+
+    `repeatable` says that sending it twice leaves the store as sending it once does.
+    """
+
+    operation: str
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+    pet_id: int | None = None
+    repeatable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back, whole: header names are in lower case. Services repeat what they were sent,
+    so a verbose traceback shows neither headers nor body.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def media(self) -> str:
+        """The media type without its parameters, in lower case."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request, and how its successful response is read."""
+
+    request: Request
+    read: Callable[[Response], T]
+
+
+# How a successful answer is read: as JSON or XML by its media type, and as the pet it is about.
+
+
+_JSON = frozenset({"application/json", "text/json"})
+_XML = frozenset({"application/xml", "text/xml"})
+_PAGE = frozenset({"text/html", "application/xhtml+xml"})
+_UNSAID = frozenset({"", "application/octet-stream", "text/plain"})
+_PAGE_STARTS = (b"<!doctype html", b"<html")
+
+
+def kind_of(response: Response) -> Literal["json", "xml"]:
+    """What the body is: by its media type, or by its first byte where that says nothing.
+
+    Raises ResponseError for a web page, and for every other media type.
+    """
+    media = response.media
+    if media in _PAGE or (media in _UNSAID and _starts_as_page(response.body)):
+        raise ResponseError(
+            "the answer is a web page, not pets; is the address right, or is a sign-in needed?",
+            hint="The base URL is what stands before /pet; open it in a browser to see the page.",
+        )
+    if media in _JSON or media.endswith("+json"):
+        return "json"
+    if media in _XML or media.endswith("+xml"):
+        return "xml"
+    if media in _UNSAID:
+        return "xml" if response.body.lstrip()[:1] == b"<" else "json"
+    raise ResponseError(f"the answer is {media[:60]!r}, neither JSON nor XML")
+
+
+def reader(
+    from_json: Callable[[bytes], T], from_xml: Callable[[bytes], T]
+) -> Callable[[Response], T]:
+    """What reads an answer of either kind."""
+
+    def read(response: Response) -> T:
+        return (from_json if kind_of(response) == "json" else from_xml)(response.body)
+
+    return read
+
+
+_any_pet = reader(json.decode_pet, xml.decode_pet)
+_decode_api_response = reader(json.decode_api_response, xml.decode_api_response)
+_NOTHING = ApiResponse()
+
+
+def read_pet(response: Response) -> Pet:
+    """One pet, whichever it is. Raises ResponseError for what has none of a pet's fields."""
+    pet = _any_pet(response)
+    if msgspec.structs.replace(pet, extra=None) == _NOBODY:
+        raise ResponseError("the answer is not a pet: it has none of a pet's fields")
+    return pet
+
+
+_NOBODY = Pet()
+
+
+def added_answer(response: Response) -> Pet:
+    """The pet that was added. Raises ResponseError where the answer does not say its id."""
+    pet = read_pet(response)
+    if pet.id is None:
+        raise ResponseError("the answer does not say which id the pet has")
+    return pet
+
+
+def pet_answer(pet_id: int, *, asked: str, needs_id: bool) -> Callable[[Response], Pet]:
+    """What reads the pet of that id, and raises ResponseError for another one.
+
+    `asked` begins the message ("asked for"); without `needs_id` a pet without an id is taken.
+    """
+
+    def read(response: Response) -> Pet:
+        pet = read_pet(response)
+        if pet.id == pet_id or (pet.id is None and not needs_id):
+            return pet
+        came = "a pet without an id" if pet.id is None else f"pet {pet.id}"
+        raise ResponseError(
+            f"{asked} pet {pet_id}, was answered with {came}",
+            hint="Does something between here and the service, a cache or a proxy, answer for it?",
+        )
+
+    return read
+
+
+def read_api_response(response: Response) -> ApiResponse:
+    """The ApiResponse of an upload. Raises ResponseError where it says nothing, or an error."""
+    answer = _decode_api_response(response)
+    if answer == _NOTHING:
+        raise ResponseError("the answer is not an ApiResponse: it has no code, type or message")
+    return _successful(answer)
+
+
+def done_answer(pet_id: int) -> Callable[[Response], None]:
+    """What reads the answer of an operation without a result on the pet of that id.
+
+    Success is an empty body, an ApiResponse that reports no error, or the pet. Everything else,
+    such as `{}` or the web page of a portal, raises ResponseError: it may come from elsewhere.
+    """
+
+    def read(response: Response) -> None:
+        if not response.body.strip():
+            return
+        answer = _decode_api_response(response)
+        if answer != _NOTHING:
+            _successful(answer)
+        elif read_pet(response).id != pet_id:
+            raise ResponseError(f"the answer says nothing of pet {pet_id}")
+
+    return read
+
+
+def _successful(answer: ApiResponse) -> ApiResponse:
+    is_error = answer.code is not None and 400 <= answer.code < 600
+    if is_error or (answer.type or "").lower() == "error":
+        said = " ".join((answer.message or "").split())[:300]
+        raise ResponseError(f"the answer has the status of a success and reports an error: {said}")
+    return answer
+
+
+def _starts_as_page(body: bytes) -> bool:
+    return body[:200].lstrip().lower().startswith(_PAGE_STARTS)
+
+
+# The eight operations of the interface, each as a Call.
+#
+# Where a parameter travels and which statuses succeed is the profile's matter (docs/profiles.md);
+# nothing here opens a connection.
+
+
+_MEDIA = {"json": "application/json", "xml": "application/xml"}
+
+
+def add_pet(
+    pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
+) -> Call[Pet]:
+    """addPet. Never repeatable: an add without an id would make two pets.
+
+    In XML the pet has the given shape, the profile's if that is None.
+    """
+    return _send_pet("addPet", "POST", pet, profile, shape, read=added_answer, repeatable=False)
+
+
+def update_pet(
+    pet: Pet, *, profile: ServiceProfile = STANDARD, shape: xml.Shape | None = None
+) -> Call[Pet]:
+    """updatePet: the whole pet is replaced by what is sent. In XML it has the given shape, the
+    profile's if that is None.
+    """
+    pet_id = _is_pet(pet, "updatePet").id
+    if pet_id is None:
+        raise InvalidInputError("updatePet needs a pet with an id", operation="updatePet")
+    read = pet_answer(pet_id, asked="sent", needs_id=False)
+    return _send_pet("updatePet", "PUT", pet, profile, shape, read=read, repeatable=True)
+
+
+def delete_pet(
+    pet_id: int, *, api_key: str | None = None, profile: ServiceProfile = STANDARD
+) -> Call[None]:
+    """deletePet, with the `api_key` parameter as a header where one is given."""
+    headers = {} if api_key is None else {profile.api_key_header: api_key}
+    request = _request("deletePet", "DELETE", pet_id, profile, headers=headers)
+    return Call(request, done_answer(pet_id))
+
+
+def find_pets_by_status(
+    statuses: Sequence[str], *, profile: ServiceProfile = STANDARD
+) -> Call[list[Pet]]:
+    """findPetsByStatus, one request for all values."""
+    target = "/pet/findByStatus?" + _array("status", statuses, profile, "findPetsByStatus")
+    return _find("findPetsByStatus", target, profile)
+
+
+def find_pets_by_tags(
+    tags: Sequence[str], *, profile: ServiceProfile = STANDARD
+) -> Call[list[Pet]]:
+    """findPetsByTags, one request for all values: the pets that carry at least one of them."""
+    target = "/pet/findByTags?" + _array("tags", tags, profile, "findPetsByTags")
+    return _find("findPetsByTags", target, profile)
+
+
+def get_pet_by_id(pet_id: int, *, profile: ServiceProfile = STANDARD) -> Call[Pet]:
+    """getPetById. An answer that is another pet is a ResponseError."""
+    read = pet_answer(pet_id, asked="asked for", needs_id=True)
+    return Call(_request("getPetById", "GET", pet_id, profile), read)
+
+
+def update_pet_with_form(
+    pet_id: int,
+    *,
+    name: str | None = None,
+    status: str | None = None,
+    profile: ServiceProfile = STANDARD,
+) -> Call[None]:
+    """updatePetWithForm: only the fields that are given are sent."""
+    fields = {key: text for key, text in (("name", name), ("status", status)) if text is not None}
+    request = _request(
+        "updatePetWithForm",
+        "POST",
+        pet_id,
+        profile,
+        headers={"content-type": "application/x-www-form-urlencoded"},
+        body=urlencode(fields).encode(),
+    )
+    return Call(request, done_answer(pet_id))
+
+
+def upload_file(
+    pet_id: int,
+    *,
+    file: bytes | None = None,
+    filename: str = "image",
+    additional_metadata: str | None = None,
+    profile: ServiceProfile = STANDARD,
+) -> Call[ApiResponse]:
+    """uploadFile as multipart/form-data. Never repeatable: a second one adds a second image.
+
+    It asks for JSON in every profile: the original server has no XML for it, and answers 406.
+    """
+    boundary, body = _multipart(file, filename, additional_metadata)
+    request = _request(
+        "uploadFile",
+        "POST",
+        pet_id,
+        profile,
+        suffix="/uploadImage",
+        headers={
+            "accept": _MEDIA["json"],
+            "content-type": f"multipart/form-data; boundary={boundary}",
+        },
+        body=body,
+        repeatable=False,
+    )
+    return Call(request, read_api_response)
+
+
+def shape_of(profile: ServiceProfile) -> xml.Shape:
+    """The XML element names of a profile."""
+    return xml.Shape(photo_item=profile.xml_photo_item, tag_item=profile.xml_tag_item)
+
+
+def _send_pet(
+    operation: str,
+    method: str,
+    pet: Pet,
+    profile: ServiceProfile,
+    shape: xml.Shape | None,
+    *,
+    read: Callable[[Response], Pet],
+    repeatable: bool,
+) -> Call[Pet]:
+    _is_pet(pet, operation)
+    try:
+        as_xml = profile.media == "xml"
+        shape = shape or shape_of(profile)
+        body = xml.encode_pet(pet, shape) if as_xml else json.encode_pet(pet)
+    except InvalidInputError as error:
+        error.operation, error.pet_id = operation, pet.id
+        raise
+    except UnicodeEncodeError:
+        raise InvalidInputError(
+            "the pet holds half of a surrogate pair, which is no character",
+            operation=operation,
+            pet_id=pet.id,
+        ) from None
+    if pet.id is not None:
+        _checked(pet.id, operation)
+    media = _MEDIA[profile.media]
+    request = Request(
+        operation=operation,
+        method=method,
+        target="/pet",
+        headers={"accept": media, "content-type": media},
+        body=body,
+        pet_id=pet.id,
+        repeatable=repeatable,
+    )
+    return Call(request, read)
+
+
+def _is_pet(pet: object, operation: str) -> Pet:
+    if isinstance(pet, Pet):
+        return pet
+    given = type(pet).__name__
+    raise InvalidInputError(
+        f"{operation} takes a Pet, not {given}",
+        operation=operation,
+        hint='For example petsync.Pet(name="Rex", status="available").',
+    )
+
+
+def _find(operation: str, target: str, profile: ServiceProfile) -> Call[list[Pet]]:
+    headers = {"accept": _MEDIA[profile.media]}
+    request = Request(operation=operation, method="GET", target=target, headers=headers)
+    return Call(request, reader(json.decode_pets, xml.decode_pets))
+
+
+def _request(
+    operation: str,
+    method: str,
+    pet_id: int,
+    profile: ServiceProfile,
+    *,
+    suffix: str = "",
+    headers: dict[str, str] | None = None,
+    body: bytes = b"",
+    repeatable: bool = True,
+) -> Request:
+    return Request(
+        operation=operation,
+        method=method,
+        target=f"/pet/{_checked(pet_id, operation)}{suffix}",
+        headers={"accept": _MEDIA[profile.media], **(headers or {})},
+        body=body,
+        pet_id=pet_id,
+        repeatable=repeatable,
+    )
+
+
+def _checked(pet_id: int, operation: str) -> int:
+    """The id itself: an id of another type or size must not become another path."""
+    if isinstance(pet_id, bool) or not isinstance(pet_id, int) or not MIN_ID <= pet_id <= MAX_ID:
+        raise InvalidInputError(f"{operation}: {pet_id!r} is no int64 pet id", operation=operation)
+    return pet_id
+
+
+def _array(name: str, values: Iterable[str], profile: ServiceProfile, operation: str) -> str:
+    items = list(dict.fromkeys(_texts(values, operation)))
+    if not items:
+        raise InvalidInputError(f"{operation} needs at least one value", operation=operation)
+    for item in items:
+        if "," in item:
+            raise InvalidInputError(
+                f"{operation}: {item!r} holds a comma, which separates values here",
+                operation=operation,
+                hint="Services split the value at an escaped comma too. Take a snapshot, and look "
+                "for the value in its table.",
+            )
+    if profile.array_style == "multi":
+        return "&".join(f"{name}={quote(item, safe='')}" for item in items)
+    return f"{name}={','.join(quote(item, safe='') for item in items)}"
+
+
+def _texts(values: Iterable[object], operation: str) -> list[str]:
+    texts: list[str] = []
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidInputError(
+                f"{operation} takes texts, not {type(value).__name__}", operation=operation
+            )
+        texts.append(value)
+    return texts
+
+
+def _multipart(
+    file: bytes | None, filename: str, additional_metadata: str | None
+) -> tuple[str, bytes]:
+    parts: list[tuple[str, bytes]] = []
+    if additional_metadata is not None:
+        parts.append(('name="additionalMetadata"\r\n', additional_metadata.encode()))
+    if file is not None:
+        disposition = f'name="file"; filename="{_escaped(filename)}"\r\n'
+        parts.append((disposition + "Content-Type: application/octet-stream\r\n", file))
+    digest = hashlib.sha256(b"".join(content for _, content in parts)).hexdigest()
+    boundary = f"petsync-{digest[:48]}"
+    heads = (f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n" for head, _ in parts)
+    body = b"".join(
+        head.encode() + content + b"\r\n" for head, (_, content) in zip(heads, parts, strict=True)
+    )
+    return boundary, body + f"--{boundary}--\r\n".encode()
+
+
+def _escaped(filename: str) -> str:
+    """As WHATWG's form encoding does it, so that a name cannot end its header."""
+    return filename.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+
+
+# An unsuccessful response becomes the error of petsync.errors that it means.
+
+
+_INVALID = frozenset({400, 405, 406, 413, 414, 415, 422})
+_LONGEST = 1e9
+_HINTS = {
+    401: "Sign in: `petsync login`, or `ps.widgets.login(store)` in a notebook. Or give a token: "
+    "PETSYNC_TOKEN, --token-file.",
+    403: "The token lacks a scope that this operation needs (write:pets, read:pets).",
+}
+
+
+def error_for(
+    response: Response,
+    request: Request,
+    now: datetime,
+    masked: Callable[[str], str] = str,
+) -> errors.ApiError:
+    """The error for a status outside 2xx; `now` resolves a Retry-After date where the service does
+    not say what time it is there, `masked` takes secrets out of the service's words.
+    """
+    # Masked first: base64 that is broken into lines can be known by its line breaks alone.
+    said = " ".join(masked(_message(response)).split())[:300]
+    about = "" if request.pet_id is None else f" of pet {request.pet_id}"
+    message = f"{request.operation}{about}: {response.status} {said}".rstrip()
+    kind = _kind(response.status)
+    # Neither a success nor a refusal: a change may have been made.
+    is_odd = response.status < 400 and request.method != "GET"
+    error = kind(
+        message,
+        operation=request.operation,
+        pet_id=request.pet_id,
+        status=response.status,
+        service_message=said,
+        may_have_happened=response.status >= 500 or is_odd,
+        hint=_hint(response.status, request),
+    )
+    if isinstance(error, errors.RateLimitedError | errors.ServiceError):
+        there = _moment(response.headers.get("date", "")) or now
+        error.retry_after = retry_after(response.headers.get("retry-after", ""), there)
+        error.hint = _patience(error.retry_after) or error.hint
+    return error
+
+
+def _patience(seconds: float | None) -> str:
+    if not seconds:
+        return ""
+    whole = math.ceil(seconds)
+    return f"The service asks to wait {whole} second{'' if whole == 1 else 's'}."
+
+
+def _hint(status: int, request: Request) -> str:
+    if status == 404 and request.pet_id is None:
+        return "Is the base URL right? It is what stands before /pet, and often ends in /v2."
+    return _HINTS.get(status, "")
+
+
+def retry_after(value: str, now: datetime) -> float | None:
+    """Seconds to wait from a Retry-After header: delta-seconds or an HTTP date; None if neither.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    text = value.strip()
+    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
+        return min(float(text), _LONGEST)
+    moment = _moment(text)
+    try:
+        return None if moment is None else max(0.0, (moment - now).total_seconds())
+    except OverflowError:
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, ArithmeticError, LookupError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _kind(status: int) -> type[errors.ApiError]:
+    if status in (401, 403):
+        return errors.AuthError
+    if status in _INVALID:
+        return errors.InvalidInputError
+    if status >= 500:
+        return errors.ServiceError
+    return {
+        404: errors.NotFoundError,
+        409: errors.DuplicateError,
+        429: errors.RateLimitedError,
+    }.get(status, errors.ResponseError)
+
+
+def _message(response: Response) -> str:
+    """The service's own words: an ApiResponse's message, else plain text."""
+    try:
+        if response.media.endswith("json"):
+            return json.decode_api_response(response.body).message or ""
+        if response.media.endswith("xml"):
+            return xml.decode_api_response(response.body).message or ""
+    except errors.ResponseError:
+        pass
+    if response.media.endswith("html"):
+        return ""
+    return response.body.decode("utf-8", "replace")
+
+
+# Traffic: how the requests to a service go just now.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Counts since the beginning (of a run, or of the session), and the state at this moment.
+
+    `requests` counts every attempt that was sent, `retries` those of them that were not a first
+    one, `refused` the answers 429 and 503. `limit` is how many requests may be under way at a
+    time, `under_way` how many are. `waiting` is in seconds: how long everything waits, because
+    the service asked for it; 0.0 if nothing does.
+    """
+
+    requests: int = 0
+    retries: int = 0
+    refused: int = 0
+    limit: int = 0
+    under_way: int = 0
+    waiting: float = 0.0

@@ -1,0 +1,302 @@
+"""Pets as XML, read in every shape that is known of the service, written in the profile's.
+
+Written as interface.md shows it: a root `Pet`, `photoUrls` with repeated `photoUrls`, and `tags`
+with repeated `tags`; `Shape` names other item elements. A document type declaration is refused
+before anything in it is read, so entities cannot grow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from petsync.errors import InvalidInputError, ResponseError
+from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Pet, Tag
+
+__all__ = [
+    "Shape",
+    "decode_api_response",
+    "decode_pet",
+    "decode_pets",
+    "encode_api_response",
+    "encode_pet",
+    "encode_pets",
+    "parse",
+    "shape_in",
+]
+
+
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_PHOTO_ITEMS = frozenset({"photoUrls", "photoUrl", "item"})
+_TAG_ITEMS = frozenset({"tags", "tag", "Tag", "item"})
+_PET_ITEMS = frozenset({"pet", "item"})
+_LIST_ROOT = re.compile("pet|list|array|items|collection|set")
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The element names that services differ in: each array and its items, the category, and a
+    list's root. Where an array's name is empty, its items have no element around them.
+    """
+
+    photo_item: str = "photoUrls"
+    tag_item: str = "tags"
+    list_root: str = "Pets"
+    photo_array: str = "photoUrls"
+    tag_array: str = "tags"
+    category: str = "category"
+
+
+STANDARD_SHAPE = Shape()
+
+
+_OPEN = rb"<(?:\w+:)?(%b)(?:\s[^<>/]*)?>\s*"
+_ITEM = rb"<(?:\w+:)?(%b)[\s/>]"
+_PHOTOS = re.compile(_OPEN % b"photoUrls?" + _ITEM % b"photoUrls?|item")
+_PHOTO = re.compile(_OPEN % b"photoUrls?" + rb"[^<\s]")
+_TAGS = re.compile(_OPEN % b"[Tt]ags?" + _ITEM % b"tags?|Tag|item")
+_TAG = re.compile(_OPEN % b"[Tt]ags?" + _ITEM % b"id|name")
+_CATEGORY = re.compile(_OPEN % b"[Cc]ategory")
+
+
+def shape_in(body: bytes, known: Shape = STANDARD_SHAPE) -> Shape:
+    """The shape in which a document has its pets; what the document does not show is as known.
+
+    An array shows its shape if it has an item.
+    """
+    shape = known
+    if photos := _PHOTOS.search(body):
+        array, item = photos[1].decode(), photos[2].decode()
+        shape = replace(shape, photo_array=array, photo_item=item)
+    elif photo := _PHOTO.search(body):
+        shape = replace(shape, photo_array="", photo_item=photo[1].decode())
+    if tags := _TAGS.search(body):
+        array, item = tags[1].decode(), tags[2].decode()
+        shape = replace(shape, tag_array=array, tag_item=item)
+    elif tag := _TAG.search(body):
+        shape = replace(shape, tag_array="", tag_item=tag[1].decode())
+    if category := _CATEGORY.search(body):
+        shape = replace(shape, category=category[1].decode())
+    return shape
+
+
+def encode_pet(pet: Pet, shape: Shape = STANDARD_SHAPE) -> bytes:
+    """One pet as a document. Raises InvalidInputError for a character that XML cannot carry."""
+    return _document(_pet_element(pet, shape))
+
+
+def encode_pets(pets: Sequence[Pet], shape: Shape = STANDARD_SHAPE) -> bytes:
+    """A list of pets below `shape.list_root`."""
+    root = ET.Element(shape.list_root)
+    root.extend(_pet_element(pet, shape) for pet in pets)
+    return _document(root)
+
+
+def encode_api_response(answer: ApiResponse, root_name: str = "ApiResponse") -> bytes:
+    """The answer to an upload."""
+    root = ET.Element(root_name)
+    _leaf(root, "code", answer.code)
+    _leaf(root, "type", answer.type)
+    _leaf(root, "message", answer.message)
+    return _document(root)
+
+
+def decode_pet(body: bytes) -> Pet:
+    """One pet, in any known shape. Raises ResponseError where the bytes are no pet."""
+    root = parse(body)
+    if _local(root).lower() != "pet":
+        raise ResponseError(f"the XML is {_named(root)}, not a Pet")
+    return _read_pet(root, "the pet")
+
+
+def decode_pets(body: bytes) -> list[Pet]:
+    """A list of pets below any root element; an empty one must be named as a list.
+
+    Raises ResponseError that names the first item that is no pet.
+    """
+    root = parse(body)
+    items = list(root)
+    if not items and not _LIST_ROOT.search(_local(root).lower()):
+        raise ResponseError(f"a list of pets was expected, not {_named(root)}")
+    for item in items:
+        if _local(item).lower() not in _PET_ITEMS:
+            raise ResponseError(f"the list holds {_named(item)}, where a Pet was expected")
+    return [_read_pet(item, f"pet {n} of {len(items)}") for n, item in enumerate(items, 1)]
+
+
+def decode_api_response(body: bytes) -> ApiResponse:
+    """The answer to an upload; the live service leaves `code` out."""
+    root = parse(body)
+    code = root.findtext("code")
+    return ApiResponse(
+        code=None if code is None else _number(code, "code"),
+        type=root.findtext("type"),
+        message=root.findtext("message"),
+    )
+
+
+def _pet_element(pet: Pet, shape: Shape) -> ET.Element:
+    root = ET.Element("Pet")
+    _leaf(root, "id", pet.id)
+    if pet.category is not None:
+        _label(root, shape.category, pet.category)
+    _leaf(root, "name", pet.name)
+    photos = ET.SubElement(root, shape.photo_array) if shape.photo_array else root
+    for url in pet.photo_urls:
+        _leaf(photos, shape.photo_item, url)
+    tags = ET.SubElement(root, shape.tag_array) if shape.tag_array else root
+    for tag in pet.tags:
+        _label(tags, shape.tag_item, tag)
+    _leaf(root, "status", pet.status)
+    _extra(root, pet.extra)
+    return root
+
+
+def _label(parent: ET.Element, name: str, thing: Category | Tag) -> None:
+    element = ET.SubElement(parent, name)
+    _leaf(element, "id", thing.id)
+    _leaf(element, "name", thing.name)
+    _extra(element, thing.extra)
+
+
+def _extra(parent: ET.Element, fields: Mapping[str, Any] | None) -> None:
+    for name, value in (fields or {}).items():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, Mapping):
+                _extra(_child(parent, name), item)
+            else:
+                _leaf(parent, name, item)
+
+
+def _leaf(parent: ET.Element, name: str, value: object) -> None:
+    if value is None:
+        return
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if bad := _ILLEGAL.search(text):
+        raise InvalidInputError(
+            f"{name} holds the character U+{ord(bad.group()):04X}, which XML cannot carry",
+            hint="Send it as JSON, or take the character out.",
+        )
+    _child(parent, name).text = text
+
+
+def _child(parent: ET.Element, name: str) -> ET.Element:
+    if not _NAME.match(name):
+        raise InvalidInputError(
+            f"the field {name!r} cannot be an XML element", hint="Send the pet as JSON."
+        )
+    return ET.SubElement(parent, name)
+
+
+def _document(root: ET.Element) -> bytes:
+    # A bare carriage return would be read back as a line feed; it only ever stands in text here.
+    text = ET.tostring(root, encoding="unicode").replace("\r", "&#13;")
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + text.encode()
+
+
+class _NoDoctype(ET.TreeBuilder):
+    def doctype(self, *_: str | None) -> None:
+        raise ResponseError("the XML has a document type declaration, which is refused")
+
+
+def parse(body: bytes) -> ET.Element:
+    """The root element. Raises ResponseError for broken XML, a DTD and a web page."""
+    parser = ET.XMLParser(target=_NoDoctype())
+    try:
+        parser.feed(body)
+        root = parser.close()
+    except (ET.ParseError, ValueError, LookupError) as error:
+        if isinstance(error, ResponseError):
+            raise
+        raise ResponseError(f"the answer is not whole XML: {error}") from None
+    assert isinstance(root, ET.Element)
+    if _local(root).lower() == "html":
+        raise ResponseError("the XML is a web page, not pets")
+    return root
+
+
+def _read_pet(element: ET.Element, where: str) -> Pet:
+    fields: dict[str, list[ET.Element]] = {}
+    for child in element:
+        fields.setdefault(_local(child), []).append(child)
+    identity = _number(_text(fields.pop("id", [])), f"{where}: id")
+    if identity is not None:
+        where = f"{where} (id {identity})"
+    categories = fields.pop("category", []) + fields.pop("Category", [])
+    photos = fields.pop("photoUrls", []) + fields.pop("photoUrl", [])
+    tags = fields.pop("tags", []) + fields.pop("tag", []) + fields.pop("Tag", [])
+    return Pet(
+        id=identity,
+        name=_text(fields.pop("name", [])),
+        photo_urls=tuple(item.text or "" for item in _unwrapped(photos, _PHOTO_ITEMS)),
+        category=Category(*_read_label(categories[0], where)) if categories else None,
+        tags=tuple(Tag(*_read_label(item, where)) for item in _unwrapped(tags, _TAG_ITEMS)),
+        status=_text(fields.pop("status", [])),
+        extra=_read_extra(fields),
+    )
+
+
+def _unwrapped(elements: Iterable[ET.Element], names: frozenset[str]) -> Iterable[ET.Element]:
+    """The items of an array, whether they stand in a container or by themselves."""
+    for element in elements:
+        children = list(element)
+        if children and all(_local(child) in names for child in children):
+            yield from children
+        elif children or (element.text or "").strip():
+            yield element
+
+
+def _read_label(
+    element: ET.Element, where: str
+) -> tuple[int | None, str | None, dict[str, Any] | None]:
+    fields: dict[str, list[ET.Element]] = {}
+    for child in element:
+        fields.setdefault(_local(child), []).append(child)
+    number = _number(_text(fields.pop("id", [])), f"{where}: {_local(element)} id")
+    return number, _text(fields.pop("name", [])), _read_extra(fields)
+
+
+def _read_extra(fields: Mapping[str, list[ET.Element]], depth: int = 0) -> dict[str, Any] | None:
+    if depth > _DEEPEST:
+        raise ResponseError(f"the XML has elements nested more than {_DEEPEST} deep")
+    values = {name: [_value(item, depth) for item in items] for name, items in fields.items()}
+    return {name: items[0] if len(items) == 1 else items for name, items in values.items()} or None
+
+
+def _value(element: ET.Element, depth: int) -> Any:
+    if not len(element):
+        return element.text or ""
+    fields: dict[str, list[ET.Element]] = {}
+    for child in element:
+        fields.setdefault(_local(child), []).append(child)
+    return _read_extra(fields, depth + 1)
+
+
+def _named(element: ET.Element) -> str:
+    return f"<{_local(element)[:40]}>"
+
+
+def _local(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _text(elements: Sequence[ET.Element]) -> str | None:
+    return (elements[0].text or "") if elements else None
+
+
+def _number(text: str | None, where: str) -> int | None:
+    digits = (text or "").strip()
+    if not digits:
+        return None
+    plain = digits.removeprefix("-")
+    if not (plain.isascii() and plain.isdigit() and len(plain) <= 19):
+        raise ResponseError(f"{where} is {digits[:40]!r}, not an integer")
+    number = int(digits)
+    if not MIN_ID <= number <= MAX_ID:
+        raise ResponseError(f"{where} is {number}, outside int64")
+    return number

@@ -1,0 +1,717 @@
+"""Compare the sheets of a job with the store, and what stays different."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from petsync.errors import ServiceError
+from petsync.models import Pet
+from petsync.plan.base import (
+    SETTLED,
+    Sight,
+    identified,
+    missing_columns,
+    named_ids,
+    remembered,
+    sight_of,
+    with_unknown,
+)
+from petsync.plan.change import Add, Change, Conflict, Snapshot, Unanswered
+from petsync.plan.fields import Vocabulary, cell, content, normal
+from petsync.plan.guard import Verdict
+from petsync.plan.intake import inbound
+from petsync.plan.lineage import Match, RowRecord, doubted, without_base
+from petsync.plan.match import names_among, pets_of
+from petsync.plan.plan import Inbound, Plan, PlanOptions
+from petsync.plan.report import Report, Result
+from petsync.plan.rounds import Counts, Open, SheetChange
+from petsync.reconcile.config.model import Job
+from petsync.reconcile.sources import Source
+from petsync.sheets import Obstacle
+from petsync.store import Store
+from petsync.table.base import Base
+from petsync.table.columns import COLUMNS
+from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.sheet import Sheet
+
+__all__ = ["Look", "Looker", "Opens", "came", "copies", "sight_beside"]
+
+
+# Doubles: pets that are in the store twice, or are to be, with nothing to tell them apart.
+
+
+def copies(plan: Plan) -> Iterator[Open]:
+    """A note on each row without an id that is to be one more of what the store has already."""
+    for change in plan.adds:
+        if change.alike:
+            yield Open(
+                kind="note",
+                problem="has no id, and says just what a pet of the store says that another row "
+                "means: it is one more of it",
+                name=change.after.name or "",
+                row=change.row,
+                address=change.source,
+                hint="If the row is a copy that nobody meant, take it out, and the new pet out of "
+                "the store.",
+            )
+
+
+def came(report: Report | None, before: Snapshot, after: Snapshot) -> Iterator[Open]:
+    """The pets that came while the run was at work, and that are just what it has added: somebody
+    else did the same.
+    """
+    added = {} if report is None else _added(report)
+    if not added:
+        return
+    known = [*before.frame["id"], *added.values()]
+    new = after.frame[~after.frame["id"].isin(known)]
+    for pet in pets_from_frame(new):
+        if content(pet) in added:
+            yield Open(
+                kind="drift",
+                problem=f"came while this round was at work, and is just what pet "
+                f"{added[content(pet)]} is, which the round added: somebody else added it as well",
+                pet_id=pet.id,
+                name=pet.name or "",
+                hint="Delete one of the two in the store. Jobs that send to one store take turns "
+                "where they share a state folder, or run as one user of one machine.",
+            )
+
+
+def _added(report: Report) -> dict[Hashable, int]:
+    """The pets that a run has added, by what they are."""
+    return {
+        content(change.after): result.assigned_id
+        for result in report.results
+        if result.kind == "add"
+        and result.assigned_id is not None
+        and isinstance(change := report.plan.changes[result.number], Add)
+    }
+
+
+# Look: both sides of a job at one moment, and what follows for either.
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Sheet and store beside each other: the `snapshot` is of the job's scope, `seen` has the pets
+    outside of it too that rows name. `plan` is what the store is to take, `inbound` what the sheet
+    is, None where nothing is ever written to it. What was agreed on of pets that are `elsewhere`
+    stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
+    not missing either. `settled` are the pets of rows without an id.
+    `silence`: why the store answered for none of the pets that were looked up, "" where it did.
+    `records`: by pet, how the run that added it knew a row that has no id. `begun`: where nobody
+    knows whether a run added a row's pet, the row's address by the name that it had then.
+    """
+
+    sheet: Sheet
+    snapshot: Snapshot
+    seen: Snapshot
+    base: Base | None
+    plan: Plan
+    settled: Mapping[int, int]
+    sight: Sight
+    inbound: Inbound | None = None
+    elsewhere: frozenset[int] = frozenset()
+    claimed: frozenset[int] = frozenset()
+    silence: str = ""
+    records: Mapping[int, RowRecord] = field(default_factory=dict)
+    begun: Mapping[str, str] = field(default_factory=dict)
+
+    def must_have_answers(self) -> None:
+        """Raise ServiceError where the store answered for no pet that was looked up: that is an
+        outage, and nothing that a person could decide.
+        """
+        if self.silence:
+            raise ServiceError(
+                f"the store answered for none of the pets that were looked up: {self.silence}",
+                hint="Nothing was changed: what is not answered for would look as if it were gone. "
+                "The next round tries again.",
+            )
+
+    def next_base(self) -> Base:
+        """What both sides agree on now, or did once."""
+        fills = self.inbound is not None
+        return self.sight.base(self.seen, self.base, self.elsewhere, fills=fills)
+
+
+@dataclass(frozen=True, slots=True)
+class Looker:
+    """Looks at both sides of a job, or of one sheet of a folder. `elsewhere` are the pets that the
+    folder's other sheets name: they are none of this one's. What no sheet of a folder names is a
+    matter of its first one.
+    """
+
+    job: Job
+    source: Source
+    store: Store
+    elsewhere: frozenset[int] = field(default_factory=frozenset)
+    is_first: bool = True
+
+    def read(self) -> Sheet:
+        """What the sheet says now."""
+        return self.source.read(self.store)
+
+    def snapshot(self) -> Snapshot:
+        """The pets of the job's scope. Raises where the store did not list all of them."""
+        snapshot = self._listed(self.job.statuses)
+        keep = ~snapshot.frame["id"].isin(self.elsewhere)
+        if self.job.tags:
+            wanted = {normal(tag) for tag in self.job.tags}
+            lists = snapshot.frame["tags"].tolist()
+            keep &= np.array(
+                [any(normal(tag.name) in wanted for tag in tags) for tags in lists], bool
+            )
+        return replace(snapshot, frame=snapshot.frame[keep].reset_index(drop=True))
+
+    def _listed(self, statuses: Sequence[str]) -> Snapshot:
+        snapshot = self.store.snapshot(statuses=statuses)
+        failed = snapshot.coverage.failed
+        if failed:
+            asked = ", ".join(query.asked for query in failed)
+            raise ServiceError(
+                f"the store did not list its pets of status {asked}: {failed[0].problem}",
+                hint="Nothing was changed: what is not listed would look as if it were gone. The "
+                "next round tries again.",
+            )
+        return snapshot
+
+    def look(
+        self,
+        sheet: Sheet,
+        snapshot: Snapshot,
+        base: Base | None,
+        *,
+        may_delete: bool = True,
+        claimed: frozenset[int] = frozenset(),
+    ) -> Look:
+        """Both beside each other; ids that only the sheet knows are looked up. Pets that another
+        sheet has `claimed` are not missing.
+        """
+        sheet = self._with_known_statuses(sheet, snapshot, base)
+        own = None if base is None else base.without(self.elsewhere)
+        meant = {} if own is None else remembered(sheet, own, snapshot.frame)
+        rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
+        near = self._with_namesakes(rows, snapshot)
+        # In two-way an undo is a change of the store, which its rows do not take back.
+        compared = self.store.compared(
+            replace(rows, base=None, base_refused=""),
+            near,
+            with_undone=self.job.mode == "two-way",
+        )
+        there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
+        missing = None if own is None else own.without(claimed - named_ids(rows))
+        given = self._whole(self._plan_base(rows, snapshot, near, missing), rows, there, {})
+        if self.job.mode == "push":
+            # Every row is compared with the store alone.
+            compared = replace(compared, matches=without_base(compared.matches))
+        if self.job.mode == "two-way":
+            numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
+            close = doubted(compared.matches, rows, Vocabulary(there.frame), numbered)
+            compared = replace(compared, matches=close)
+        doubts = self._doubts(rows, own, there, compared.matches)
+        compared = replace(compared, matches={**compared.matches, **doubts})
+        plan = replace(compared, sheet=replace(compared.sheet, base=given)).plan(
+            self._options(base, may_delete),
+            self.job.guard,
+            profile=self.store.api.aio.session.profile,
+            created=_now(),
+        )
+        settled = {**meant, **plan.recognised}
+        look = Look(
+            sheet=sheet,
+            snapshot=snapshot,
+            seen=there,
+            base=base,
+            plan=plan,
+            settled=settled,
+            sight=sight_beside(plan, sheet, there, settled, base),
+            elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
+            claimed=claimed,
+            silence=_silence(compared.found.values()),
+            records={
+                pet_id: compared.matches[row].record
+                for row, pet_id in plan.recognised.items()
+                if row in compared.matches and compared.matches[row].kind == "certain"
+            },
+            begun={
+                normal(record.said.name): sheet.address(row)
+                for row, match in compared.matches.items()
+                for record in match.records
+                if record.state == "unknown"
+            },
+        )
+        if self.job.mode in ("push", "check"):
+            return look
+        return replace(look, inbound=self.inbound(look, plan, {}, may_delete=may_delete))
+
+    def inbound(
+        self, look: Look, plan: Plan, added: Mapping[int, int], *, may_delete: bool
+    ) -> Inbound:
+        """What the sheet of a look is to take, beside the plan. `added` are the pets, by row, that
+        a run of that plan added without an id.
+        """
+        job = self.job
+        settled = {**look.settled, **added}
+        return inbound(
+            look.sheet,
+            look.seen,
+            self._whole(look.base, look.sheet, look.seen, settled),
+            lead="store" if job.mode == "pull" else "merge",
+            created=_now(),
+            plan=plan,
+            settled=settled,
+            on_conflict=job.on_conflict,
+            delete_missing=job.delete_missing and may_delete and look.base is not None,
+            # Nobody can tell which of several sheets a new pet belongs into.
+            adds=job.folder is None,
+            statuses=job.statuses,
+            tags=job.tags,
+            begun=look.begun,
+            guard=job.guard,
+        )
+
+    def numbered(self, look: Look, settled: Mapping[int, int]) -> Inbound:
+        """The ids that rows of a sheet that leads are to get, beside a look at it."""
+        whole = self.inbound(look, look.plan, settled, may_delete=False)
+        ids = tuple(each for each in whole.identified if each.lacks_id)
+        return msgspec.structs.replace(
+            whole, edits=(), added=(), removed=(), notes=(), identified=ids, verdict=Verdict()
+        )
+
+    def to_sheet(self, look: Look) -> Counts:
+        """What the sheet is to take: rows without an id are to get that of their pet, which may
+        have to be added first.
+        """
+        counts = Counts() if look.inbound is None else look.inbound.touched
+        if look.inbound is None and not self.takes_ids(look.sheet):
+            return counts
+        adds = [each for each in look.plan.adds if each.pet_id is None and self.job.mode != "pull"]
+        known = look.settled if look.inbound is None else {}
+        return msgspec.structs.replace(counts, update=counts.update + len(adds) + len(known))
+
+    def takes_ids(self, sheet: Sheet) -> bool:
+        """Whether a sheet that leads is a file with a column for ids."""
+        return self.job.mode == "push" and self.source.path is not None and "id" in sheet.columns
+
+    def _doubts(
+        self, sheet: Sheet, base: Base | None, seen: Snapshot, matches: Mapping[int, Match]
+    ) -> dict[int, Match]:
+        """The rows without an id of which nothing is known, while a pet that was added from such a
+        row is in none: each may be that pet's, and would add it a second time.
+        """
+        if base is None or self.job.match_on or not self._numbers(sheet):
+            return {}
+        known = {each.record.pet_id for each in matches.values() if each.kind == "certain"}
+        lost = base.unnumbered & {*seen.frame["id"]} - named_ids(sheet) - known
+        if not lost:
+            return {}
+        records = tuple(
+            RowRecord(
+                run_id="",
+                on=base.taken_at[:10],
+                source=sheet.source,
+                row=0,
+                said=pet,
+                pet_id=pet.id,
+                is_added=False,
+            )
+            for pet in pets_of(sorted(lost), base.frame)
+        )
+        frame = sheet.frame
+        lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
+        rows = frame.index[lacking & (frame["action"] == "merge")].tolist()
+        free = [row for row in rows if row not in matches or matches[row].kind == "other"]
+        return {row: Match("doubt", records, is_edited=True) for row in free} if records else {}
+
+    def _numbers(self, sheet: Sheet) -> bool:
+        """Whether rows without an id get that of their pet."""
+        return self.job.mode == "two-way" or self.takes_ids(sheet)
+
+    def _with_known_statuses(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Sheet:
+        """The sheet, read again where unusual statuses are used, or were when both agreed."""
+        usual = self.store.api.aio.session.profile.statuses
+        frames = [snapshot.frame] if base is None else [snapshot.frame, base.frame]
+        used = frozenset[str]().union(*(each["status"].dropna().unique() for each in frames))
+        if used <= set(usual) or not sheet.problems:
+            return sheet
+        again = self.source.read(self.store, used)
+        return again if again.digest == sheet.digest else sheet
+
+    def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with pets outside of the scope that rows without an id may mean."""
+        lacking = sheet.frame["id"].isna() if "id" in sheet.frame else slice(None)
+        rows = sheet.frame[lacking]
+        if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
+            return snapshot
+        whole = self._listed(())
+        frame = whole.frame[~whole.frame["id"].isin({*snapshot.frame["id"], *self.elsewhere})]
+        if not self.job.match_on or "name" in self.job.match_on:
+            names = {normal(name) for name in rows["name"].dropna()}
+            frame = frame[names_among(frame["name"], names)]
+        return _with(snapshot, pets_from_frame(frame))
+
+    def _whole(
+        self, base: Base | None, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int]
+    ) -> Base | None:
+        """The base; where both sides merge, with the pets too of which nobody knows the past. The
+        guard looks after sentinels.
+        """
+        if self.job.mode != "two-way":
+            return base
+        return with_unknown(base, sheet, seen, settled, self.job.guard.sentinels)
+
+    def _plan_base(
+        self, sheet: Sheet, snapshot: Snapshot, near: Snapshot, base: Base | None
+    ) -> Base | None:
+        """The base that the plan is made by: in push only of pets that no row names, so that every
+        row is compared with the store alone; in pull none. Pets outside of the scope that no row
+        names were not taken out of the sheet.
+        """
+        if base is None or self.job.mode == "pull":
+            return None
+        named = base.frame["id"].isin(named_ids(sheet))
+        keep = ~named if self.job.mode == "push" else named | ~named
+        if near is not snapshot:
+            outside = near.frame["id"][~near.frame["id"].isin(snapshot.frame["id"])]
+            keep &= named | ~base.frame["id"].isin(outside)
+        return replace(base, frame=base.frame[keep].reset_index(drop=True))
+
+    def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
+        job = self.job
+        # Before anything was agreed on, nobody can have taken anything out.
+        deletes = job.delete_missing and may_delete and base is not None and job.mode != "pull"
+        return PlanOptions(
+            delete_missing=deletes,
+            match_on=job.match_on,
+            two_way=job.mode == "pull" or (base is None and job.mode != "two-way"),
+            on_conflict="sheet" if job.on_conflict == "sheet" else "store",
+        )
+
+
+def sight_beside(
+    plan: Plan, sheet: Sheet, seen: Snapshot, settled: Mapping[int, int], base: Base | None
+) -> Sight:
+    """The sheet beside the pets that were seen. A category is unclear that the plan holds for the
+    number beside its name.
+    """
+    unclear = [each.row for each in plan.conflicts if each.rule == "no-category-name"]
+    return sight_of(sheet, seen, settled, base, unclear)
+
+
+def _silence(found: Collection[Pet | Unanswered | None]) -> str:
+    """Why there is no answer at all, "" where there is one or nothing was asked."""
+    unanswered = [each for each in found if isinstance(each, Unanswered)]
+    if not unanswered or len(unanswered) < len(found):
+        return ""
+    return f"{unanswered[0].asked}: {unanswered[0].problem}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
+    if not pets:
+        return snapshot
+    frame = pd.concat([snapshot.frame, frame_from_pets(pets)], ignore_index=True)
+    return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+
+
+# Every difference that a look finds, each with the reason for which it stands.
+
+
+Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
+Pending = Literal["drift", "waiting"]
+_LISTED = 20
+_NAMED = 5
+_LONGEST = 60
+"""So many characters of a value are told here; the plan has all of it."""
+_TAKES = {
+    "add": "is in the store, and is to become a row",
+    "delete": "is gone from the store, and its row is to go",
+}
+_VERBS = {"add": "added", "update": "changed", "delete": "deleted"}
+_CATEGORY = frozenset({"category", "category_id"})
+_CHECKED = {
+    "add": "is in the sheet, and the store does not have it",
+    "delete": "is in the store, and in no row",
+}
+_IDENTITY = frozenset(
+    {"id-below-one", "matches-several", "claimed-twice", "looks-alike", "lost-id", "not-looked-up"}
+)
+"""Conflicts about which pet a row means: they stand in any mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opens:
+    """What stands between sheet and store in a look. Changes that are still to be made are
+    `pending`, but for those that the `report` of a run says failed. `is_before`: the look is of
+    before that run, so what arrived does not stand any more. `is_refused`: they will never be
+    made. `stuck` are cells that cannot be written, `unwritten` why nothing of the sheet could be.
+    """
+
+    job: Job
+    look: Look
+    pending: Pending = "drift"
+    report: Report | None = None
+    is_before: bool = False
+    is_refused: bool = False
+    is_first: bool = True
+    stuck: tuple[Obstacle, ...] = ()
+    unwritten: str = ""
+    results: dict[tuple[int | None, int | None], Result] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for result in () if self.report is None else self.report.results:
+            if result.kind != "none":
+                self.results[result.row, result.pet_id] = result
+
+    def all(self) -> tuple[Open, ...]:
+        """All of them: what needs a person first, then the rest, in the sheet's order each."""
+        said = [*self._conflicts(), *self._blocked(), *self._changes(), *self._sheet()]
+        said += self._unnamed(said)
+        columns = [*self._columns()]
+        first = [each for each in columns if each.kind != "note"]
+        return (*first, *said, *self._rest(said), *(columns if not first else ()))
+
+    def _columns(self) -> Iterator[Open]:
+        """The columns that say nothing any more: a header that has come since may be the new one of
+        such a column, and then edits in it are not seen.
+        """
+        missing, new = missing_columns(self.look.sheet, self.look.base)
+        if not missing:
+            return
+        names = ", ".join(column for column in (*COLUMNS, "action") if column in missing)
+        there = missing <= {*self.look.sheet.columns}
+        says = "is empty" if there else "is missing"
+        problem = (
+            f"the column {names} {says}, and was not before: when it comes back, it is "
+            "compared by what it said then"
+        )
+        if not new:
+            yield Open(kind="note", problem=problem)
+            return
+        headers = ", ".join(map(repr, new[:_NAMED]))
+        yield Open(
+            kind="finding",
+            problem=f"{problem}. New headers, which petsync does not use: {headers}",
+            address=self.look.sheet.address(self.look.sheet.header_row, new[0]),
+            hint="Give the column its header again, or map the new one in the configuration "
+            "([columns]). If the column is to stay away: leave it in the sheet, empty.",
+        )
+
+    def _conflicts(self) -> Iterator[Open]:
+        base = self.look.base
+        agreed = frozenset() if base is None else base.ids
+        unsure = frozenset() if base is None else frozenset(base.unsure)
+        for conflict in self.look.plan.open_conflicts:
+            if self.job.mode == "pull" and conflict.rule not in _IDENTITY:
+                continue
+            if conflict.clashes and self.job.on_conflict == "store" and self._is_merged:
+                continue
+            yield _of_conflict(conflict, is_known=conflict.pet_id in agreed - unsure)
+
+    def _blocked(self) -> Iterator[Open]:
+        for blocked in self.look.plan.blocked:
+            yield Open(
+                kind="finding",
+                problem=blocked.problem,
+                pet_id=blocked.pet_id,
+                name=blocked.name,
+                row=blocked.row,
+                address=blocked.source,
+            )
+
+    def _changes(self) -> Iterator[Open]:
+        for change in () if self.job.mode == "pull" else self.look.plan.changes:
+            result = self.results.get((change.row, change.pet_id))
+            if result is None:
+                yield _of_change(change, self.pending, self._to_do(change))
+            elif result.outcome == "skipped" and result.cause not in SETTLED:
+                yield _of_change(change, self.pending, result.message or self._to_do(change))
+            elif result.outcome in ("applied", "skipped"):
+                # It arrived; in a later look, somebody has changed it back meanwhile.
+                if not self.is_before:
+                    yield _of_change(change, self.pending, self._to_do(change))
+            elif result.outcome == "conflict":
+                yield _of_change(change, "drift", f"meanwhile: {result.message}")
+            else:
+                yield _of_change(change, "failed", result.message or "it did not arrive")
+
+    def _sheet(self) -> Iterator[Open]:
+        """What the sheet is to take, and what its rules leave."""
+        if self.look.inbound is None:
+            return
+        stuck = {each.row: each for each in self.stuck}
+        for change in self.look.inbound.changes:
+            obstacle = stuck.get(change.row)
+            kind: Kind = "failed" if self.unwritten else self.pending
+            problem, hint = self.unwritten or self._takes(change), ""
+            if "id" in change.values and change.kind == "update" and not self.unwritten:
+                problem = "its row has no id, and is to get that of its pet"
+            if obstacle is not None:
+                kind, problem, hint = "finding", obstacle.problem, obstacle.suggestion
+            yield Open(
+                kind=kind,
+                problem=problem,
+                pet_id=change.pet_id,
+                name=change.name,
+                row=change.row,
+                address=change.address,
+                fields=tuple(change.values) if change.kind == "update" else (),
+                hint=hint,
+            )
+        yield from self.look.inbound.notes
+
+    def _unnamed(self, said: Sequence[Open]) -> Iterator[Open]:
+        """The pets of the store that no row names, and that nothing else was said of: each by
+        itself whose row was taken out; of very many that never had one, their number.
+        """
+        told = {each.pet_id for each in said} | self.look.sight.named
+        left = [each for each in self.look.snapshot.frame["id"].tolist() if each not in told]
+        known = frozenset() if self.look.base is None else frozenset(self.look.base.frame["id"])
+        never = [each for each in left if each not in known] if self.is_first else []
+        if len(never) > _LISTED:
+            problem = f"{len(never):,} pets of the store are in no row, and never were"
+            yield Open(kind="note", problem=problem, hint="Nothing happens to them.")
+            never = []
+        for pet in pets_of(sorted({*left} & known) + never, self.look.snapshot.frame):
+            yield Open(
+                kind="note",
+                problem=self._why_unnamed(pet.id or 0, was_there=pet.id in known),
+                pet_id=pet.id,
+                name=pet.name or "",
+            )
+
+    def _why_unnamed(self, pet_id: int, *, was_there: bool) -> str:
+        if not was_there:
+            return "is in the store, and in no row"
+        if self.job.delete_missing and pet_id in self.look.claimed:
+            return (
+                "is in no row here any more; it is not deleted, as another sheet may have its row"
+            )
+        if self.job.delete_missing:
+            return "is in no row any more; it is not deleted, as the plan's notes say"
+        return "is in no row any more, and delete_missing is off: it stays in the store"
+
+    def _rest(self, said: Sequence[Open]) -> Iterator[Open]:
+        """Rows that differ, and that no rule wants changed; what they are is never left out."""
+        rows = {each.row for each in said}
+        sight, kind = self.look.sight, "drift" if self.job.mode == "check" else "note"
+        ignored = {*sight.frame.index[sight.frame["action"] == "ignore"]}
+        for row, pet_id, place in zip(sight.rows, sight.ids, sight.places, strict=True):
+            fields = sight.columns(row)
+            if row in rows or (place >= 0 and not fields):
+                continue
+            problem, hint = "names a pet that the store does not have", ""
+            if fields:
+                problem = f"says another {', '.join(fields)} than the store, and neither is changed"
+            is_unsent = self.job.mode == "push" and row not in ignored and {*fields} & _CATEGORY
+            if is_unsent:
+                problem = "gives the number of another category beside the name of the old one"
+                hint = "Write the name of the category that is meant, or its old number again."
+            yield Open(
+                kind="drift" if kind == "drift" else "conflict" if is_unsent else "note",
+                problem=problem,
+                pet_id=pet_id,
+                row=row,
+                address=self.look.sheet.address(row),
+                fields=fields,
+                hint=hint,
+            )
+
+    def _takes(self, change: SheetChange) -> str:
+        """What is to become of a row; in pull, whose value gives way there."""
+        if change.kind != "update":
+            return self._meant(_TAKES[change.kind])
+        if self.job.mode != "pull":
+            said = "; ".join(_moved(name, *texts) for name, texts in change.values.items())
+            return f"{said} (the store has it so)"
+        lost = (
+            f"{name}: {_short(old)} gives way to {_short(new)}"
+            if old
+            else f"{name}: the empty cell takes {_short(new)}"
+            for name, (old, new) in change.values.items()
+        )
+        return f"{'; '.join(lost)} (the store leads)"
+
+    def _to_do(self, change: Change) -> str:
+        """What the store is to take, before and after; of a check, how the sides differ."""
+        is_check = self.job.mode == "check"
+        if change.kind == "update" and change.before is not None and change.after is not None:
+            pets = (change.before, change.after)
+            texts = [(name, *(cell(pet, name) for pet in pets)) for name in change.fields]
+            say = _apart if is_check else _moved
+            return "; ".join(say(*each) for each in texts)
+        if is_check and change.kind in _CHECKED:
+            return _CHECKED[change.kind]
+        ids = change.kind == "add" and change.pet_id is None and self._is_merged
+        said = f"is to be {_VERBS[change.kind]} in the store"
+        return self._meant(f"{said}, and its row gets the id" if ids else said)
+
+    def _meant(self, said: str) -> str:
+        return said.replace("is to ", "would ") if self.is_refused else said
+
+    @property
+    def _is_merged(self) -> bool:
+        return self.job.mode == "two-way"
+
+
+def _of_conflict(conflict: Conflict, *, is_known: bool) -> Open:
+    return Open(
+        kind="conflict",
+        problem=_clashes(conflict, is_known=is_known) or f"{conflict.subject} {conflict.problem}",
+        pet_id=conflict.pet_id,
+        name=conflict.name,
+        row=conflict.row,
+        address=conflict.source,
+        fields=tuple(clash.column for clash in conflict.clashes),
+        # What is said of clashes there is about a plan that somebody reviews.
+        hint="" if conflict.clashes else conflict.suggestion,
+    )
+
+
+def _clashes(conflict: Conflict, *, is_known: bool) -> str:
+    return "; ".join(
+        f"{clash.column}: the sheet says {clash.sheet!r}, the store {clash.store!r}; "
+        + (
+            f"both said {clash.base!r} before"
+            if is_known and clash.base
+            else "which is newer, nobody knows"
+        )
+        for clash in conflict.clashes
+    )
+
+
+def _of_change(change: Change, kind: Literal["drift", "waiting", "failed"], problem: str) -> Open:
+    pet = change.after if change.before is None else change.before
+    return Open(
+        kind=kind,
+        problem=problem,
+        pet_id=change.pet_id,
+        name=(pet.name if pet is not None else "") or "",
+        row=change.row,
+        address=change.source,
+        fields=change.fields if change.kind == "update" else (),
+    )
+
+
+def _moved(column: str, before: str, after: str) -> str:
+    return f"{column}: {_short(before)} -> {_short(after)}"
+
+
+def _apart(column: str, store: str, sheet: str) -> str:
+    return f"{column}: the sheet says {_short(sheet)}, the store {_short(store)}"
+
+
+def _short(text: str) -> str:
+    text = text.replace("\n", " | ")
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")

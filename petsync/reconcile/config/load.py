@@ -1,0 +1,1371 @@
+"""Load petsync.toml: read, check and build a configuration, with findings by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatch
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from petsync._files import read_ordinary
+from petsync.client.auth.keyring import Vault
+from petsync.client.origin import checked_base
+from petsync.errors import ConfigurationError, Problem, SettingsError
+from petsync.plan.guard import Guard
+from petsync.profile import ServiceProfile, profile_from
+from petsync.reconcile.config.model import (
+    EVENTS,
+    INHERITED,
+    OPTIONS,
+    TABLES,
+    VARIABLE,
+    Configuration,
+    Event,
+    Job,
+    Kind,
+    Log,
+    Metrics,
+    MisfitError,
+    Notify,
+    Option,
+    Reports,
+    Table,
+    Timed,
+    Timetable,
+    options_of,
+)
+from petsync.reconcile.config.templates import DEFAULTS, mistakes_in
+from petsync.settings import OF_THE_URL, Secret, Unshown, filled, is_same, nearest, read_file
+from petsync.trust import SECRETS, is_confirmed
+
+__all__ = [
+    "CREDENTIALS",
+    "ENVIRONMENT_TOO",
+    "EVENTS",
+    "NEEDS",
+    "READ",
+    "SOURCES",
+    "Configuration",
+    "ConfigurationError",
+    "Draft",
+    "Event",
+    "Found",
+    "Job",
+    "KeyPath",
+    "Log",
+    "Metrics",
+    "Notify",
+    "Problem",
+    "Reader",
+    "Reports",
+    "Timetable",
+    "check_job",
+    "check_jobs",
+    "configuration",
+    "drafts",
+    "encoding",
+    "header_of",
+    "line_of",
+    "lines_of",
+    "load",
+    "problem",
+    "read_variables",
+    "statements",
+    "timetable",
+]
+
+
+# On which line of a TOML file each key stands; only asked for where there is something to tell.
+
+
+KeyPath = tuple[str, ...]
+
+
+def statements(text: str) -> Iterator[tuple[int, str]]:
+    """The first line and the text of each statement: a header, or a key with its value, over as
+    many lines as it takes until it can be parsed alone. What cannot be, comes last, as far as the
+    end.
+    """
+    held: list[str] = []
+    begun = 1
+    for number, line in enumerate(text.split("\n"), 1):
+        if not held:
+            begun = number
+        held.append(line)
+        if _parsed("\n".join(held)) is not None:
+            yield begun, "\n".join(held)
+            held = []
+    if held:
+        yield begun, "\n".join(held)
+
+
+def lines_of(text: str) -> dict[KeyPath, int]:
+    """The line of each key path of a TOML document that can be parsed."""
+    found: dict[KeyPath, int] = {(): 1}
+    table: KeyPath = ()
+    for number, statement in statements(text):
+        content = _parsed(statement) or {}
+        if statement.lstrip().startswith("["):
+            table = max(_paths(content, ()), key=len, default=())
+            new: Iterator[KeyPath] = (table[:size] for size in range(1, len(table) + 1))
+        else:
+            new = _paths(content, table)
+        for path in new:
+            found.setdefault(path, number)
+    return found
+
+
+def line_of(path: KeyPath, lines: Mapping[KeyPath, int]) -> int:
+    """The line of the path, or of what it would stand in."""
+    return next(lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines)
+
+
+def _paths(content: Mapping[str, Any], table: KeyPath) -> Iterator[KeyPath]:
+    for key, value in content.items():
+        path = (*table, key)
+        yield path
+        inner = value[-1] if isinstance(value, list) and value else value
+        if isinstance(inner, dict):
+            yield from _paths(inner, path)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+# Reader: the tables of petsync.toml as values, and everything that is wrong with one by itself.
+
+
+_LONGEST = 60
+_SHORT = 3
+"""Values of so few characters are in any text by chance."""
+_NAMED = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ENV_FILE = "A file of variables is named by --env-file."
+_IN_ENVIRONMENT = ("token", "api_key", "client_secret", "client_id")
+
+
+class Found(NamedTuple):
+    """One mistake: the path of its key, what is wrong, and the way out."""
+
+    path: KeyPath
+    message: str
+    suggestion: str
+
+
+def header_of(table: str, path: KeyPath) -> str:
+    """The header of a table, for a key of that path: `jobs.catalogue.guard`."""
+    header = TABLES[table].header
+    return header.replace("NAME", path[1]) if path[:1] == ("jobs",) and path[1:] else header
+
+
+class _UnsetError(SettingsError):
+    """A variable is not set."""
+
+
+class Reader:
+    """Reads tables; `found` is what was wrong so far, `secrets` what must never be shown.
+
+    `is_partial`: an option whose variable is not set is left out, and no mistake; `lacks` then
+    says that there was one. A schedule is never left out. `names` are the variables that may be
+    used, None for all.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        is_partial: bool = False,
+        names: Collection[str] | None = None,
+    ) -> None:
+        self.names = names
+        self.found: list[Found] = []
+        self.secrets: list[Secret] = []
+        self.lacks = False
+        self._environ = environ
+        self._is_partial = is_partial
+        self._shown: dict[str, str] = {}
+
+    def table(self, name: str, content: Mapping[str, Any], path: KeyPath = ()) -> dict[str, Any]:
+        """The values of a table's options and of the tables in it, as far as they can be."""
+        options = options_of(name)
+        inner = {t.name: t for t in TABLES.values() if t.name and t.within == name}
+        values: dict[str, Any] = {}
+        for key, raw in content.items():
+            here = (*path, key)
+            if key in inner:
+                values[key] = self._inner(inner[key], raw, here)
+            elif key in options:
+                values |= self._option(options[key], raw, here)
+            else:
+                self._unknown(name, {*options, *inner}, here)
+        for option in options.values():
+            if option.is_required and option.name not in content:
+                self._tell(
+                    path,
+                    f"{option.name} is missing",
+                    f"Write {option.name} = {option.example}, or another {option.name}.",
+                )
+        return values
+
+    def value(self, option: Option, raw: str, path: KeyPath) -> dict[str, Any]:
+        """The value of an option by its name, as text that is not in the file; empty if wrong."""
+        return self._option(option, raw, path)
+
+    def as_written(self, text: str) -> str:
+        """The text with `${NAME}` in place of what the environment has for it."""
+        for name, value in self._shown.items():
+            text = text.replace(value, name) if len(value) > _SHORT else text
+        return text
+
+    def _tell_error(self, option: Option, here: KeyPath, error: SettingsError) -> None:
+        """Tell it, unless it is a variable that need not be there."""
+        is_unset = self._is_partial and isinstance(error, _UnsetError)
+        if not is_unset or option.name == "schedule":
+            self._tell(here, error.message, error.hint)
+
+    def _tell(self, path: KeyPath, message: str, suggestion: str) -> None:
+        self.found.append(Found(path, message, suggestion))
+
+    def _inner(self, table: Table, raw: object, here: KeyPath) -> dict[str, Any]:
+        header = header_of(table.name, here)
+        if not isinstance(raw, dict):
+            told = "a list of tables" if isinstance(raw, list) else _shown(raw)
+            self._tell(here, f"is {told}, and must be a table", f"Write [{header}] above it.")
+            return {}
+        if table.names is None:
+            return self.table(table.name, raw, here)
+        return {name: self._named(table, name, entry, (*here, name)) for name, entry in raw.items()}
+
+    def _named(self, table: Table, name: str, raw: object, here: KeyPath) -> dict[str, Any]:
+        if not isinstance(raw, dict):
+            is_option = name in options_of(table.name)
+            what = f"{name} belongs to one of the {table.name}" if is_option else "is no table"
+            header = TABLES[table.name].header
+            self._tell(here, what, f"Write [{header}] above it, with a name in place of its last.")
+            return {}
+        try:
+            if table.names is not None:
+                table.names.read(name)
+        except MisfitError as wrong:
+            advice = wrong.advice or (wrong.instead and f"Did you mean {wrong.instead}?")
+            self._tell(here, f"the name must be {wrong.must}", advice or "Choose one of these.")
+        return self.table(table.name, raw, here)
+
+    def _option(self, option: Option, raw: object, here: KeyPath) -> dict[str, Any]:
+        if option.entry is not None:
+            return {option.name: self._entries(option, raw, here)}
+        assert option.kind is not None
+        kind = option.kind
+        if kind.hides and self._is_open_secret(option, kind, raw, here):
+            return {}
+        if isinstance(raw, str) and kind.schema.get("type") == "array":
+            # What the environment completes is told as it is written.
+            self._tell(here, f"must be {kind.words}", f"Write {option.name} = [{_shown(raw)}].")
+            return {}
+        try:
+            is_secret = kind.hides == "whole"
+            value = kind.read(self._filled(raw, is_secret=is_secret) if kind.is_filled else raw)
+            return {option.name: self._masked(value) if kind.is_masked else value}
+        except SettingsError as error:
+            self._tell_error(option, here, error)
+        except MisfitError as wrong:
+            self._tell_wrong(option, here, raw, wrong, is_hidden=bool(kind.hides))
+        return {}
+
+    def _entries(self, option: Option, raw: object, here: KeyPath) -> dict[str, Any]:
+        entry = option.entry
+        assert entry is not None
+        if not isinstance(raw, dict):
+            self._tell(
+                here,
+                f"is {_shown(raw)}, and must be a table",
+                f"Write {option.name} = {option.example}.",
+            )
+            return {}
+        values: dict[str, Any] = {}
+        for key, value in raw.items():
+            try:
+                if entry.keys and key not in entry.keys:
+                    self._unknown(option.name, {*entry.keys}, (*here, key))
+                else:
+                    values[key] = entry.read(key, self._filled(value))
+            except SettingsError as error:
+                self._tell_error(option, (*here, key), error)
+            except MisfitError as wrong:
+                self._tell_wrong(option, (*here, key), value, wrong, is_hidden=wrong.is_hidden)
+        return values
+
+    def _filled(self, raw: Any, *, is_secret: bool = False) -> Any:
+        if isinstance(raw, list):
+            return [self._filled(item, is_secret=is_secret) for item in raw]
+        if not isinstance(raw, str):
+            return raw
+        is_unset = any(not self._environ.get(name) for name in _NAMED.findall(raw) if name)
+        if is_unset and self._is_partial:
+            self.lacks = True
+        try:
+            names = self.names
+            if names is not None and is_secret:
+                # What goes into a masked option goes into no address.
+                names = {*names, *SECRETS}
+            text = filled(raw, self._environ, names)
+        except SettingsError as error:
+            if not is_unset:
+                raise
+            raise _UnsetError(error.message, hint=f"{error.hint} {_ENV_FILE}") from None
+        for found in re.finditer(VARIABLE, raw):
+            self._shown[found[0]] = self._environ[found[0][2:-1]]
+        return text
+
+    def _masked(self, value: Any) -> Any:
+        """The text or texts behind a mask, which is remembered with the password that is in it."""
+        if isinstance(value, tuple):
+            return tuple(self._masked(text) for text in value)
+        secret = Secret(value.strip())
+        self.secrets += [secret, *map(Secret, filter(None, [_password(value)]))]
+        return secret
+
+    def _tell_wrong(
+        self, option: Option, here: KeyPath, raw: Any, wrong: MisfitError, *, is_hidden: bool
+    ) -> None:
+        is_part = wrong.part is not None and isinstance(raw, list)
+        value = raw[wrong.part] if is_part else raw
+        if is_hidden:
+            message = f"must be {wrong.must}"
+        elif is_part:
+            message = f"has {_shown(value)}, which must be {wrong.must}"
+        else:
+            message = f"is {_shown(value)}, and must be {wrong.must}"
+        suggestion = wrong.advice or f"Write, for example, {option.name} = {option.example}."
+        if (
+            isinstance(value, str)
+            and re.search(VARIABLE, value)
+            and not (is_hidden and wrong.advice)
+        ):
+            suggestion = "Set the variable otherwise, or write the value here."
+        elif wrong.instead and is_part:
+            suggestion = f"Write {wrong.instead} there."
+        elif wrong.instead:
+            suggestion = f"Write {_key(here[-1])} = {wrong.instead}."
+        self._tell(here, message, suggestion)
+
+    def _is_open_secret(self, option: Option, kind: Kind, raw: object, here: KeyPath) -> bool:
+        texts = raw if isinstance(raw, list) else [raw]
+        is_open = _is_literal if kind.hides == "whole" else _has_password
+        if not any(isinstance(text, str) and is_open(text) for text in texts):
+            return False
+        if kind.hides == "address":
+            advice = "Take user and password out of it; write token or api_key in the job."
+        else:
+            named = next((name for text in texts if (name := self._named_in(text))), "")
+            example = re.sub(VARIABLE, lambda found: named or found[0], option.example)
+            advice = f"Put it into an environment variable, and write {option.name} = {example}."
+        what = "a secret" if kind.hides == "whole" else "a password"
+        self._tell(here, f"{what} does not belong in a file", advice)
+        return True
+
+    def _named_in(self, text: object) -> str:
+        """`${NAME}` where the text is the name of a variable that there is, written otherwise."""
+        found = re.fullmatch(r"[$%{(]+(?:env[:.])?(\w+)[)}%]*", str(text), re.ASCII)
+        return f"${{{found[1]}}}" if found and found[1] in self._environ else ""
+
+    def _unknown(self, table: str, known: set[str], here: KeyPath) -> None:
+        key = here[-1]
+        options = options_of(table) if table in TABLES else {}
+        if not table and key in _IN_ENVIRONMENT:
+            self._tell(
+                here,
+                "it does not belong at the top of a file that is shared",
+                f"Set PETSYNC_{key.upper()}, or write {key} = "
+                f'"${{NAME}}" in a job. If a secret stands there, take it back.',
+            )
+            return
+        also = next((name for name, o in options.items() if key.casefold() in o.also), "")
+        near = also or nearest(key, known)
+        homes: list[str] = [o.table for o in OPTIONS if o.name == key and o.table != table]
+        homes += [key] if key in TABLES else []
+        if homes and not also:
+            header = header_of(homes[0], here)
+            where = f"under [{header}]" if header else "at the top of the file, above the first ["
+            self._tell(here, "there is no such option here", f"It belongs {where}.")
+        elif near:
+            self._tell(here, "there is no such option", f"Did you mean {near}?")
+        elif far := nearest(key, [option.name for option in OPTIONS]):
+            home = next(option.table for option in OPTIONS if option.name == far)
+            advice = f"Did you mean {far}, under [{header_of(home, here)}]?"
+            self._tell(here, "there is no such option", advice)
+        else:
+            self._tell(here, "there is no such option", f"There are: {', '.join(sorted(known))}.")
+
+
+def _is_literal(text: str) -> bool:
+    """Whether the text is more than the name of a variable."""
+    return re.fullmatch(VARIABLE, text) is None
+
+
+def _has_password(text: str) -> bool:
+    """Whether a password stands in an address, and not the name of a variable."""
+    return _is_literal(_password(text) or "${NONE}")
+
+
+def _password(address: str) -> str:
+    """The password in an address, "" where there is none."""
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:
+        return address.rpartition("@")[0]
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _shown(value: object) -> str:
+    """The value as TOML writes it, not too long."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, bool | str | int | list):
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except TypeError:
+            text = "a list"
+    else:
+        text = str(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+# Draft: one job as the file has it, with what it takes from the top, before it is a Job.
+
+
+CREDENTIALS = ("token", "api_key", "client_id", "client_secret")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """`raw` is the job's table as it is written, `own` the values of it that can be, `values` these
+    with what the file's top and the environment add; paths in it are absolute. `home` is the
+    file's folder.
+    """
+
+    name: str
+    raw: Mapping[str, Any]
+    own: Mapping[str, Any]
+    values: Mapping[str, Any]
+    home: Path
+
+    def placed(self, path: Path) -> Path:
+        """A path of the file as it is from anywhere."""
+        return self.home / path.expanduser()
+
+    def told(self, key: str, message: str, suggestion: str) -> Found:
+        """A mistake in one of the job's options."""
+        path = ("jobs", self.name, *([key] if key else []))
+        return Found(path, message, suggestion)
+
+    def is_filled(self, key: str) -> bool:
+        """Whether the environment completes an option, so that its value is not to be shown."""
+        return re.search(VARIABLE, str(self.raw.get(key, ""))) is not None
+
+    @property
+    def mode(self) -> str:
+        """The mode, "" where that is not known."""
+        return str(self.own.get("mode", ""))
+
+    @property
+    def profile(self) -> ServiceProfile:
+        """How the service behaves."""
+        name = self.values.get("profile", "standard")
+        return profile_from(name, self.values.get("service", {}))
+
+    @property
+    def source(self) -> str:
+        """`sheet`, `folder` or `query`; "" where it is none or more than one."""
+        named = [key for key in ("sheet", "folder", "query") if self.values.get(key)]
+        return named[0] if len(named) == 1 else ""
+
+
+def drafts(
+    raw: Mapping[str, Any],
+    values: Mapping[str, Any],
+    credentials: Mapping[str, Any],
+    folder: Path,
+) -> Iterator[Draft]:
+    """A draft of each job of a file in `folder`. `credentials` are those of the environment."""
+    jobs = values.get("jobs", {})
+    urls = {own.get("url", values.get("url")) for own in jobs.values()}
+    # Whose secrets the environment has: the default store's, or the only one's.
+    home = values.get("url", next(iter(urls)) if len(urls) == 1 else None)
+    for name, own in jobs.items():
+        if isinstance(raw["jobs"][name], dict):
+            is_home = own.get("url", home) == home
+            joined = _joined(own, values, credentials if is_home else None, folder)
+            if "url" in raw:
+                # One that is wrong is told where it stands.
+                joined.setdefault("url", "")
+            yield Draft(name, raw["jobs"][name], own, joined, folder)
+
+
+def _joined(
+    own: Mapping[str, Any],
+    top: Mapping[str, Any],
+    credentials: Mapping[str, Any] | None,
+    folder: Path,
+) -> dict[str, Any]:
+    """What a job has; `credentials` is None where it is of another store than these are for."""
+    joined = {key: top[key] for key in INHERITED if key in top} | dict(own)
+    joined["service"] = {**top.get("service", {}), **own.get("service", {})}
+    # A header that this job maps to a column stands for the one that the top maps to it.
+    mapped = own.get("columns", {})
+    joined["columns"] = {
+        **{
+            h: column
+            for h, column in top.get("columns", {}).items()
+            if column not in mapped.values()
+        },
+        **mapped,
+    }
+    if credentials is None and "auth" not in own:
+        # Where one signs in to another store must not get this one's secrets.
+        joined.pop("auth", None)
+    if credentials is not None and not any(key in own for key in CREDENTIALS):
+        joined |= credentials
+    for key in ("sheet", "folder", "query_file"):
+        if key in joined:
+            joined[key] = folder / joined[key].expanduser()
+    return joined
+
+
+# What does not go together in one job, although each option of it is as it should be.
+
+
+READ = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm")
+"""The endings of the sheets that are read."""
+SOURCES = ("sheet", "folder", "query", "query_file")
+_QUERIES = ("query", "query_file")
+NEEDS = {
+    "tab": ("sheet", "folder"),
+    "encoding": ("sheet", "folder"),
+    "files": ("folder",),
+    "database": _QUERIES,
+    "query": ("database",),
+    "query_file": ("database",),
+    "client_secret": ("client_id",),
+}
+"""What an option is of no use without: one of these."""
+ENVIRONMENT_TOO = {"client_secret": "client_id"}
+"""Of these, what the environment may have."""
+
+
+def check_job(draft: Draft) -> Iterator[Found]:
+    """Every such mistake of a job."""
+    for check in _CHECKS:
+        yield from check(draft)
+
+
+def _source(draft: Draft) -> Iterator[Found]:
+    given = [key for key in SOURCES if key in draft.raw]
+    if not given:
+        yield draft.told(
+            "",
+            "the job has nothing to compare with the store",
+            'Write sheet = "catalogue.xlsx", or a folder, or a query.',
+        )
+    for key in given[1:]:
+        yield draft.told(
+            key,
+            f"the job has {given[0]} too, and can have only one of them",
+            f"Keep {given[0]} or {key}, and make another job for the other.",
+        )
+
+
+def _companions(draft: Draft) -> Iterator[Found]:
+    for key, needed in NEEDS.items():
+        if key in draft.raw and not any(name in draft.raw for name in needed):
+            if key in ENVIRONMENT_TOO and draft.values.get(ENVIRONMENT_TOO[key]):
+                continue
+            names = " or ".join(needed)
+            yield draft.told(
+                key, f"it means nothing without {names}", f"Write {names} too, or take {key} out."
+            )
+
+
+def _query_file(draft: Draft) -> Iterator[Found]:
+    path = draft.values.get("query_file")
+    if path is None:
+        return
+    try:
+        if read_file(path).strip():
+            return
+        reason = "it is empty"
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    yield draft.told(
+        "query_file",
+        f"{path} cannot be used: {reason}",
+        "Write the SELECT into it, or name the file that has it.",
+    )
+
+
+def _of_mode(draft: Draft) -> Iterator[Found]:
+    for key in _QUERIES:
+        if key in draft.raw and draft.mode in ("pull", "two-way"):
+            yield draft.told(
+                key,
+                f'mode "{draft.mode}" writes to the sheet, and nothing is written to a database',
+                'Write mode = "push" or mode = "check", or name a sheet.',
+            )
+    if "on_conflict" in draft.raw and draft.mode and draft.mode != "two-way":
+        yield draft.told(
+            "on_conflict",
+            f'in mode "{draft.mode}" there are no conflicts to decide',
+            'Take it out, or write mode = "two-way".',
+        )
+
+
+def _endings(draft: Draft) -> Iterator[Found]:
+    for key in ("sheet", "files"):
+        # A name that the environment completes is told as it is written.
+        name = str(draft.raw[key] if draft.is_filled(key) else draft.own.get(key, ""))
+        ending = name[name.rfind(".") :].casefold() if "." in name else ""
+        is_open = key == "files" and ("*" in ending or not ending)
+        told = draft.own.get(key, "")
+        if not told or is_open or str(told).casefold().endswith(READ):
+            continue
+        near = f"{name[: len(name) - len(ending)]}{nearest(ending, READ) or '.xlsx'}"
+        advice = "" if draft.is_filled(key) else f', and write {key} = "{near}"'
+        yield draft.told(
+            key,
+            f"{ending or 'a file without an ending'} is not a kind of sheet that is read; these "
+            f"are: {', '.join(READ)}",
+            f"Save it as one of these{advice}.",
+        )
+
+
+def _statuses(draft: Draft) -> Iterator[Found]:
+    profile = draft.profile
+    for status in draft.own.get("statuses", ()):
+        if status in profile.statuses or profile.any_status:
+            continue
+        near = nearest(status, profile.statuses)
+        meant = f'Did you mean "{near}"? ' if near else ""
+        yield draft.told(
+            "statuses",
+            f'the service has no status "{status}"; it has {", ".join(profile.statuses)}',
+            f"{meant}If it does have it, name it under [service] in statuses.",
+        )
+
+
+def _columns(draft: Draft) -> Iterator[Found]:
+    seen: dict[str, str] = {}
+    for header, column in draft.values["columns"].items():
+        if column in seen:
+            yield draft.told(
+                "columns",
+                f'"{seen[column]}" and "{header}" are both the column {column}',
+                "Keep the header that the sheet has.",
+            )
+        seen[column] = header
+
+
+def _ways_in(draft: Draft) -> Iterator[Found]:
+    if "token" in draft.raw and "client_secret" in draft.raw:
+        yield draft.told(
+            "client_secret", "the job has a token too: two ways to sign in", "Keep one of them."
+        )
+
+
+def _address(draft: Draft) -> Iterator[Found]:
+    url = draft.values.get("url", "")
+    if "url" not in {**draft.values, **draft.raw}:
+        yield draft.told(
+            "",
+            "no service is named, neither here nor at the top of the file",
+            'Write url = "https://shop.example/v2" at the top, or set PETSYNC_URL.',
+        )
+    if not url or not any(draft.values.get(key) for key in ("token", "api_key", "auth")):
+        return
+    from petsync.client.origin import is_loopback
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    allowed = draft.values.get("allow_http", ())
+    if parts.scheme == "http" and not is_loopback(host) and host not in allowed:
+        yield draft.told(
+            "url" if "url" in draft.raw else "",
+            f"a secret for {host} would travel unencrypted over http",
+            f'Use https, or write allow_http = ["{host}"].',
+        )
+
+
+_CHECKS: tuple[Callable[[Draft], Iterator[Found]], ...] = (
+    _source,
+    _companions,
+    _query_file,
+    _of_mode,
+    _endings,
+    _statuses,
+    _columns,
+    _ways_in,
+    _address,
+)
+
+
+# What does not go together in a whole file: jobs that undo each other's work, and the rest.
+
+
+_WRITES_SHEET = ("pull", "two-way")
+_WRITES_STORE = ("push", "two-way")
+
+
+def check_jobs(
+    drafts: Sequence[Draft], raw: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[Found]:
+    """Every such mistake: `raw` and `values` are those of the whole file."""
+    if not raw.get("jobs"):
+        yield Found((), "there is no job", "Write [jobs.catalogue]; `petsync init` shows how.")
+    for first, second in combinations(drafts, 2):
+        yield from _pair(first, second)
+    for output in (("log", "file"), ("metrics", "textfile")):
+        yield from _output(output, drafts, values)
+    yield from _metrics(values.get("metrics", {}))
+    for event, texts in values.get("notify", {}).get("templates", {}).items():
+        for part, text in texts.items():
+            for mistake in mistakes_in(text):
+                path = ("notify", "templates", event, part)
+                yield Found(path, mistake, "docs/notifications.md lists the names.")
+
+
+def _pair(first: Draft, second: Draft) -> Iterator[Found]:
+    """What is wrong with two jobs together, told of the second."""
+    modes = (first.mode, second.mode)
+    if first.name.casefold() == second.name.casefold():
+        yield second.told(
+            "",
+            f'its name differs from "{first.name}" in capital letters alone; files are named '
+            "after it",
+            "Give one of the jobs another name.",
+        )
+    for owner, other in ((first, second), (second, first)):
+        if _has_file_of(owner, other):
+            yield second.told(
+                "",
+                f'what is kept for job "{other.name}" would have the name of a file of job '
+                f'"{owner.name}"',
+                "Give one of the jobs another name.",
+            )
+    if "check" in modes or "" in modes:
+        return
+    if _share_sheet(first, second):
+        yield from _same_sheet(first, second)
+    elif _same_store(first, second) and _overlap(first, second):
+        yield from _same_pets(first, second)
+
+
+def _has_file_of(owner: Draft, other: Draft) -> bool:
+    """Whether the other's name is that of the owner's plan for a sheet, or of a file of its
+    folder.
+    """
+    name, rest = owner.name.casefold(), other.name.casefold()
+    is_part = owner.source == "folder" and rest.startswith(f"{name}--")
+    return is_part or rest == f"{name}.sheet"
+
+
+def _same_sheet(first: Draft, second: Draft) -> Iterator[Found]:
+    writer = next((job for job in (first, second) if job.mode in _WRITES_SHEET), None)
+    key = second.source
+    if writer is not None:
+        yield second.told(
+            key,
+            f'job "{first.name}" works with the same sheet, and job "{writer.name}" writes it: '
+            "each would undo what the other does",
+            'Make one job of them with mode = "two-way", or give each a sheet of its own.',
+        )
+    elif _same_store(first, second) and first.own.get("tab") == second.own.get("tab"):
+        yield second.told(
+            key,
+            f'job "{first.name}" brings the same sheet into the same store',
+            "Take one of the two out, or name another tab, sheet or url.",
+        )
+
+
+def _same_pets(first: Draft, second: Draft) -> Iterator[Found]:
+    """A push that adds again every night what a two-way job deletes."""
+    for pushed, other in ((first, second), (second, first)):
+        deletes = other.mode == "two-way" and other.own.get("delete_missing")
+        if pushed.mode == "push" and deletes:
+            yield second.told(
+                "delete_missing" if other is second else "mode",
+                f'what job "{other.name}" deletes in the store, job "{pushed.name}" adds again, '
+                "as its own sheet leads",
+                f"Give each of them pets of its own (statuses, tags), or take delete_missing out "
+                f'of "{other.name}".',
+            )
+
+
+def _same_store(first: Draft, second: Draft) -> bool:
+    return first.values.get("url") == second.values.get("url")
+
+
+def _overlap(first: Draft, second: Draft) -> bool:
+    """Whether a pet may be in the scope of both."""
+    return all(
+        _meet(first.own.get(key, ()), second.own.get(key, ())) for key in ("statuses", "tags")
+    )
+
+
+def _meet(ours: Sequence[str], others: Sequence[str]) -> bool:
+    return not ours or not others or bool({*ours} & {*others})
+
+
+def _share_sheet(first: Draft, second: Draft) -> bool:
+    for one, other in ((first, second), (second, first)):
+        if one.source == "sheet" == other.source:
+            return _plain(one, "sheet") == _plain(other, "sheet")
+        if one.source == "sheet" and other.source == "folder":
+            folder, name = os.path.split(_plain(one, "sheet"))
+            return folder == _plain(other, "folder") and fnmatch(name, _files(other))
+    if first.source == "folder" == second.source:
+        # Patterns that are not the same may still name the same file; nobody can tell of all.
+        same = _plain(first, "folder") == _plain(second, "folder")
+        return same and (_files(first) == _files(second) or "*" in (_files(first), _files(second)))
+    return False
+
+
+def _plain(draft: Draft, key: str) -> str:
+    return _normal(draft.values[key])
+
+
+def _files(draft: Draft) -> str:
+    return str(draft.own.get("files", "*"))
+
+
+def _output(
+    path: tuple[str, str], drafts: Sequence[Draft], values: Mapping[str, Any]
+) -> Iterator[Found]:
+    """What is wrong with a file that is written again and again: it must be nobody's source."""
+    table, key = path
+    file = values.get(table, {}).get(key)
+    if file is None:
+        return
+    for draft in drafts:
+        own = [draft.values[name] for name in ("sheet", "query_file") if name in draft.values]
+        folder = draft.values.get("folder")
+        where = draft.placed(file)
+        is_in = folder is not None and _same(folder, where.parent) and where.suffix in READ
+        if is_in or any(_same(each, where) for each in own):
+            yield Found(
+                path,
+                f'is "{file}", from which job "{draft.name}" reads',
+                f'Write {key} = "petsync.{"log" if table == "log" else "prom"}", say.',
+            )
+
+
+def _same(first: object, second: object) -> bool:
+    return _normal(first) == _normal(second)
+
+
+def _normal(path: object) -> str:
+    return os.path.normcase(os.path.normpath(str(path)))
+
+
+def _metrics(metrics: Mapping[str, Any]) -> Iterator[Found]:
+    textfile = metrics.get("textfile")
+    if textfile is not None and textfile.suffix != ".prom":
+        yield Found(
+            ("metrics", "textfile"),
+            f'is "{textfile}", and node_exporter reads only names that end in .prom',
+            f'Write textfile = "{textfile.with_suffix(".prom")}".',
+        )
+    listen = metrics.get("listen", "")
+    if not listen or metrics.get("public"):
+        return
+    from petsync.client.origin import is_loopback
+
+    host, _, port = listen.rpartition(":")
+    if not is_loopback(host.strip("[]")):
+        yield Found(
+            ("metrics", "listen"),
+            f'at "{host}" other machines can read the metrics too',
+            f'Write listen = "127.0.0.1:{port}", or, if they are meant to, public = true.',
+        )
+
+
+# The Configuration that checked values make.
+
+
+_FIELDS = {each.name for each in fields(Job)}
+_KEPT_BY_DEFAULT = 90
+
+
+def configuration(
+    path: Path,
+    text: str,
+    values: Mapping[str, Any],
+    drafts: Sequence[Draft],
+    secrets: Sequence[Secret],
+) -> Configuration:
+    """The configuration of a file that has no mistake."""
+    folder = path.parent
+    state = folder / values.get("state", Path(".petsync")).expanduser()
+    lines = _Lines(text)
+    return Configuration(
+        path=path,
+        state=state,
+        jobs=tuple(_job(draft, lines) for draft in drafts),
+        notify=_notify(values.get("notify", {})),
+        report=_reports(values.get("report", {}), folder, state),
+        log=Log(**_placed(values.get("log", {}), "file", folder)),
+        metrics=Metrics(
+            **{
+                key: value
+                for key, value in _placed(values.get("metrics", {}), "textfile", folder).items()
+                if key != "public"
+            }
+        ),
+        tracing=values.get("tracing", {}).get("enabled", False),
+        secrets=tuple(dict.fromkeys(secrets)),
+    )
+
+
+class _Lines:
+    """On which line each job begins; where that is hard to see, the whole file is gone through."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def of(self, job: str) -> int:
+        """The line of the job's header."""
+        name = f"(?:{re.escape(job)}|\"{re.escape(job)}\"|'{re.escape(job)}')"
+        header = re.compile(rf"^[ \t]*\[[ \t]*jobs[ \t]*\.[ \t]*{name}[ \t]*\]", re.MULTILINE)
+        found = header.search(self._text)
+        if found is not None:
+            return self._text.count("\n", 0, found.start()) + 1
+        return lines_of(self._text).get(("jobs", job), 1)
+
+
+def _job(draft: Draft, lines: _Lines) -> Job:
+    values = {key: value for key, value in draft.values.items() if key in _FIELDS}
+    if "query_file" in draft.values:
+        values["query"] = read_file(draft.values["query_file"])
+    for key in ("statuses", "tags", "allow_http", "match_on"):
+        values[key] = tuple(values.get(key, ()))
+    values["guard"] = Guard(**draft.own.get("guard", {}))
+    return Job(name=draft.name, line=lines.of(draft.name), **values)
+
+
+def _notify(values: Mapping[str, Any]) -> Notify:
+    templates = {
+        event: (texts.get("title", usual[0]), texts.get("body", usual[1]))
+        for event, usual in DEFAULTS.items()
+        if (texts := values.get("templates", {}).get(event))
+    }
+    return Notify(**{**values, "templates": templates})
+
+
+def _reports(values: Mapping[str, Any], folder: Path, state: Path) -> Reports:
+    placed = _placed(values, "folder", folder)
+    where = placed.get("folder", state / "reconcile" / "reports")
+    return Reports(
+        folder=where,
+        keep=values.get("keep", _KEPT_BY_DEFAULT) or None,
+        is_private="folder" not in placed,
+    )
+
+
+def _placed(values: Mapping[str, Any], key: str, folder: Path) -> dict[str, Any]:
+    """The values, the path of that key from the file's folder on."""
+    placed = {key: folder / values[key].expanduser()} if key in values else {}
+    return {**values, **placed}
+
+
+# What is wrong with a file that is no TOML: where, and the likeliest way out.
+
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_BARE_VALUE = re.compile(r"^(\s*[\w.\"'-]+\s*=\s*)([^\s\"'\[{#][^#]*?)\s*(#.*)?$")
+_COLON = re.compile(r"^\s*[\"']?([\w.-]+)[\"']?\s*:\s*(.*)$")
+_ODD_KEY = re.compile(r"^\s*(\w[\w .-]*?)\s*=")
+_CURLY = re.compile("[“”„‟″«»]|[‘’‚′]")
+
+
+def problem(file: str, text: str, error: tomllib.TOMLDecodeError) -> Problem:
+    """The mistake that the parser met."""
+    place = _PLACE.search(str(error))
+    said = _PLACE.sub("", str(error))
+    end = len(text.rstrip("\n").split("\n"))
+    number = int(place[1]) if place is not None and place[1] else end
+    if re.search("twice|overwrite|immutable|redefine", said):
+        return Problem(file, *_twice(text, number))
+    begun, statement = _last(text, len(text))
+    return Problem(file, begun, "", *_meant(statement.partition("\n")[0], said))
+
+
+def encoding(file: str, error: UnicodeDecodeError) -> Problem:
+    """The mistake of a file that is not UTF-8."""
+    data = error.object
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(0) > 20:
+        return Problem(
+            file, 1, "", "it is UTF-16, and must be UTF-8", "Save it anew with the encoding UTF-8."
+        )
+    line = data[: error.start].count(b"\n") + 1
+    return Problem(
+        file,
+        line,
+        "",
+        f"byte {data[error.start]:#04x} is not UTF-8",
+        "Save it anew with the encoding UTF-8.",
+    )
+
+
+def _last(text: str, number: int) -> tuple[int, str]:
+    """The last statement that begins until that line. Of a text that is no TOML the last of all is
+    the one that never ends, or cannot be read.
+    """
+    return [each for each in statements(text) if each[0] <= number][-1]
+
+
+def _twice(text: str, number: int) -> tuple[int, str, str, str]:
+    """Line, key, message and suggestion where a table or a key is there twice."""
+    begun, statement = _last(text, number)
+    key, is_header = _named(statement), statement.lstrip().startswith("[")
+    earlier = _earlier(text, key, begun, is_header=is_header)
+    first = f", first on line {earlier}" if earlier else ""
+    if is_header:
+        advice = "Join both under one header, or give this one another name."
+        return begun, key, f"the table [{key}] is there twice{first}", advice
+    return begun, key, f"{key} is there twice{first}", "Keep one of them."
+
+
+def _earlier(text: str, key: str, number: int, *, is_header: bool) -> int:
+    """The line before that of that number on which the table, or in its table the key, is; or 0."""
+    found = 0
+    for begun, statement in statements(text):
+        if begun >= number:
+            break
+        starts_table = statement.lstrip().startswith("[")
+        if starts_table and not is_header:
+            found = 0
+        if starts_table == is_header and _named(statement) == key:
+            found = found or begun
+    return found
+
+
+def _named(statement: str) -> str:
+    """The key or the table that a statement begins with."""
+    return statement.strip().partition("=")[0].strip("[] \t").partition("]")[0]
+
+
+def _meant(line: str, said: str) -> tuple[str, str]:
+    """What is wrong with a line that cannot be read, and what to write instead."""
+    plain = line.strip()
+    if curly := _CURLY.search(line):
+        return (
+            f"{curly[0]} is a typographic quotation mark",
+            "Write a straight one, \" or ', as a programmer's editor does.",
+        )
+    if "\\" in line and '"' in line:
+        return (
+            "in double quotes a \\ begins a special character",
+            "Write the path in single quotes, 'C:\\shop\\pets.xlsx', or with /.",
+        )
+    if plain.startswith(("//", ";", "--", "/*")):
+        return "this is no comment", "A comment begins with #."
+    if plain.startswith("["):
+        return _of_header(plain, said)
+    if (odd := _ODD_KEY.match(line)) and not re.fullmatch(r"[\w.-]+", odd[1], re.ASCII):
+        return (
+            "a name with a space or with letters beyond a to z must be in quotes",
+            f'Write "{odd[1]}" = and the value.',
+        )
+    if "=" not in plain and (colon := _COLON.match(line)):
+        return "this is written as in YAML", f"Write {_assigned(colon[1], colon[2])}"
+    if "=" not in plain and not plain.startswith(("[", '"', "'")):
+        name, _, rest = plain.partition(" ")
+        return "there is no =", f"Write {_assigned(name, rest)}"
+    return _of_value(plain, line, said)
+
+
+def _of_header(plain: str, said: str) -> tuple[str, str]:
+    if "]" not in plain:
+        return "the header's ] is missing", "Write ] at its end."
+    name = plain.strip("[] ").partition("]")[0]
+    if re.fullmatch(r"[\w. -]+", name, re.ASCII) and " " in name:
+        return "a header's name has no spaces", f"Write [{name.replace(' ', '-')}]"
+    return f"this is no header: {said[:1].lower()}{said[1:]}", "One looks like [jobs.catalogue]."
+
+
+def _of_value(plain: str, line: str, said: str) -> tuple[str, str]:
+    for mark in ('"', "'"):
+        if plain.partition("#")[0].count(mark) % 2:
+            return (
+                f"a quotation mark ({mark}) is missing",
+                "Text begins and ends with the same one.",
+            )
+    if "=" in plain and not plain.partition("=")[2].partition("#")[0].strip():
+        return "there is no value after the =", "Write a value, or take the line out."
+    if (bare := _BARE_VALUE.match(line)) and "Unclosed" not in said:
+        return (
+            "this value must be in quotes",
+            f"Write {_assigned(bare[1].partition('=')[0].strip(), bare[2])}",
+        )
+    if "Unclosed array" in said or plain.count("[") > plain.count("]"):
+        return "a list is not closed, or a comma is missing in it", 'A list: ["a", "b"].'
+    if "inline table" in said or plain.count("{") > plain.count("}"):
+        return "a { } is not closed, or a comma is missing in it", 'Such a table: { a = "b" }.'
+    return (
+        f"this is no TOML: {said[:1].lower()}{said[1:]}",
+        "Compare it with what `petsync init` writes.",
+    )
+
+
+def _assigned(key: str, text: str) -> str:
+    """The key with the text as a value of TOML; what may be a secret is left out."""
+    named = [option for option in OPTIONS if option.name == key.rpartition(".")[2]]
+    is_known = named and all(option.kind and not option.kind.hides for option in named)
+    value = _value(text) if is_known else '"…"'
+    return f"{key if named else 'key'} = {value}"
+
+
+def _value(text: str) -> str:
+    text = text.strip().rstrip(",")
+    lowered = text.casefold()
+    if lowered in ("true", "yes", "on"):
+        return "true"
+    if lowered in ("false", "no", "off"):
+        return "false"
+    if re.fullmatch(r"[\d.]+|\".*\"|'.*'|\[.*\]|\{.*\}", text):
+        return text
+    return f'"{text}"' if text else '"…"'
+
+
+# The configuration of the reconciliation: petsync.toml, checked as a whole.
+
+
+_NAME = "petsync.toml"
+_FROM_ENVIRON = ("url", "profile", "state")
+
+
+def load(
+    path: str | Path,
+    environ: Mapping[str, str],
+    *,
+    names: Collection[str] | None = None,
+    is_named: bool = True,
+) -> Configuration:
+    """The configuration in the file, or in the folder's petsync.toml, as `environ` completes it.
+
+    `names` are the variables that `${NAME}` may stand for, besides those of a file that is
+    confirmed (`petsync trust`); None: all. A file that nobody has named (`is_named`) nor confirmed
+    gets no secret, and keeps to its folder.
+
+    Raises ConfigurationError, whose `problems` are all that is wrong with it, each with file, line,
+    key and suggestion; none of them shows a secret.
+    """
+    reader = Reader(Unshown(environ), names=names)
+    read = _read(path, environ, reader)
+    _refuse(read, [*reader.found, *_together(read)])
+    found = configuration(read.path, read.text, read.values, read.drafts, reader.secrets)
+    if not (is_named or is_confirmed(read.path, read.raw)):
+        _refuse_unconfirmed(found, read.named)
+    return found
+
+
+def _refuse_unconfirmed(found: Configuration, file: Path) -> None:
+    """Raise ConfigurationError where the configuration of a file that nobody has named or confirmed
+    has a secret, or reads or writes outside of its folder.
+    """
+    folder = found.path.parent.resolve()
+    paths = [found.state, found.report.folder, found.log.file, found.metrics.textfile]
+    paths += [path for job in found.jobs for path in (job.sheet, job.folder)]
+    away = [each for each in paths if each and not each.resolve().is_relative_to(folder)]
+    signed_in = [
+        job.url
+        for job in found.jobs
+        if job.url and Vault(found.state, checked_base(job.url, with_secret=False)).has_mark()
+    ]
+    if found.secrets or signed_in or away:
+        does = f"reaches {away[0]}" if away else "says where secrets go"
+        raise ConfigurationError(
+            f"{file} {does}, and nobody has confirmed it",
+            hint=f"Look at it; then confirm it once (`petsync trust {file}`), or name it: "
+            f"`petsync reconcile {file}`.",
+        )
+
+
+def timetable(path: str | Path, environ: Mapping[str, str]) -> Timetable:
+    """Which jobs of the file run when. A variable that is not set is no mistake, as what starts
+    the jobs may have it. Raises ConfigurationError for what is wrong in any case.
+    """
+    read = _read(path, environ, Reader(Unshown(environ), is_partial=True))
+    # What is left out cannot be held against the rest.
+    _refuse(read, [*read.reader.found, *([] if read.reader.lacks else _together(read))])
+    jobs = ((each.name, each.values) for each in read.drafts)
+    timed = (Timed(name, it.get("schedule", ""), it.get("enabled", True)) for name, it in jobs)
+    return Timetable(read.path, tuple(timed))
+
+
+class _Read(NamedTuple):
+    """A file as it was read: `named` as it was given, `path` from the root on."""
+
+    named: Path
+    path: Path
+    text: str
+    raw: Mapping[str, Any]
+    values: dict[str, Any]
+    drafts: list[Draft]
+    reader: Reader
+
+
+def _read(path: str | Path, environ: Mapping[str, str], reader: Reader) -> _Read:
+    given = Path(path)
+    file = given / _NAME if given.is_dir() else given
+    text = _text(file)
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _error(file, [problem(str(file), text, error)]) from None
+    if reader.names is not None and is_confirmed(file, raw):
+        reader.names = None
+    values = reader.table("", raw)
+    own = values.get("url")
+    values |= _from_environ(reader, environ)
+    if environ.get("PETSYNC_URL") and (own is None or not is_same(own, values.get("url", own))):
+        # How one signs in to the file's own service is not for another one.
+        values = {key: value for key, value in values.items() if key not in OF_THE_URL}
+    where = Path(os.path.abspath(file))  # noqa: PTH100 - links in it stay, as jobs are relative to it
+    found = list(drafts(raw, values, _credentials(reader, environ), where.parent))
+    return _Read(file, where, text, raw, values, found, reader)
+
+
+def _refuse(read: _Read, wrong: list[Found]) -> None:
+    """Raise what is wrong, if anything is."""
+    if not wrong:
+        return
+    lines = lines_of(read.text)
+    shown = [Found(path, *map(read.reader.as_written, told)) for path, *told in wrong]
+    problems = [_problem(read.named, each, line_of(each.path, lines)) for each in shown]
+    raise _error(read.named, sorted(problems, key=lambda problem: problem.line))
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_file(file)
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no {file}", hint="`petsync init` writes one that is explained."
+        ) from None
+    except UnicodeDecodeError as error:
+        problem = encoding(str(file), error)
+        raise _error(file, [problem]) from None
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _from_environ(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What PETSYNC_URL and the like say, which comes before the top of the file."""
+    top = options_of("")
+    values: dict[str, Any] = {}
+    for name in _FROM_ENVIRON:
+        variable = f"PETSYNC_{name.upper()}"
+        if environ.get(variable):
+            values |= reader.value(top[name], environ[variable].replace("$", "$$"), (variable,))
+    if "state" in values:
+        # As everywhere, a variable's path starts where petsync is started.
+        values["state"] = Path.cwd() / values["state"].expanduser()
+    return values
+
+
+def _credentials(reader: Reader, environ: Mapping[str, str]) -> dict[str, Any]:
+    """What PETSYNC_TOKEN and the like say."""
+    texts = {name: environ.get(f"PETSYNC_{name.upper()}", "").strip() for name in CREDENTIALS}
+    given = {name: text for name, text in texts.items() if text}
+    values: dict[str, Any] = {
+        name: text if name == "client_id" else Secret(text) for name, text in given.items()
+    }
+    reader.secrets += [value for value in values.values() if isinstance(value, Secret)]
+    return values
+
+
+def _together(read: _Read) -> Iterator[Found]:
+    for draft in read.drafts:
+        yield from check_job(draft)
+    yield from check_jobs(read.drafts, read.raw, read.values)
+
+
+def _problem(file: Path, found: Found, line: int) -> Problem:
+    return Problem(str(file), line, ".".join(found.path), found.message, found.suggestion)
+
+
+def _error(file: Path, problems: list[Problem]) -> ConfigurationError:
+    lines: list[str] = []
+    for problem in problems:
+        lines += [str(problem), *([f"  {problem.suggestion}"] if problem.suggestion else [])]
+    count = "one mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+    return ConfigurationError(f"{file} has {count}", problems, hint="\n".join(lines))
+
+
+# A file of NAME=value lines that completes the environment, read as sh and systemd read it.
+
+
+_MOST = 1 << 20
+_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_SINGLE, _DOUBLE = re.compile(r"'([^']*)'"), re.compile(r'"([^"\\$`]*)"')
+_BARE_WORD = re.compile(r"[\w./:@%+,=?^~{}\[\]-]*")
+"""What no shell changes in a word without quotes, after a name and =."""
+_FORM = "Each line is NAME=value; a value of more than letters and digits in 'single quotes'."
+
+
+def read_variables(path: Path) -> Unshown:
+    """The variables that a file sets. Its lines are NAME=value; empty ones and those that begin
+    with # count for nothing. A value that sh or systemd would read otherwise is refused, so that
+    the file means the same to all of them. Raises SettingsError, which shows no value.
+    """
+    return Unshown(dict(_variables(path, _decode_lines(path))))
+
+
+def _decode_lines(path: Path) -> str:
+    try:
+        content = read_ordinary(path)
+        if len(content) <= _MOST:
+            return content.decode("utf-8-sig")
+        reason = "it is too long"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except UnicodeDecodeError:
+        reason = "it is no text in UTF-8"
+    raise SettingsError(f"--env-file {path} cannot be read: {reason}", hint=_FORM)
+
+
+def _variables(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            yield _variable(f"{path}:{number}", stripped)
+
+
+def _variable(place: str, line: str) -> tuple[str, str]:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        is_export = line.startswith("export ")
+        hint = "Take the word export out: systemd knows none." if is_export else _FORM
+        raise SettingsError(f"{place}: this is not NAME=value", hint=hint)
+    name, value = found.groups()
+    quoted = _SINGLE.fullmatch(value) or _DOUBLE.fullmatch(value)
+    if quoted is None and not _BARE_WORD.fullmatch(value):
+        raise SettingsError(
+            f"{place}: what {name} is set to would be read otherwise by a shell",
+            hint=f"Write {name}='…', in single quotes, of which none may be in it.",
+        )
+    return name, value if quoted is None else quoted[1]

@@ -1,0 +1,119 @@
+"""What a notice says: titles and bodies for string.Template, and the names that they may use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from string import Template
+
+from petsync.reconcile.config.model import Event
+
+__all__ = ["DEFAULTS", "NAMES", "filled", "mistakes_in"]
+
+
+NAMES: Mapping[str, str] = {
+    "event": "failure, violation, recovery, waiting or digest",
+    "job": "the job, and of a folder's job the file: `inbox/dogs.csv`",
+    "also": "the job's other files of which the same is told",
+    "status": "how the round ended: `in-sync`, `done`, `conflicts`, …",
+    "exit_code": "the round's exit code",
+    "problem": "why it ended so",
+    "hint": "the way out",
+    "mode": "push, pull, two-way or check",
+    "store": "the store's address",
+    "source": "where the rows came from",
+    "host": "the machine's name",
+    "round": "the round's id",
+    "started": "when it began, in this machine's time",
+    "seconds": "how long it took",
+    "rows": "rows in the sheet",
+    "pets": "pets in the store",
+    "drift": "rows and pets that were apart when it began",
+    "to_store": "what was planned for the store, in words",
+    "to_sheet": "what was planned for the sheet, in words",
+    "applied": "changes that arrived",
+    "conflicts": "conflicts that are open",
+    "findings": "rows that are blocked",
+    "failed": "changes that failed",
+    "left": "differences that nothing explains yet",
+    "notes": "differences that the job's policy leaves",
+    "open": "the open differences, a line each, those that are new in front",
+    "waiting": "the file of the plan that waits",
+    "command": "the command that releases it",
+    "report": "the file of the round's report",
+    "since": "when this began, where it is told again",
+    "lines": "the digest's lines, one a job",
+}
+"""Each name with what it stands for; one that does not apply to a notice is empty there."""
+
+DEFAULTS: Mapping[Event, tuple[str, str]] = {
+    "failure": (
+        "petsync: $job failed ($status)",
+        (
+            "$job on $host, round $round, began $started: $status, exit code $exit_code\n"
+            "$problem\n$hint\n$open\n"
+            "The same holds for: $also\n"
+            "It has been so since $since\n"
+            "Report: $report"
+        ),
+    ),
+    "violation": (
+        "petsync: $job has differences for you to decide",
+        (
+            "$job on $host, round $round, began $started: conflicts: $conflicts, "
+            "blocked rows: $findings, unexplained: $left\n"
+            "$open\n"
+            "The same holds for: $also\n"
+            "Report: $report"
+        ),
+    ),
+    "recovery": (
+        "petsync: $job is well again",
+        (
+            "$job on $host, round $round, began $started: $status, changes that arrived: $applied\n"
+            "The same holds for: $also\n"
+            "It had not been well since $since\n"
+            "Report: $report"
+        ),
+    ),
+    "waiting": (
+        "petsync: a plan of $job waits for you",
+        (
+            "$job on $host would do more than its limits allow, and does nothing until somebody "
+            "has looked\n"
+            "In the store: $to_store\n"
+            "In the sheet: $to_sheet\n"
+            "$problem\n"
+            "To look at it and release it:\n"
+            "    $command\n"
+            "It has been waiting since $since\n"
+            "Report: $report"
+        ),
+    ),
+    "digest": ("petsync: the jobs on $host", "$lines"),
+}
+
+
+def mistakes_in(text: str) -> tuple[str, ...]:
+    """What is wrong with a title or a body, a sentence each; () where nothing is."""
+    template = Template(text)
+    if not template.is_valid():
+        return ("a $ stands alone; write $$ for a dollar, or a name after it, such as $job",)
+    return tuple(_unknown(name) for name in template.get_identifiers() if name not in NAMES)
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name, NAMES, 1)
+    known = f"did you mean ${near[0]}?" if near else f"known are ${', $'.join(NAMES)}"
+    return f"${name} is no name that a notice knows; {known}"
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """The text with the values in their places. A line whose names are all empty is left out."""
+    lines = (Template(line) for line in text.splitlines())
+    return "\n".join(line.safe_substitute(values) for line in lines if _says(line, values))
+
+
+def _says(line: Template, values: Mapping[str, str]) -> bool:
+    names = line.get_identifiers()
+    return not names or any(values.get(name) for name in names)

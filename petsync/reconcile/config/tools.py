@@ -1,0 +1,528 @@
+"""Tools for petsync.toml: explain it, an example, its schema, and how to schedule its jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import textwrap
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from petsync.plan.guard import Guard
+from petsync.reconcile.config.load import ENVIRONMENT_TOO, NEEDS, SOURCES
+from petsync.reconcile.config.model import (
+    INHERITED,
+    TABLES,
+    VARIABLE,
+    Configuration,
+    Job,
+    Kind,
+    Option,
+    Table,
+    Timed,
+    Timetable,
+    on_calendar,
+    options_of,
+)
+from petsync.reconcile.schedule import next_due
+
+__all__ = [
+    "ENVIRONMENT",
+    "Unit",
+    "as_data",
+    "crontab",
+    "example",
+    "lines",
+    "scheduled",
+    "schema",
+    "schema_text",
+    "toml_value",
+    "units",
+    "unscheduled",
+]
+
+
+# What a configuration means, in words and for machines; no secret is in either.
+
+
+_MODES = {
+    "push": "the sheet leads, and the store follows",
+    "pull": "the store leads, and the sheet follows; nothing is sent",
+    "two-way": "both sides are merged",
+    "check": "nothing is changed, drift is told",
+}
+_CONFLICTS = {
+    "ask": "both sides stay until a person decides",
+    "store": "the store's value stands",
+    "sheet": "the sheet's value stands",
+}
+_SECRETS = {"token": "a token", "api_key": "an api key", "client_secret": "a client's secret"}
+
+
+def lines(configuration: Configuration, now: datetime) -> Iterator[tuple[str, str]]:
+    """A few labelled texts on each job, and on what concerns all of them; others have no label."""
+    count = len(configuration.jobs)
+    jobs = "1 job" if count == 1 else f"{count} jobs"
+    yield "", f"{configuration.path}: {jobs}, no mistakes"
+    for job in configuration.jobs:
+        yield "", ""
+        off = "" if job.enabled else ", off"
+        yield "", f"{job.name} (line {job.line}{off}): {job.mode}, {_MODES[job.mode]}"
+        yield from ((label, text) for label, text in _describe_job(job, now) if text)
+    yield "", ""
+    yield from ((label, text) for label, text in _rest(configuration) if text)
+
+
+def _describe_job(job: Job, now: datetime) -> Iterator[tuple[str, str]]:
+    yield _source(job)
+    secrets = [words for name, words in _SECRETS.items() if getattr(job, name)]
+    means = f" with {' and '.join(secrets)}" if secrets else ""
+    yield "store", f"{job.url}{means}" + ("" if job.profile == "standard" else f" ({job.profile})")
+    scopes = (("status", job.statuses), ("tagged", job.tags))
+    yield (
+        "pets",
+        "; ".join(f"{word} {', '.join(names)}" for word, names in scopes if names) or "all",
+    )
+    yield "deletions", "travel too" if job.delete_missing else "stay where they are"
+    yield "conflicts", _CONFLICTS[job.on_conflict] if job.mode == "two-way" else ""
+    yield "guard", _guard(job.guard) if job.mode != "check" else ""
+    yield "when", _when(job, now)
+
+
+def _source(job: Job) -> tuple[str, str]:
+    tab = f", tab {job.tab}" if job.tab else ""
+    tab += f", {job.encoding}" if job.encoding else ""
+    if job.folder is not None:
+        return "folder", f"{job.folder}, each {job.files}{tab}"
+    return ("sheet", f"{job.sheet}{tab}") if job.sheet is not None else ("query", _short(job.query))
+
+
+def _short(query: str) -> str:
+    text = " ".join(query.split())
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _guard(guard: Guard) -> str:
+    most = f"at most {guard.max_delete} deleted, {guard.max_update} changed"
+    added = f", {guard.max_add} added" if guard.max_add is not None else ""
+    empty = "; an empty sheet may pass" if guard.allow_empty else ""
+    ids = ", ".join(map(str, guard.sentinels))
+    return f"{most}{added}{empty}" + (f"; only while {ids} are there" if ids else "")
+
+
+def _when(job: Job, now: datetime) -> str:
+    due = next_due(job.schedule, now)
+    return f"{job.schedule}, next {due:%Y-%m-%d %H:%M}" if due else "whenever it is started"
+
+
+def _rest(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    yield "state", str(configuration.state)
+    told, count = configuration.notify, len(configuration.notify.urls)
+    where = "1 address" if count == 1 else f"{count} addresses"
+    digest = f", from {told.digest:%H:%M}" if "digest" in told.on else ""
+    yield "notices", f"to {where}: {', '.join(told.on)}{digest}" if count else "to nobody"
+    keep = configuration.report.keep
+    kept = "all are kept" if keep is None else f"the last {keep} of each job"
+    yield "reports", f"{configuration.report.folder}, {kept}"
+    log = configuration.log
+    yield "log", f"{log.format}, {log.least}" + (f", to {log.file}" if log.file else "")
+    metrics = configuration.metrics
+    yield "metrics", " and ".join(filter(None, [str(metrics.textfile or ""), metrics.listen]))
+    yield "tracing", "on" if configuration.tracing else ""
+
+
+def as_data(configuration: Configuration) -> dict[str, Any]:
+    """The same for machines; of a secret it says only whether there is one."""
+    metrics = configuration.metrics
+    return {
+        "file": str(configuration.path),
+        "state": str(configuration.state),
+        "jobs": [_job_data(job) for job in configuration.jobs],
+        "notify": {
+            "addresses": len(configuration.notify.urls),
+            "on": list(configuration.notify.on),
+            "digest": f"{configuration.notify.digest:%H:%M}",
+            "remind": configuration.notify.remind,
+        },
+        "report": {
+            "folder": str(configuration.report.folder),
+            "keep": configuration.report.keep,
+        },
+        "log": {
+            "format": configuration.log.format,
+            "level": configuration.log.least,
+            "file": _path(configuration.log.file),
+        },
+        "metrics": {"textfile": _path(metrics.textfile), "listen": metrics.listen or None},
+        "tracing": configuration.tracing,
+    }
+
+
+def _job_data(job: Job) -> dict[str, Any]:
+    guard = job.guard
+    return {
+        "name": job.name,
+        "line": job.line,
+        "mode": job.mode,
+        "enabled": job.enabled,
+        "sheet": _path(job.sheet),
+        "tab": job.tab,
+        "encoding": job.encoding,
+        "folder": _path(job.folder),
+        "files": job.files if job.folder else None,
+        "query": job.query or None,
+        "url": job.url,
+        "profile": job.profile,
+        "secrets": [name for name in (*_SECRETS, "database") if getattr(job, name)],
+        "statuses": list(job.statuses),
+        "tags": list(job.tags),
+        "columns": dict(job.columns),
+        "delete_missing": job.delete_missing,
+        "match_on": list(job.match_on),
+        "on_conflict": job.on_conflict,
+        "strict": job.strict,
+        "guard": {
+            "max_delete": str(guard.max_delete),
+            "max_update": str(guard.max_update),
+            "max_add": None if guard.max_add is None else str(guard.max_add),
+            "allow_empty": guard.allow_empty,
+            "sentinels": list(guard.sentinels),
+        },
+        "concurrency": job.concurrency,
+        "rate": job.rate,
+        "verify": job.verify,
+        "max_failures": job.max_failures,
+        "schedule": job.schedule or None,
+    }
+
+
+def _path(path: object) -> str | None:
+    return None if path is None else str(path)
+
+
+# The petsync.toml that `petsync init` writes: every option once, explained, most of them off.
+
+
+_HEAD = """\
+# petsync.toml: the service that petsync works with, and the jobs of `petsync reconcile`.
+#
+# What is commented out shows what there is; `petsync config check` reads all of it
+# and says what it means. ${NAME} is the environment variable NAME: secrets are
+# written so, and never in full. Paths start at this file's folder.
+# docs/config.md explains every option.
+
+"""
+_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """A job of the example: its options, and the values that are not the table's examples."""
+
+    name: str
+    meaning: str
+    options: tuple[str, ...]
+    values: Mapping[str, str] = field(default_factory=dict)
+    is_on: bool = False
+    guard: bool = False
+
+
+_JOBS = (
+    _Job(
+        name="catalogue",
+        meaning="A job: a spreadsheet and the store, merged. Try it with "
+        "`petsync reconcile --job catalogue --dry-run`, which changes nothing.",
+        options=(
+            *("mode", "sheet", "schedule", "tab", "encoding", "enabled", "statuses", "tags"),
+            *("delete_missing", "match_on", "on_conflict", "strict", "token"),
+            *("concurrency", "rate", "verify", "max_failures"),
+        ),
+        is_on=True,
+        guard=True,
+    ),
+    _Job(
+        name="arrivals",
+        meaning="Another job: all sheets of a folder, brought into another store.",
+        options=("mode", "folder", "files", *INHERITED, "api_key"),
+        values={"mode": '"push"', "url": '"https://branch.example/v2"'},
+    ),
+    _Job(
+        name="warehouse",
+        meaning="And one that only tells how far a database and the store are apart.",
+        options=("mode", "query", "database", "client_id", "client_secret"),
+        values={"mode": '"check"'},
+    ),
+    _Job(
+        name="stock",
+        meaning="The same, with the query in a file.",
+        options=("mode", "query_file", "database"),
+        values={"mode": '"check"'},
+    ),
+)
+_ON = ("mode", "sheet")
+_NOTHING = ("", "[]", "none", "nowhere")
+"""Defaults that go without saying."""
+
+
+def example() -> str:
+    """The text of the file; it can be read as it is, and its job run once url and sheet are
+    right.
+    """
+    told: set[str] = set()
+    parts = [_HEAD, *_options(options_of("").values(), told, on=("url",))]
+    for job in _JOBS:
+        parts += _example_job(job, told)
+    for table in TABLES.values():
+        if table.name not in ("", "jobs", "guard"):
+            header = table.header.replace("EVENT", "failure")
+            parts.append(f"\n{_comment(table.meaning)}#[{header}]\n")
+            parts += _options(options_of(table.name).values(), set())
+    return "".join(parts)
+
+
+def _example_job(job: _Job, told: set[str]) -> Iterator[str]:
+    mark = "" if job.is_on else "#"
+    yield f"\n{_comment(job.meaning)}{mark}[jobs.{job.name}]\n"
+    options = options_of("jobs")
+    chosen = [options[name] for name in job.options]
+    yield from _options(chosen, told, on=_ON if job.is_on else (), values=job.values)
+    if job.guard:
+        yield f"\n{_comment(TABLES['guard'].meaning)}#[jobs.{job.name}.guard]\n"
+        yield from _options(options_of("guard").values(), told)
+
+
+def _options(
+    options: Iterable[Option],
+    told: set[str],
+    *,
+    on: Collection[str] = (),
+    values: Mapping[str, str] | None = None,
+) -> Iterator[str]:
+    """The options, each explained where its name is not among those that were `told`."""
+    for option in options:
+        usual = "" if option.default in _NOTHING else f" Without it: {option.default}."
+        comment = "" if option.name in told else _comment(option.meaning + usual)
+        mark = "" if option.name in on else "#"
+        value = (values or {}).get(option.name, option.example)
+        yield f"{comment}{mark}{option.name} = {value}\n" + ("" if mark else "\n")
+        told.add(option.name)
+
+
+def _comment(text: str) -> str:
+    plain = text.replace("`", "")
+    lines = textwrap.wrap(
+        plain, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+# What cron and systemd are told of the jobs that have a schedule.
+
+
+ENVIRONMENT = "petsync.env"
+"""The file beside petsync.toml that has the secrets as NAME=value, for its owner alone."""
+_SETTLED = "2 3 5 6 7"
+"""Exit codes with which the unit has not failed: people are told of what they have to decide, a
+locked job is at work already, and the next round resumes an interrupted one.
+"""
+
+
+class Unit(NamedTuple):
+    """A file for systemd: its name, and its text."""
+
+    name: str
+    text: str
+
+
+def scheduled(table: Timetable) -> tuple[Timed, ...]:
+    """The jobs that run at a time of their own."""
+    return tuple(job for job in table.jobs if job.schedule and job.enabled)
+
+
+def crontab(table: Timetable, program: Sequence[str]) -> str:
+    """A line of a crontab for each of them; `program` is how petsync is called."""
+    head = (
+        "# For `crontab -e`; times are this machine's. Secrets stand as NAME='value' in\n"
+        f"# {ENVIRONMENT}, beside {table.path.name}; let nobody else read it (chmod 600).\n"
+        f"# In a terminal: petsync reconcile {table.path.name} --env-file {ENVIRONMENT}\n"
+        "# cron mails what is printed, also of a round that is well. Where [notify] tells people,\n"
+        "# write >>petsync.log 2>&1 at the end of a line.\n"
+    )
+    lines = (_line(table, job, program) for job in scheduled(table))
+    return "".join((head, *(f"# {each}\n" for each in unscheduled(table)), *lines))
+
+
+def unscheduled(table: Timetable) -> tuple[str, ...]:
+    """A sentence on the jobs that nothing starts, if there are any."""
+    names = [job.name for job in table.jobs if job.enabled and not job.schedule]
+    said = f"Without a schedule, and so not started by this: {', '.join(names)}."
+    return (said,) if names else ()
+
+
+def _line(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+    folder = shlex.quote(str(table.path.parent))
+    secrets = f"{{ [ ! -f {ENVIRONMENT} ] || . ./{ENVIRONMENT}; }}"
+    call = shlex.join([*program, "reconcile", table.path.name, "--job", job.name])
+    command = f"cd {folder} && set -a && {secrets} && exec {call}"
+    # In a crontab % is a line break.
+    return f"{job.schedule} {command}\n".replace("%", r"\%")
+
+
+def units(table: Timetable, program: Sequence[str]) -> Iterator[Unit]:
+    """A .service and a .timer for each of them."""
+    for job in scheduled(table):
+        name = f"petsync-{job.name}"
+        yield Unit(f"{name}.service", _service(table, job, program))
+        yield Unit(f"{name}.timer", _timer(job))
+
+
+def _service(table: Timetable, job: Timed, program: Sequence[str]) -> str:
+    folder = table.path.parent
+    words = [*program, "reconcile", str(table.path), "--job", job.name]
+    return f"""\
+[Unit]
+Description=petsync: reconcile {job.name}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+WorkingDirectory={_escaped(folder)}
+EnvironmentFile=-{_escaped(folder / ENVIRONMENT)}
+ExecStart={" ".join(map(_quoted, words))}
+# What people have to decide they are told; a job that is locked or interrupted goes on.
+SuccessExitStatus={_SETTLED}
+NoNewPrivileges=yes
+PrivateTmp=yes
+"""
+
+
+def _timer(job: Timed) -> str:
+    calendar = "".join(f"OnCalendar={line}\n" for line in on_calendar(job.schedule))
+    return f"""\
+[Unit]
+Description=petsync: reconcile {job.name} ({job.schedule})
+
+[Timer]
+{calendar}# What was due while the machine was off is made up for.
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace("%", "%%")
+
+
+def _quoted(word: str) -> str:
+    """A word of a command as systemd reads it."""
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return text if re.fullmatch(r"[\w./=:@+,%-]+", text) else f'"{text}"'
+
+
+# The JSON Schema of petsync.toml, for editors and for whoever makes such files.
+
+
+def schema() -> dict[str, Any]:
+    """The schema, draft 2020-12. What it cannot see (names of the environment, two jobs together,
+    a service's statuses) `petsync config check` does.
+    """
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "petsync.toml",
+        "description": "Made from petsync's table of options; docs/config.md explains it.",
+        **_table(TABLES[""]),
+    }
+
+
+def schema_text() -> str:
+    """The same as a file has it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def toml_value(text: str) -> Any:
+    """The value that a piece of TOML is, None where it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _table(table: Table) -> dict[str, Any]:
+    options = options_of(table.name).values()
+    inner = [each for each in TABLES.values() if each.name and each.within == table.name]
+    properties = {option.name: _option(option) for option in options}
+    properties |= {each.name: _named(each) for each in inner}
+    made: dict[str, Any] = {
+        "description": table.meaning,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    if required := [option.name for option in options if option.is_required]:
+        made["required"] = required
+    return made | (_rules() if table.name == "jobs" else {})
+
+
+def _named(table: Table) -> dict[str, Any]:
+    """The schema of the table; of a named one, that of what holds all of them."""
+    if table.names is None:
+        return _table(table)
+    return {
+        "type": "object",
+        "propertyNames": dict(table.names.schema),
+        "additionalProperties": _table(table),
+    }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    if option.entry is not None:
+        made = {"type": "object", **option.entry.schema}
+    else:
+        assert option.kind is not None
+        made = _filled(option.kind)
+    default, example = toml_value(option.default), toml_value(option.example)
+    return {
+        "description": option.meaning,
+        **made,
+        **({"default": default} if default is not None else {}),
+        "examples": [example],
+    }
+
+
+def _filled(kind: Kind) -> dict[str, Any]:
+    """The kind's schema, beside which a name of the environment may stand."""
+    made = dict(kind.schema)
+    if made.get("type") == "array":
+        of = made["items"]
+        return made | {"items": _or_variable(of) if kind.hides != "whole" else of}
+    return _or_variable(made) if kind.hides != "whole" else made
+
+
+def _or_variable(made: Mapping[str, Any]) -> dict[str, Any]:
+    takes_text = "enum" in made or "anyOf" in made or "pattern" in made
+    return {"anyOf": [made, {"type": "string", "pattern": VARIABLE}]} if takes_text else {**made}
+
+
+def _rules() -> dict[str, Any]:
+    """What goes together in a job, as far as a schema can say it."""
+    only_two_way = {"properties": {"mode": {"not": {"enum": ["push", "pull", "check"]}}}}
+    needed = {key: names for key, names in NEEDS.items() if key not in ENVIRONMENT_TOO}
+    return {
+        "oneOf": [{"required": [key]} for key in SOURCES],
+        "dependentSchemas": {key: _any_of(names) for key, names in needed.items()}
+        | {"on_conflict": only_two_way},
+        "if": {"properties": {"mode": {"enum": ["pull", "two-way"]}}, "required": ["mode"]},
+        "then": {"not": _any_of(("query", "query_file"))},
+    }
+
+
+def _any_of(names: Iterable[str]) -> dict[str, Any]:
+    return {"anyOf": [{"required": [name]} for name in names]}

@@ -1,0 +1,353 @@
+"""Run jobs when they are due, in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import blake2s
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal, Protocol
+
+from petsync.errors import InterruptedRunError, PetsyncError, SettingsError
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Round
+from petsync.reconcile.config.model import Configuration, Job
+from petsync.reconcile.notify import Notifier
+from petsync.reconcile.observe import Endpoint, logged
+from petsync.reconcile.schedule import last_due, next_due
+from petsync.reconcile.state import History, Kept
+
+__all__ = ["Due", "Every", "Fresh", "Load", "every", "interval", "tell"]
+
+
+# Due: which jobs of a `--every` it is time for, and how long until the next.
+
+
+class Due:
+    """Knows when each job ran last: here, or by the history before this was begun."""
+
+    def __init__(self, state: Path) -> None:
+        self.began = datetime.now(UTC)
+        self._history = History(state)
+        self._last: dict[str, datetime] = {}
+
+    def is_it(self, job: Job, *, all_of: bool) -> bool:
+        """Whether it is time for the job; without a schedule it is whenever it is for `all_of`."""
+        if not job.schedule:
+            return all_of
+        now = datetime.now(UTC)
+        # A last time in the future is one from before the clock was set back.
+        last = self._last[job.name] = min(self._last.get(job.name) or self._before(job), now)
+        due = last_due(job.schedule, now)
+        return due is not None and due > last
+
+    def runs(self, job: Job) -> None:
+        """The job runs now."""
+        self._last[job.name] = datetime.now(UTC)
+
+    def pause(self, jobs: Iterable[Job]) -> Iterator[float]:
+        """The seconds until each schedule's next time."""
+        now = datetime.now(UTC)
+        for job in jobs:
+            due = next_due(job.schedule, now) if job.enabled else None
+            if due is not None:
+                yield (due - now).total_seconds()
+
+    def _before(self, job: Job) -> datetime:
+        """When the job ran last before this was begun; one that never ran waits from there."""
+        rounds = self._history.rounds(job.name)
+        starts = (datetime.fromisoformat(each.started) for each in rounds if not each.dry_run)
+        return max(starts, default=self.began)
+
+
+# Fresh: the configuration as its file says now, or said when it was right last.
+
+
+log = logging.getLogger(__name__)
+
+Load = Callable[[Path, Mapping[str, str]], Configuration]
+"""`petsync.reconcile.config.load.load`."""
+
+
+@dataclass(slots=True)
+class Fresh:
+    """`config` is what to work with; `is_valid` is False while the file cannot be used as it is."""
+
+    config: Configuration
+    environ: Mapping[str, str]
+    load: Load
+    is_valid: bool = True
+    _seen: bytes = field(init=False)
+    _listens: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._listens = self.config.metrics.listen
+        self._seen = _content(self.config.path)
+
+    def again(self) -> None:
+        """Read the file again, if it has changed. One that is not right is told, and not used."""
+        content = _content(self.config.path)
+        if content == self._seen:
+            return
+        self._seen = content
+        try:
+            self._takes(self.load(self.config.path, self.environ))
+        except (PetsyncError, OSError) as error:
+            self.is_valid = False
+            with logged(self.config):
+                log.error("the configuration as it was before is used: %s", error)
+            tell(self.config, self.config.path.name, error)
+
+    def _takes(self, changed: Configuration) -> None:
+        with logged(changed):
+            log.info("%s was read again", changed.path)
+            if changed.metrics.listen != self._listens:
+                log.warning("[metrics] listen is used after a restart; until then it is as it was")
+        if not self.is_valid:
+            _told(changed, _round(changed.path.name))
+        self.is_valid, self.config = True, changed
+
+
+def tell(config: Configuration, name: str, error: Exception) -> None:
+    """Tell people of an error that no round tells of, as if it were one that failed."""
+    said = {"problem": type(error).__name__, "hint": "The log has more.", "exit_code": 1}
+    if isinstance(error, PetsyncError):
+        said = {"problem": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    _told(config, _round(name, status="error", **said))
+
+
+def _told(config: Configuration, round_: Round) -> None:
+    Notifier(config).told((RoundReport(round=round_),), datetime.now(UTC))
+
+
+def _round(job: str, **said: Any) -> Round:
+    now = datetime.now(UTC)
+    return Round(id=f"{now:%Y%m%d-%H%M%S-%f}-every", job=job, started=now.isoformat(), **said)
+
+
+def _content(path: Path) -> bytes:
+    """A digest of the file, b"" while it cannot be read."""
+    try:
+        return blake2s(path.read_bytes()).digest()
+    except OSError:
+        return b""
+
+
+# `petsync reconcile --every`: the jobs that are due, one after another, until somebody ends it.
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_INTERRUPTED = 7
+
+
+def interval(text: str) -> float:
+    """The seconds of `90s`, `15m`, `2h` or `1d`. Raises SettingsError for anything else."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", text.strip().lower())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if seconds < 1:
+        raise SettingsError(
+            f"--every is {text!r}, and must be a time of a second or more",
+            hint="Such as 90s, 15m, 2h or 1d.",
+        )
+    return seconds
+
+
+class Run(Protocol):
+    """`petsync.reconcile.run`, as far as it is used here."""
+
+    def __call__(self, config: Configuration, *, job: str) -> Sequence[RoundReport]:
+        """Reconcile one job."""
+
+
+def every(
+    config: Configuration | Path | str,
+    seconds: float,
+    *,
+    stop: threading.Event,
+    environ: Mapping[str, str] | None = None,
+    run: Run | None = None,
+    load: Load | None = None,
+    log_format: Literal["text", "json"] | None = None,
+    served: Callable[[str], object] = lambda _: None,
+) -> int:
+    """Run the jobs that are due, every so many seconds, until `stop` is set or an interrupt comes.
+
+    A job with a schedule is due when its time has come since it ran last, all others each time.
+    Rounds never overlap: what takes longer than `seconds` makes the next ones begin later. The
+    configuration is read again when its file has changed; `log_format` comes before what it says
+    of the log, and `served` is told the metrics' address.
+
+    Returns 0 where it was ended between rounds, 7 where in one. Raises SettingsError where the
+    configuration cannot be read at the start.
+    """
+    environ = os.environ if environ is None else environ
+    run, load = run or _run(), _logging(load or _load(), log_format)
+    first = config if isinstance(config, Configuration) else load(Path(config), environ)
+    Kept(first.state).check()
+    fresh = Fresh(first, environ, load)
+    loop = Every(fresh, Due(first.state), seconds, stop, run)
+    with loop.served(served), _heard(stop):
+        return loop.go()
+
+
+@dataclass(slots=True)
+class Every:
+    """A `--every` at work: its configuration, what is due, and how it is."""
+
+    fresh: Fresh
+    due: Due
+    seconds: float
+    stop: threading.Event
+    run: Run
+    passes: int = 0
+    errors: int = 0
+    is_ended: bool = False
+
+    def go(self) -> int:
+        """Passes, until it is ended. Returns the exit code."""
+        at, code = time.monotonic(), 0
+        try:
+            while not self.stop.is_set():
+                is_pass = time.monotonic() >= at
+                code = self._pass(all_of=is_pass)
+                if is_pass:
+                    at = max(at + self.seconds, time.monotonic())
+                waits = [at - time.monotonic(), *self.due.pause(self.fresh.config.jobs)]
+                self.stop.wait(max(0.0, min(waits)))
+        except KeyboardInterrupt:
+            self.stop.set()
+        finally:
+            self.is_ended = True
+        return code if code == _INTERRUPTED else 0
+
+    def health(self) -> Mapping[str, Any]:
+        """What `/healthz` tells."""
+        return {
+            "ok": not self.is_ended and not self.stop.is_set(),
+            "since": self.due.began.isoformat(timespec="seconds"),
+            "passes": self.passes,
+            "failed_passes": self.errors,
+            "configuration": "valid" if self.fresh.is_valid else "invalid",
+        }
+
+    def own(self) -> Mapping[str, tuple[str, float]]:
+        """Its own metrics: help and value by name."""
+        return {
+            "petsync_every_passes": ("Passes since it was started", self.passes),
+            "petsync_every_failed_passes": ("Jobs that raised instead of ending", self.errors),
+            "petsync_every_configuration_valid": (
+                "0 while petsync.toml was changed so that it cannot be used",
+                self.fresh.is_valid,
+            ),
+        }
+
+    @contextmanager
+    def served(self, told: Callable[[str], object]) -> Iterator[None]:
+        """Meanwhile the metrics and the health can be asked for, if the configuration says so."""
+        endpoint = self._endpoint()
+        if endpoint is not None:
+            told(endpoint.address)
+        try:
+            yield
+        finally:
+            if endpoint is not None:
+                endpoint.close()
+
+    def _endpoint(self) -> Endpoint | None:
+        listen = self.fresh.config.metrics.listen
+        if not listen:
+            return None
+        from petsync.reconcile.observe import page_of
+
+        with logged(self.fresh.config):
+            try:
+                metrics = page_of(lambda: self.fresh.config, self.own)
+                endpoint = Endpoint(listen, metrics, self.health)
+                endpoint.start()
+            except (OSError, SettingsError) as error:
+                log.error("there are no metrics at %s: %s", listen, error)
+                return None
+        return endpoint
+
+    def _pass(self, *, all_of: bool) -> int:
+        """Reconcile what is due; 7 where somebody ended all of this in the middle of a round."""
+        self.passes += all_of
+        self.fresh.again()
+        for job in self.fresh.config.jobs:
+            if job.enabled and self.due.is_it(job, all_of=all_of):
+                codes = self._job(job)
+                if self.stop.is_set():
+                    return _INTERRUPTED if _INTERRUPTED in codes else 0
+        return 0
+
+    def _job(self, job: Job) -> tuple[int, ...]:
+        """Reconcile it, and give its rounds' exit codes. An error that no round tells of is told
+        here, and ends only this.
+        """
+        self.due.runs(job)
+        config = self.fresh.config
+        try:
+            return tuple(told.round.exit_code for told in self.run(config, job=job.name))
+        except (KeyboardInterrupt, InterruptedRunError):
+            self.stop.set()
+            return (_INTERRUPTED,)
+        except Exception as error:
+            self.errors += 1
+            with logged(config):
+                log.exception("%s could not be reconciled", job.name)
+            tell(config, job.name, error)
+            return ()
+
+
+def _logging(load: Load, form: Literal["text", "json"] | None) -> Load:
+    """The same, with another log format if one is given."""
+
+    def loaded(path: Path, environ: Mapping[str, str]) -> Configuration:
+        config = load(path, environ)
+        log = replace(config.log, level=config.log.level or "info")
+        return replace(config, log=replace(log, format=form) if form else log)
+
+    return loaded
+
+
+@contextmanager
+def _heard(stop: threading.Event) -> Iterator[None]:
+    """Meanwhile a request to end sets `stop` too: a round that it ends tells only of itself."""
+    is_main = threading.current_thread() is threading.main_thread()
+    names = [n for n in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(n))]
+    before = {name: signal.getsignal(name) for name in names} if is_main else {}
+
+    def told(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+    for name in before:
+        signal.signal(name, told)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            signal.signal(name, was)
+
+
+def _run() -> Run:
+    from petsync.reconcile import run
+
+    return run
+
+
+def _load() -> Load:
+    from petsync.reconcile.config.load import load
+
+    return load

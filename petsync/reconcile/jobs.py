@@ -1,0 +1,42 @@
+"""One pass over a configuration: its rounds, watched, and people told of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from petsync.plan.report import Rounds
+from petsync.reconcile.config.load import load
+from petsync.reconcile.config.model import Configuration
+from petsync.reconcile.notify import Notifier
+from petsync.reconcile.observe import watching
+from petsync.reconcile.round import Telling, Watcher, reconciled
+from petsync.reconcile.state import Kept
+
+__all__ = ["passed"]
+
+
+def passed(
+    config: Configuration | str | Path,
+    *,
+    job: str,
+    dry_run: bool,
+    moved: bool,
+    environ: Mapping[str, str] | None,
+    watchers: Iterable[Watcher],
+) -> Rounds:
+    """The rounds, once everybody was told; as `petsync.reconcile.run` says."""
+    if not isinstance(config, Configuration):
+        config = load(config, os.environ if environ is None else environ)
+    Kept(config.state).check()
+    if dry_run:
+        return reconciled(config, job=job, dry_run=True, moved=moved, watchers=watchers)
+    with watching(config) as own:
+        everybody = [*own, *watchers]
+        rounds = reconciled(config, job=job, moved=moved, watchers=everybody)
+        if rounds:
+            with Telling(everybody).step(rounds[-1].round, "notify"):
+                Notifier(config).told(rounds, datetime.now().astimezone())
+        return rounds

@@ -1,0 +1,817 @@
+"""Notify people about rounds: what to send, to whom, and what waits to be sent."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import re
+import shlex
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2s
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from petsync._files import check_state_folder, make_private_folder, write_private
+from petsync.errors import PetsyncError
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Counts, Open, Round, exit_code_of
+from petsync.reconcile.config.model import Configuration, Event, Job
+from petsync.reconcile.config.templates import DEFAULTS, NAMES, filled, mistakes_in
+from petsync.reconcile.schedule import is_overdue, next_due
+from petsync.reconcile.send import deliver_by_apprise as by_apprise
+from petsync.redact import Redactor
+from petsync.report.words import count, duration, shorten
+from petsync.settings import Secret
+from petsync.table.cells import visible
+
+__all__ = [
+    "NAMES",
+    "Deliver",
+    "Memory",
+    "Notice",
+    "Notifier",
+    "Pending",
+    "Standing",
+    "Tally",
+    "day_due",
+    "decide",
+    "digest_lines",
+    "digested",
+    "is_new",
+    "kept",
+    "mark_of",
+    "mistakes_in",
+    "open_of",
+    "origins",
+    "plain",
+    "put",
+    "sent",
+    "values_of",
+]
+
+
+# Telling people of rounds: Notifier decides what they should know, and sends it by apprise.
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        # Whoever checks a template should not wait for pandas.
+        if name != "Notifier":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+        return Notifier
+
+
+# What was told already: the notices' state, kept in the state folder between the rounds.
+
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 180.0
+"""Seconds to wait for another process that is just telling people something."""
+
+
+class Tally(msgspec.Struct):
+    """What a job did since the last digest."""
+
+    rounds: int = 0
+    well: int = 0
+    applied: int = 0
+    failed: int = 0
+
+
+class Standing(msgspec.Struct):
+    """How it stands with a job, or with a file of one, and since when; moments are in seconds.
+
+    `failing` is a digest of the reason, `open` are digests of the differences that were told.
+    `owed` is set as long as people were told of something that is not known to be over.
+    """
+
+    job: str
+    status: str = ""
+    exit_code: int = 0
+    started: str = ""
+    failing: str = ""
+    failing_since: float = 0.0
+    failing_told: float = 0.0
+    is_violated: bool = False
+    open: tuple[str, ...] = ()
+    open_count: int = 0
+    waiting: str = ""
+    waiting_since: float = 0.0
+    waiting_told: float = 0.0
+    locked_since: float = 0.0
+    locked_told: float = 0.0
+    owed: bool = False
+    owed_since: float = 0.0
+    tally: Tally = msgspec.field(default_factory=Tally)
+
+
+class Pending(msgspec.Struct):
+    """A notice that has to be sent still, to the addresses that are marked in `to`."""
+
+    event: Event
+    title: str
+    body: str
+    made: float
+    to: tuple[str, ...]
+    tries: int = 0
+
+
+class Memory(msgspec.Struct):
+    """All that is kept. `digests` are the last days for which there was a digest."""
+
+    version: int = 1
+    standings: dict[str, Standing] = {}
+    digests: tuple[str, ...] = ()
+    digested: float = 0.0
+    outbox: tuple[Pending, ...] = ()
+
+    def not_after(self, now: float) -> None:
+        """Take back to `now` what lies in the future: the clock was set back, and what it said
+        before must not keep anything from being told.
+        """
+        self.digested = min(self.digested, now)
+        for pending in self.outbox:
+            pending.made = min(pending.made, now)
+        for standing in self.standings.values():
+            for name in standing.__struct_fields__:
+                if name.endswith(("_since", "_told")):
+                    setattr(standing, name, min(getattr(standing, name), now))
+
+
+@contextmanager
+def kept(state: Path, now: datetime) -> Iterator[tuple[Memory, Path]]:
+    """The memory, and the file to save it in, while no other process has it.
+
+    Raises OSError, and filelock.Timeout where another process does not let go of it.
+    """
+    folder = state / "reconcile"
+    check_state_folder(state)
+    make_private_folder(folder)
+    path = folder / "notify.json"
+    with FileLock(folder / "notify.lock", timeout=_PATIENCE, mode=0o600):
+        memory = _read(path)
+        memory.not_after(now.timestamp())
+        yield memory, path
+
+
+def save(memory: Memory, path: Path) -> None:
+    """Write it whole or not at all. Raises OSError where it cannot be written."""
+    write_private(path, msgspec.json.encode(memory), follow=False)
+
+
+def _read(path: Path) -> Memory:
+    """What is kept; a damaged file is set aside, and the memory begins anew."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Memory)
+    except FileNotFoundError:
+        return Memory()
+    except msgspec.DecodeError:
+        aside = path.with_suffix(".damaged")
+        log.warning("%s was damaged and is now %s; people may be told things again", path, aside)
+        with suppress(OSError):
+            path.replace(aside)
+        return Memory()
+
+
+# What people are to be told of the rounds: decided from them, what was told before, and the time.
+#
+# Nothing here reads a clock or sends anything.
+
+
+_FAILED = ("error", "failed-rows", "interrupted", "refused")
+_TO_DECIDE = ("conflict", "finding", "drift")
+_DIGITS = re.compile(r"\b(?![45]\d\d\b)\d+")
+"""Numbers that change from night to night; 404 and 503 are part of a reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One thing to tell: of `name`, after the round in `told`, and of `also` the same. `new` are
+    the differences, as digests, that people have not heard of yet; `since` is when it began, 0
+    where that is now.
+    """
+
+    event: Event
+    name: str
+    told: RoundReport
+    also: tuple[str, ...] = ()
+    others: tuple[RoundReport, ...] = ()
+    since: float = 0.0
+    new: frozenset[str] = frozenset()
+    reason: str = ""
+
+
+def decide(
+    memory: Memory, rounds: Sequence[RoundReport], now: float, remind: float
+) -> tuple[Notice, ...]:
+    """What to tell of these rounds; `memory` is brought up to date in place."""
+    real = [told for told in rounds if not told.round.dry_run]
+    notices: list[Notice] = []
+    for told in real:
+        standing = memory.standings.setdefault(told.round.name, Standing(told.round.job))
+        _count(standing, told.round)
+        notices += _locked(standing, told, now, remind)
+        if told.round.status != "locked":
+            notices += _notices_of(standing, told, now, remind)
+    return tuple(_together([*notices, *_gone(memory, real)]))
+
+
+def open_of(told: RoundReport) -> tuple[Open, ...]:
+    """The differences of a round that a person has to decide on."""
+    return tuple(each for each in told.open if each.kind in _TO_DECIDE)
+
+
+def is_new(each: Open, new: frozenset[str]) -> bool:
+    """Whether people have not heard of this difference yet."""
+    return _key(each) in new
+
+
+def _notices_of(
+    standing: Standing, told: RoundReport, now: float, remind: float
+) -> Iterator[Notice]:
+    was_failing = bool(standing.failing)
+    failures = [*_failure(standing, told, now, remind)]
+    violations = [*_violation(standing, told, after_failure=was_failing)]
+    # A failure's notice lists what is open too.
+    said = [replace(failures[0], new=violations[0].new)] if failures and violations else failures
+    yield from said or violations
+    waits = [*_waiting(standing, told.round, told, now, remind)]
+    yield from waits
+    if said or violations or waits:
+        standing.owed_since = standing.owed_since if standing.owed else now
+        standing.owed = True
+    elif told.round.is_well and standing.owed:
+        standing.owed = False
+        yield _notice("recovery", told, since=standing.owed_since)
+
+
+def _count(standing: Standing, round_: Round) -> None:
+    standing.status, standing.exit_code = round_.status, round_.exit_code
+    standing.started = round_.started
+    tally = standing.tally
+    tally.rounds += 1
+    tally.well += round_.is_well
+    tally.applied += round_.applied
+    tally.failed += round_.failed
+
+
+def _locked(standing: Standing, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
+    """A lock that is held is somebody at work, unless that takes longer than `remind`."""
+    if told.round.status != "locked":
+        standing.locked_since = standing.locked_told = 0.0
+    elif not standing.locked_since:
+        standing.locked_since = standing.locked_told = now
+    elif now - standing.locked_told >= remind:
+        standing.locked_told = now
+        standing.owed_since = standing.owed_since if standing.owed else standing.locked_since
+        standing.owed = True
+        yield _notice("failure", told, since=standing.locked_since, reason="locked")
+
+
+def _is_failing(round_: Round) -> bool:
+    return round_.status in _FAILED or round_.failed > 0 or round_.exit_code in (1, 7, 64)
+
+
+def _saw_both(round_: Round) -> bool:
+    """Whether the round came so far that it knows the differences."""
+    return round_.status not in ("error", "interrupted", "refused")
+
+
+def _failure(standing: Standing, told: RoundReport, now: float, remind: float) -> Iterator[Notice]:
+    if not _is_failing(told.round):
+        standing.failing = ""
+        return
+    reason = _reason(told.round)
+    is_new_one = reason != standing.failing
+    if not standing.failing:
+        standing.failing_since = now
+    if is_new_one or now - standing.failing_told >= remind:
+        since = 0.0 if standing.failing_since == now else standing.failing_since
+        standing.failing, standing.failing_told = reason, now
+        yield _notice("failure", told, since=since, reason=reason)
+
+
+def _violation(standing: Standing, told: RoundReport, *, after_failure: bool) -> Iterator[Notice]:
+    if not _saw_both(told.round):
+        return
+    keys = {_key(each) for each in open_of(told)}
+    count = max(len(keys), told.round.conflicts + told.round.findings + told.round.left)
+    new = keys.difference(standing.open)
+    has_grown = bool(new) or count > standing.open_count
+    is_first = not standing.is_violated or (after_failure and not _is_failing(told.round))
+    standing.open, standing.open_count = tuple(sorted(keys)), count
+    standing.is_violated = count > 0
+    if count and (has_grown or is_first):
+        yield _notice("violation", told, new=frozenset(new))
+
+
+def _waiting(
+    standing: Standing, round_: Round, told: RoundReport, now: float, remind: float
+) -> Iterator[Notice]:
+    if round_.status == "waiting":
+        plan = _plan(told)
+        is_first = plan != standing.waiting
+        if is_first:
+            standing.waiting, standing.waiting_since = plan, now
+        if is_first or now - standing.waiting_told >= remind:
+            standing.waiting_told = now
+            since = 0.0 if is_first else standing.waiting_since
+            yield _notice("waiting", told, since=since, reason=round_.name)
+    elif _saw_both(round_):
+        standing.waiting = ""
+
+
+def _gone(memory: Memory, rounds: Sequence[RoundReport]) -> Iterator[Notice]:
+    """Files that a folder's job does not have any more; what was told of them is over once all
+    that it has are well.
+    """
+    for job, each in groupby(rounds, key=lambda told: told.round.job):
+        of_job = list(each)
+        present = {told.round.name for told in of_job}
+        are_well = all(told.round.is_well for told in of_job)
+        if job in present and not are_well:
+            continue  # it did not come as far as its files
+        absent = {n: s for n, s in memory.standings.items() if s.job == job and n not in present}
+        for name, standing in absent.items():
+            if are_well or not standing.owed:
+                del memory.standings[name]
+            if are_well and standing.owed:
+                notice = _notice("recovery", of_job[0], since=standing.owed_since)
+                yield replace(notice, name=name)
+
+
+def _together(notices: Iterable[Notice]) -> Iterator[Notice]:
+    """The same thing of several files of a job is told once."""
+    found: dict[tuple[str, str, str], list[Notice]] = {}
+    for each in notices:
+        found.setdefault((each.event, each.told.round.job, each.reason), []).append(each)
+    for first, *rest in found.values():
+        yield replace(
+            first,
+            also=tuple(each.name for each in rest),
+            others=tuple(each.told for each in rest),
+            new=first.new.union(*(each.new for each in rest)),
+            since=min((each.since for each in (first, *rest) if each.since), default=0.0),
+        )
+
+
+def _notice(
+    event: Event,
+    told: RoundReport,
+    *,
+    since: float = 0.0,
+    new: frozenset[str] = frozenset(),
+    reason: str = "",
+) -> Notice:
+    return Notice(event=event, name=told.round.name, told=told, since=since, new=new, reason=reason)
+
+
+def _reason(round_: Round) -> str:
+    return _digest(f"{round_.status} {round_.exit_code} {_DIGITS.sub('#', round_.problem)}")
+
+
+def _plan(told: RoundReport) -> str:
+    """What makes the plan that waits this one: another one may have the same file."""
+    parts = sorted(_key(each) + each.problem for each in told.open if each.kind == "waiting")
+    return _digest("\n".join((told.round.waiting, *parts)))
+
+
+def _key(each: Open) -> str:
+    """What makes it this difference, also when the row has moved meanwhile."""
+    who = str(each.pet_id) if each.pet_id is not None else each.name or each.problem
+    return _digest("\n".join((each.kind, who, *each.fields)))
+
+
+def _digest(text: str) -> str:
+    return blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+# Text from outside as a notice may carry it: one line that no receiver takes for markup.
+
+
+_WIDEST = 300
+_LIKE = str.maketrans("<>*|_`", "‹›∗¦‗'")
+_MARKUP = re.compile(
+    r"(?P<like>[<>*|`]|(?<![^\W_])_|_(?![^\W_]))"  # HTML, mentions, emphasis; no name_with_words
+    r"|\](?=[(\[:])|~(?=~)"  # a link, struck out
+    r"|(?<!\w)@(?=\w)"  # @everyone
+    r"|(?P<address>\b[A-Za-z][A-Za-z0-9+.-]*)?:(?=//)"  # an address that would become a link
+    r"|(?P<start>^[#>+-])"  # a heading, a quotation, a list
+)
+_ENDS = re.compile(r"[/?#'\",;)\s]|[.:]?(?:\s|$)")
+"""What may follow an address's host."""
+
+
+def origins(urls: Collection[str]) -> tuple[str, ...]:
+    """Of the services' addresses, scheme and host: an address there is one to copy."""
+    split = (urlsplit(url) for url in urls)
+    return tuple(dict.fromkeys(f"{u.scheme}://{u.netloc}" for u in split if u.netloc))
+
+
+def plain(text: str, width: int = _WIDEST, *, known: Collection[str] = ()) -> str:
+    """The text, at most about `width` cells wide: whatever steers or hides is named as `[NUL]` is,
+    and what chat programs and mail take for markup is broken by a space, or written with a
+    character that looks like it. Addresses of the `known` origins stay whole.
+    """
+
+    def broken(found: re.Match[str]) -> str:
+        if found["like"]:
+            return found[0].translate(_LIKE)
+        if found["start"]:
+            return f"· {found[0]}"
+        return found[0] if found["address"] and _is_known(found, known) else f"{found[0]} "
+
+    return _MARKUP.sub(broken, shorten(visible(text), width))
+
+
+def _is_known(found: re.Match[str], known: Collection[str]) -> bool:
+    rest = found.string[found.start() :]
+    return any(rest.startswith(one) and _ENDS.match(rest, len(one)) for one in known)
+
+
+# The digest: once a day a line for each job, also when all is well.
+
+
+_DAYS = 7
+_JUMP = timedelta(days=2)
+
+
+def day_due(memory: Memory, at: dt.time, now: datetime) -> str:
+    """The day whose digest is to be sent now, "" if none is; `at` and the day are local.
+
+    A day has one digest, also where the clock is set back; where it had been years ahead, its
+    days do not count.
+    """
+    local = now.astimezone()
+    day = local.date() if local.time() >= at else local.date() - timedelta(days=1)
+    sent = [date.fromisoformat(each) for each in memory.digests]
+    if not sent:
+        return day.isoformat() if day == local.date() else ""
+    is_due = day not in sent and (day > min(sent) or min(sent) - day > _JUMP)
+    return day.isoformat() if is_due else ""
+
+
+def digested(memory: Memory, day: str, now: datetime) -> None:
+    """Remember that this day has its digest, and count anew from here."""
+    memory.digests = (*memory.digests, day)[-_DAYS:]
+    memory.digested = now.timestamp()
+    for standing in memory.standings.values():
+        standing.tally = Tally()
+
+
+def digest_lines(memory: Memory, config: Configuration, now: datetime) -> tuple[str, ...]:
+    """A line for each job that is on, and for whatever else is not well."""
+    known = {job.name for job in config.jobs}
+    others = [s for n, s in memory.standings.items() if s.job not in known and s.owed]
+    lines = [_line(job, _standings_of(memory, job.name), now) for job in config.jobs if job.enabled]
+    lines += [f"{plain(each.job)}: {each.status}" for each in others]
+    return tuple(lines) or ("No job is on.",)
+
+
+def _standings_of(memory: Memory, job: str) -> tuple[Standing, ...]:
+    return tuple(each for each in memory.standings.values() if each.job == job)
+
+
+def _line(job: Job, standings: Sequence[Standing], now: datetime) -> str:
+    return "; ".join((f"{job.name}: {_status(standings)}", *_facts(job, standings, now)))
+
+
+def _status(standings: Sequence[Standing]) -> str:
+    """How the last round ended; of a folder's files, the one that a person should hear of first."""
+    if not standings:
+        return "no round yet"
+    worst = exit_code_of(each.exit_code for each in standings)
+    first = next(each for each in standings if each.exit_code == worst)
+    files = f" ({count(len(standings), 'sheet')})" if len(standings) > 1 else ""
+    return f"{first.status}{files}"
+
+
+def _facts(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[str]:
+    if not standings:
+        yield from _time(job, standings, now)
+        return
+    tallies = [each.tally for each in standings]
+    rounds, well = (sum(getattr(t, n) for t in tallies) for n in ("rounds", "well"))
+    yield f"{count(rounds, 'round')}, {well} well"
+    if applied := sum(each.applied for each in tallies):
+        yield count(applied, "change")
+    if failed := sum(each.failed for each in tallies):
+        yield f"{failed} failed"
+    if left := sum(each.open_count for each in standings):
+        yield f"{left} to decide"
+    if waiting := sum(bool(each.waiting) for each in standings):
+        yield f"{count(waiting, 'plan')} waiting"
+    yield from _time(job, standings, now)
+
+
+def _time(job: Job, standings: Sequence[Standing], now: datetime) -> Iterator[str]:
+    if standings:
+        last = max(datetime.fromisoformat(each.started) for each in standings)
+        yield f"last began {last.astimezone():%Y-%m-%d %H:%M}"
+        if is_overdue(job.schedule, last, now):
+            yield f"OVERDUE by its schedule ({job.schedule})"
+            return
+    due = next_due(job.schedule, now)
+    if due is not None:
+        yield f"next due {due:%Y-%m-%d %H:%M}"
+
+
+# Notices that are to be sent: tried until they arrive, for a week, and a hundred at most.
+
+
+Deliver = Callable[[Secret, Event, str, str, float], str]
+_MOST_WAITING = 100
+_WEEK = 7 * 86_400.0
+_EACH, _ALL = 15.0, 60.0
+"""Seconds for one notice to one address, and for all that a pass has to tell."""
+
+
+def mark_of(address: Secret) -> str:
+    """Tells the addresses of one configuration apart, and is too short to find one by it."""
+    text = address.reveal().encode("utf-8", "surrogatepass")
+    return blake2s(text, digest_size=2).hexdigest()
+
+
+def put(memory: Memory, pending: Sequence[Pending]) -> tuple[str, ...]:
+    """Have these sent too. Returns what had to be given up for them, in words."""
+    every = (*memory.outbox, *pending)
+    memory.outbox = every[-_MOST_WAITING:]
+    return tuple(_given_up(each, "too many wait") for each in every[:-_MOST_WAITING])
+
+
+def sent(
+    memory: Memory, addresses: Sequence[Secret], now: datetime, deliver: Deliver
+) -> Iterator[str]:
+    """Send what is to be sent, oldest first; yields what could not be, in words.
+
+    An address that fails is not asked again in this pass.
+    """
+    until = time.monotonic() + _ALL
+    by_mark = {mark_of(address): address for address in addresses}
+    failed: dict[str, str] = {}
+    left = []
+    for pending in memory.outbox:
+        _try(pending, by_mark, failed, now, until, deliver)
+        if not pending.to:
+            continue
+        if now.timestamp() - pending.made > _WEEK:
+            yield _given_up(pending, "it could not be sent for a week")
+            continue
+        left.append(pending)
+        yield _not_sent(pending, list(by_mark), failed)
+    memory.outbox = tuple(left)
+
+
+def _try(
+    pending: Pending,
+    by_mark: Mapping[str, Secret],
+    failed: dict[str, str],
+    now: datetime,
+    until: float,
+    deliver: Deliver,
+) -> None:
+    """Send one notice to those of its addresses that still stand in the configuration."""
+    pending.to = tuple(mark for mark in pending.to if mark in by_mark)
+    body = pending.body if not pending.tries else f"{pending.body}\n{_late(pending, now)}"
+    pending.tries += 1
+    for mark in pending.to:
+        if mark in failed:
+            continue
+        seconds = min(_EACH, until - time.monotonic())
+        why = "no time was left" if seconds <= 0 else ""
+        why = why or deliver(by_mark[mark], pending.event, pending.title, body, seconds)
+        if why:
+            failed[mark] = why
+        else:
+            pending.to = tuple(each for each in pending.to if each != mark)
+
+
+def _late(pending: Pending, now: datetime) -> str:
+    made = datetime.fromtimestamp(pending.made, UTC).astimezone(now.tzinfo)
+    return f"(This is from {made:%Y-%m-%d %H:%M %z}; it could not be sent then.)"
+
+
+def _not_sent(pending: Pending, marks: Sequence[str], failed: Mapping[str, str]) -> str:
+    whys = (f"address {marks.index(m) + 1}: {failed.get(m, 'not tried')}" for m in pending.to)
+    said = (
+        f"the notice {pending.title!r} could not be sent ({'; '.join(whys)}); "
+        "it is tried again after the next round"
+    )
+    log.warning("%s", said)
+    return said
+
+
+def _given_up(pending: Pending, why: str) -> str:
+    said = f"the notice {pending.title!r} is given up: {why}"
+    log.error("%s", said)
+    return said
+
+
+# What stands for each name of a template: a round in words that can be sent to anybody.
+
+
+_MOST_LINES, _NAME, _PROBLEM = 12, 60, 300
+Safe = Callable[..., str]
+_EXACT = re.compile(r"[^<>\[\]`*|\n\r]*")
+
+
+def values_of(
+    notice: Notice, config: Configuration, clean: Callable[[str], str]
+) -> Mapping[str, str]:
+    """A text for each of NAMES. `clean` takes secrets out, before anything is cut or rewritten."""
+    round_ = notice.told.round
+    job = next((each for each in config.jobs if each.name == round_.job), None)
+
+    known = origins((round_.store, *(each.url for each in config.jobs)))
+
+    def safe(text: str, width: int = _PROBLEM) -> str:
+        return plain(clean(text), width, known=known)
+
+    return {
+        **dict.fromkeys(NAMES, ""),
+        **_numbers(notice),
+        "event": notice.event,
+        "job": safe(notice.name),
+        "also": safe(_few(notice.also)),
+        "status": round_.status,
+        "problem": safe(round_.problem),
+        "hint": safe(round_.hint),
+        "mode": round_.mode,
+        "store": safe(round_.store),
+        "source": safe(round_.source),
+        "host": safe(socket.gethostname()),
+        "round": safe(round_.id),
+        "started": _local(datetime.fromisoformat(round_.started)),
+        "seconds": duration(round_.seconds),
+        "to_store": _planned(round_.to_store),
+        "to_sheet": _planned(round_.to_sheet),
+        "open": "\n".join(_open(notice, safe)),
+        "waiting": _exact(clean(round_.waiting)),
+        "command": _exact(clean(_command(round_, job, config))),
+        "report": _exact(clean(round_.report)),
+        "since": _local(datetime.fromtimestamp(notice.since, UTC)) if notice.since else "",
+    }
+
+
+def _numbers(notice: Notice) -> Mapping[str, str]:
+    """Those of all the sheets of which the same is told; they have one store, and one exit code."""
+    rounds = [told.round for told in (notice.told, *notice.others)]
+    names = ("rows", "drift", "applied", "conflicts", "findings", "failed", "left", "notes")
+    totals = {name: str(sum(getattr(each, name) for each in rounds)) for name in names}
+    return totals | {name: str(getattr(rounds[0], name)) for name in ("exit_code", "pets")}
+
+
+def _local(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S %z}"
+
+
+def _few(names: tuple[str, ...]) -> str:
+    rest = len(names) - _MOST_LINES
+    return ", ".join(names[:_MOST_LINES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _planned(counts: Counts) -> str:
+    parts = [(counts.add, "to add"), (counts.update, "to change"), (counts.delete, "to delete")]
+    said = ", ".join(f"{number} {what}" for number, what in parts if number)
+    return f"{said} ({count(counts.total, 'pet')})" if said else ""
+
+
+def _open(notice: Notice, safe: Safe) -> Iterator[str]:
+    """A line for each open difference, what is new in front."""
+    every = [each for told in (notice.told, *notice.others) for each in _listed(notice, told)]
+    every.sort(key=lambda each: not is_new(each, notice.new))
+    for each in every[:_MOST_LINES]:
+        yield f"- {_place(each, safe)}: {safe(each.problem)}"
+    if len(every) > _MOST_LINES:
+        yield f"- and {len(every) - _MOST_LINES} more, which the report lists"
+
+
+def _listed(notice: Notice, told: RoundReport) -> tuple[Open, ...]:
+    if notice.event == "failure":
+        # Of what is refused, the changes that did not come to pass are no news.
+        passed = ("note", "waiting", "drift" if told.round.status == "refused" else "")
+        return tuple(each for each in told.open if each.kind not in passed)
+    return open_of(told) if notice.event == "violation" else ()
+
+
+def _place(each: Open, safe: Safe) -> str:
+    pet = f"pet {each.pet_id}" if each.pet_id is not None else "a row"
+    name = f" {safe(each.name, _NAME)}" if each.name else ""
+    address = f" ({safe(each.address, _NAME)})" if each.address else ""
+    is_said = each.problem.startswith(tuple(f"{name}:" for name in each.fields))
+    fields = f", {', '.join(each.fields)}" if each.fields and not is_said else ""
+    return f"{each.kind}, {pet}{name}{address}{fields}"
+
+
+def _command(round_: Round, job: Job | None, config: Configuration) -> str:
+    """What a person types to release the plan, from whatever folder."""
+    if not round_.waiting:
+        return ""
+    url = (job.url if job is not None else "") or round_.store
+    words = ["petsync", "apply", round_.waiting, "--state", str(config.state)]
+    words += ["--url", url] if url else []
+    if job is not None:
+        words += ["--profile", job.profile] if job.profile != "standard" else []
+        words += [word for host in job.allow_http for word in ("--allow-http", host)]
+    return shlex.join(words)
+
+
+def _exact(text: str) -> str:
+    """A path or a command as it is, unless it could steer or be taken for markup."""
+    shown = visible(text)
+    return shown if _EXACT.fullmatch(shown) and shown == text else plain(text, 1000)
+
+
+# Notifier: after the rounds, people are told what they should know of them.
+
+
+_TITLE, _BODY = 160, 3_500
+"""Characters; what is longer is cut."""
+_STARS = "\ue000"
+"""For a secret, as long as stars would be rewritten as markup."""
+
+
+class Notifier:
+    """Tells people, as `[notify]` says, and remembers in the state folder what it told."""
+
+    def __init__(self, config: Configuration, *, deliver: Deliver | None = None) -> None:
+        self._config, self._notify = config, config.notify
+        secrets = (*config.secrets, *config.notify.urls)
+        self._clean, self._marked = Redactor(secrets), Redactor(secrets, stars=_STARS)
+        self._deliver = deliver or by_apprise
+
+    def told(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
+        """Decide what these rounds, the latest ones, give to tell, and send it. `now` has a zone.
+
+        Returns what could not be sent, a sentence each. Nothing is raised: that people cannot be
+        told must not change what a round was.
+        """
+        real = [told for told in rounds if not told.round.dry_run]
+        if not self._notify.urls or not real:
+            return ()
+        try:
+            return self._told(real, now)
+        except Timeout:
+            why = "another process has been telling people for minutes"
+        except (OSError, PetsyncError) as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 - a surprise here must not change a round
+            why = f"{type(error).__name__} while it was made"
+        said = self._clean(f"people could not be told of these rounds: {why}")
+        log.error("%s", said)
+        return (said,)
+
+    def _told(self, rounds: Sequence[RoundReport], now: datetime) -> tuple[str, ...]:
+        with kept(self._config.state, now) as (memory, path):
+            notices = decide(memory, rounds, now.timestamp(), self._notify.remind)
+            pending = [self._pending(notice, now) for notice in notices if self._wants(notice)]
+            given_up = put(memory, [*pending, *self._digest(memory, rounds[-1], now)])
+            # Told twice is better than never: it is kept before anything is sent.
+            save(memory, path)
+            if not memory.outbox:
+                return given_up
+            said = (*given_up, *sent(memory, self._notify.urls, now, self._deliver))
+            save(memory, path)
+        return said
+
+    def _wants(self, notice: Notice) -> bool:
+        return notice.event in self._notify.on
+
+    def _digest(self, memory: Memory, last: RoundReport, now: datetime) -> tuple[Pending, ...]:
+        day = day_due(memory, self._notify.digest, now)
+        if "digest" not in self._notify.on or not day:
+            return ()
+        lines = digest_lines(memory, self._config, now)
+        digested(memory, day, now)
+        notice = Notice(event="digest", name=last.round.job, told=last)
+        return (self._pending(notice, now, "\n".join(lines)),)
+
+    def _pending(self, notice: Notice, now: datetime, lines: str = "") -> Pending:
+        title, body = self._notify.templates.get(notice.event) or DEFAULTS[notice.event]
+        default_title, default_body = DEFAULTS[notice.event]
+        values = {**values_of(notice, self._config, self._marked), "lines": lines}
+        return Pending(
+            event=notice.event,
+            title=self._finished(filled(title or default_title, values), _TITLE, keep=""),
+            body=self._finished(filled(body or default_body, values), _BODY, keep="\n"),
+            made=now.timestamp(),
+            to=tuple(dict.fromkeys(mark_of(address) for address in self._notify.urls)),
+        )
+
+    def _finished(self, text: str, most: int, *, keep: str) -> str:
+        """The text without secrets and control characters, cut."""
+        shown = visible(self._clean(text.strip()), keep=keep).replace(_STARS, "***")
+        return shown if len(shown) <= most else f"{shown[: most - 6]} (cut)"

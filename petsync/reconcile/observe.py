@@ -1,0 +1,892 @@
+"""Observe rounds: log, metrics, health endpoint and traces."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any, get_args
+from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+import msgspec
+from filelock import FileLock
+
+from petsync._files import make_folder, make_private_folder, open_new, replace_file, write_private
+from petsync.errors import PetsyncError, SettingsError
+from petsync.plan.report import RoundReport
+from petsync.plan.rounds import Round, Status
+from petsync.reconcile.config.model import Configuration, Log
+from petsync.reconcile.round import Step, Watcher
+from petsync.reconcile.schedule import next_due
+from petsync.redact import Redactor
+from petsync.report.round import brief
+from petsync.report.text import unbroken
+from petsync.report.words import count
+from petsync.table.cells import visible
+
+__all__ = [
+    "FIELDS",
+    "GAUGES",
+    "Endpoint",
+    "JsonLines",
+    "Latest",
+    "Logged",
+    "Measured",
+    "TextLines",
+    "Traced",
+    "kept_only",
+    "logged",
+    "measured",
+    "noted",
+    "page_of",
+    "read",
+    "traced",
+    "watching",
+]
+
+
+# A log record as a line: of JSON for machines, of text for people.
+
+
+FIELDS = (
+    "event",
+    "job",
+    "part",
+    "round",
+    "run",
+    "step",
+    "status",
+    "exit_code",
+    "seconds",
+    "drift",
+    "applied",
+    "conflicts",
+    "findings",
+    "failed",
+    "left",
+    "waiting",
+    "report",
+)
+"""What a record may carry besides time, level, logger and message."""
+
+Clean = Callable[[str], str]
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object, in one line, without secrets."""
+
+    def __init__(self, clean: Clean) -> None:
+        super().__init__()
+        self._clean = clean
+
+    def format(self, record: logging.LogRecord) -> str:
+        """`{"time": …, "level": …, "logger": …, "message": …, …}`."""
+        told = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self._clean(record.getMessage()),
+            **{name: self._said(value) for name, value in _fields(record)},
+        }
+        if trace := _trace(record):
+            told["traceback"] = self._clean(trace)
+        return msgspec.json.encode(_encodable(told)).decode()
+
+    def _said(self, value: Any) -> Any:
+        return self._clean(value) if isinstance(value, str) else value
+
+
+class TextLines(logging.Formatter):
+    """A record as a line of text, in which nothing steers a terminal, without secrets. With a
+    `width` in columns, a terminal's, it is folded.
+    """
+
+    def __init__(self, clean: Clean, *, width: int | None = None) -> None:
+        super().__init__()
+        self._clean, self._width = clean, width
+
+    def format(self, record: logging.LogRecord) -> str:
+        """`2026-11-21T02:00:04.120Z INFO catalogue [ROUND] logger: message`."""
+        about = dict(_fields(record))
+        names = [str(about[name]) for name in ("job", "part") if about.get(name)]
+        where = f" {'/'.join(names)} [{about.get('round', '')}]" if names else ""
+        said = f"{record.name}: {record.getMessage()}"
+        line = f"{_time(record)} {record.levelname}{where} {said}"
+        every = (line, *_trace(record).splitlines())
+        shown = (visible(self._clean(each)) for each in every)
+        if self._width is None:
+            return "\n".join(shown)
+        return "\n".join(part.plain for line in shown for part in unbroken(line, self._width))
+
+
+def _fields(record: logging.LogRecord) -> Iterator[tuple[str, Any]]:
+    for name in FIELDS:
+        value = getattr(record, name, None)
+        if value is not None and value != "":
+            yield name, value
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _trace(record: logging.LogRecord) -> str:
+    """The traceback's own lines, without what variables held."""
+    if not record.exc_info or record.exc_info[0] is None:
+        return ""
+    return "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+
+
+def _encodable(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without halves of characters, as a file's name may have them."""
+    return {
+        name: value.encode("utf-8", "backslashreplace").decode()
+        if isinstance(value, str)
+        else value
+        for name, value in told.items()
+    }
+
+
+# The log: what petsync says while a round goes on, with the round's id in every line.
+
+
+log = logging.getLogger(__name__)
+
+_LEVELS: Mapping[int, int] = {0: logging.INFO, 1: logging.ERROR, 64: logging.ERROR}
+"""By exit code; all others are warnings."""
+_here: ContextVar[Logged | None] = ContextVar("petsync_logged", default=None)
+
+
+class Logged(logging.Filter):
+    """The watcher that logs, and the filter that tells each record which round and which step it
+    belongs to: those of the reconciliation in whose context it is made, and of threads that know
+    none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._round: Round | None = None
+        self._step: Step | None = None
+
+    def began(self, begun: Round) -> None:
+        """Log that it began."""
+        self._round, self._step = begun, None
+        log.info("%s begins (%s)", begun.name, begun.mode, extra={"event": "began"})
+
+    @contextmanager
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
+        """Log how long the step took, and what ended it, if anything did."""
+        before, self._round, self._step = self._step, begun, name
+        began = time.monotonic()
+        try:
+            yield
+        except BaseException as error:
+            self._after(name, began, f"failed: {type(error).__name__}: {error}", logging.WARNING)
+            raise
+        else:
+            self._after(name, began, "done", logging.DEBUG)
+        finally:
+            self._step = before
+
+    def ended(self, told: RoundReport) -> None:
+        """Log how it ended, with its numbers."""
+        self._round, self._step = told.round, None
+        round_ = told.round
+        level = _LEVELS.get(round_.exit_code, logging.WARNING)
+        reason = round_.problem or brief(round_)
+        reason = reason or (count(round_.applied, "change") if round_.applied else "")
+        said = ": ".join(filter(None, (round_.status, reason)))
+        log.log(level, "%s ended: %s", round_.name, said, extra=_numbers(round_))
+        self._round = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is this reconciliation's; it then says which round's."""
+        owner = _here.get()
+        if owner is not None and owner is not self:
+            return False
+        for name, value in self._about().items():
+            if not hasattr(record, name):
+                setattr(record, name, value)
+        return True
+
+    def _after(self, name: Step, began: float, said: str, level: int) -> None:
+        extra = {"event": "step", "seconds": round(time.monotonic() - began, 3)}
+        log.log(level, "%s: %s", name, said, extra=extra)
+
+    def _about(self) -> Mapping[str, Any]:
+        each = self._round
+        if each is None:
+            return {}
+        run = each.runs[-1] if each.runs else ""
+        return {
+            "job": each.job,
+            "part": each.part,
+            "round": each.id,
+            "run": run,
+            "step": self._step,
+        }
+
+
+def _numbers(round_: Round) -> dict[str, Any]:
+    names = ("status", "exit_code", "drift", "applied", "conflicts", "findings", "failed", "left")
+    numbers = {name: getattr(round_, name) for name in names}
+    paths = {"waiting": round_.waiting, "report": round_.report}
+    return {"event": "ended", "seconds": round(round_.seconds, 3), **numbers, **paths}
+
+
+@contextmanager
+def logged(config: Configuration) -> Iterator[Logged]:
+    """Meanwhile, what petsync logs goes where `[log]` says, each record with its round. That people
+    could not be told goes to standard error in any case.
+    """
+    watcher, clean = Logged(), Redactor((*config.secrets, *config.notify.urls))
+    token = _here.set(watcher)
+    try:
+        with ExitStack() as stack:
+            for handler in _handlers(config.log):
+                handler.setFormatter(_formatter(config.log, handler, clean))
+                handler.addFilter(watcher)
+                stack.enter_context(_attached(handler))
+            yield watcher
+    finally:
+        with suppress(ValueError):  # left in another context than it was entered in
+            _here.reset(token)
+
+
+def _formatter(config: Log, handler: logging.Handler, clean: Redactor) -> logging.Formatter:
+    """The records' form; lines of text are folded for a terminal, and for nothing else."""
+    if config.format == "json":
+        return JsonLines(clean)
+    stream = getattr(handler, "stream", None)
+    is_terminal = stream is not None and stream.isatty()
+    return TextLines(clean, width=shutil.get_terminal_size().columns if is_terminal else None)
+
+
+@contextmanager
+def _attached(handler: logging.Handler) -> Iterator[None]:
+    """The handler gets what petsync logs, and none of -v's repeats it on the same stream."""
+    mine, level = logging.getLogger("petsync"), logging.getLogger("petsync").level
+    doubles = [each for each in mine.handlers if _doubles(each, handler)]
+    for each in doubles:
+        mine.removeHandler(each)
+    mine.addHandler(handler)
+    mine.setLevel(min(handler.level, level or handler.level))
+    try:
+        yield
+    finally:
+        mine.removeHandler(handler)
+        mine.setLevel(level)
+        for each in doubles:
+            mine.addHandler(each)
+        handler.close()
+
+
+def _doubles(other: logging.Handler, handler: logging.Handler) -> bool:
+    """Whether both write to one stream, and the other is no reconciliation's own."""
+    is_own = any(isinstance(each, Logged) for each in other.filters)
+    stream = getattr(other, "stream", None)
+    return not is_own and stream is not None and stream is getattr(handler, "stream", None)
+
+
+class _File(WatchedFileHandler):
+    """The log's file, which only its owner may write where it is made."""
+
+    def _open(self) -> TextIOWrapper:
+        path = self.baseFilename
+        return open(path, "a", encoding=self.encoding, errors=self.errors, opener=open_new)
+
+
+def _handlers(config: Log) -> Iterator[logging.Handler]:
+    """One to the file, which a log's rotation may take away at any time, or to standard error."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if config.file is not None:
+        handler.setLevel(logging.WARNING)
+        handler.addFilter(logging.Filter("petsync.reconcile.notify"))
+        try:
+            make_folder(config.file.parent)
+            file = _File(config.file, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            log.warning("%s cannot be written (%s); this goes to stderr", config.file, error)
+            handler = logging.StreamHandler(sys.stderr)
+        else:
+            yield handler
+            handler = file
+    handler.setLevel(config.least.upper())
+    yield handler
+
+
+# Watching rounds: the log, metrics for Prometheus, spans for OpenTelemetry.
+
+
+@contextmanager
+def watching(config: Configuration) -> Iterator[list[Watcher]]:
+    """The watchers that `[log]`, `[metrics]` and `[tracing]` ask for, while rounds are made.
+
+    An extra that is not installed is told in the log: it keeps no job from its work.
+    """
+    with ExitStack() as stack:
+        watchers: list[Watcher] = [stack.enter_context(logged(config))]
+        for enter in (_measured, _traced):
+            try:
+                watchers += enter(config, stack)
+            except SettingsError as error:
+                log.error("%s", error)
+        yield watchers
+
+
+def _measured(config: Configuration, stack: ExitStack) -> list[Watcher]:
+    if config.metrics.textfile is None and not config.metrics.listen:
+        return []
+
+    return [stack.enter_context(measured(config))]
+
+
+def _traced(config: Configuration, stack: ExitStack) -> list[Watcher]:
+    if not config.tracing:
+        return []
+
+    return [stack.enter_context(traced(config))]
+
+
+# The address at which a `petsync reconcile --every` can be asked how it is.
+
+
+_MOST = 16
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+class Endpoint:
+    """Serves `/metrics` and `/healthz` in a thread, from `start` until `close`.
+
+    `health` says how it is; `"ok": False` among it makes the answer a 503.
+    """
+
+    def __init__(self, listen: str, metrics: Any, health: Callable[[], Mapping[str, Any]]) -> None:
+        self._host, self._port = _split(listen)
+        self._metrics, self._health = metrics, health
+        self._server: WSGIServer | None = None
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:9464`, "" while it is not served."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{host}:{self._server.server_port}" if self._server is not None else ""
+
+    def start(self) -> None:
+        """Serve it from now on. Raises OSError where the address is taken."""
+        if self._host not in _LOCAL:
+            log.warning("the metrics at %s:%d can be read by others", self._host, self._port)
+        kind = _Server6 if ":" in self._host else _Server
+        self._server = make_server(
+            self._host, self._port, self._answer, server_class=kind, handler_class=_Silent
+        )
+        thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True
+        )
+        thread.start()
+
+    def close(self) -> None:
+        """Serve it no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if self._host in _LOCAL and _host_of(environ) not in _LOCAL:
+            # A web page can have a name of its own lead here, and read what is answered.
+            return _said(start, "421 Misdirected Request", "text/plain", "Not under this name.\n")
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            answer: Iterable[bytes] = self._metrics(environ, start)
+            return answer
+        if path == "/healthz":
+            told = dict(self._health())
+            status = "200 OK" if told.get("ok") else "503 Service Unavailable"
+            return _said(start, status, "application/json", json.dumps(told))
+        return _said(start, "404 Not Found", "text/plain", "There are /metrics and /healthz.\n")
+
+
+def _said(start: Callable[..., Any], status: str, kind: str, text: str) -> Iterable[bytes]:
+    start(status, [("Content-Type", f"{kind}; charset=utf-8"), ("Cache-Control", "no-store")])
+    return [text.encode()]
+
+
+def _split(listen: str) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:9464`, `[::1]:9464` or `:9464`. Raises SettingsError."""
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or int(port) > 0xFFFF:
+        raise SettingsError(
+            f"[metrics] listen is {listen!r}, and must be an address with a port",
+            hint='Such as "127.0.0.1:9464".',
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _host_of(environ: Mapping[str, Any]) -> str:
+    """The name that was asked for, without the port."""
+    try:
+        return urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""
+    except ValueError:
+        return ""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """Answers `_MOST` requests at a time; who comes on top of them is not answered."""
+
+    daemon_threads = True
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self._room = threading.BoundedSemaphore(_MOST)
+        super().__init__(*given, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, if there is room for one."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Make room again afterwards."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Silent(WSGIRequestHandler):
+    timeout = 10.0
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Nothing: a scrape is no event."""
+
+
+# The latest round of every job, kept for the metrics, whichever process it was made by.
+
+
+_LOCK_TIMEOUT = 30.0
+
+
+class Latest(msgspec.Struct):
+    """Of one job, or of a file of one: its last round, when one was well last (in seconds, 0 for
+    never), and how many there were of each status.
+    """
+
+    round: Round
+    succeeded: float = 0.0
+    statuses: dict[str, int] = {}
+
+
+def noted(state: Path, round_: Round) -> Mapping[str, Latest]:
+    """Every job's latest, with this round among them. Raises OSError, filelock.Timeout.
+
+    A locked round tells nothing of the job but that it was locked.
+    """
+    with _held(state) as every:
+        before = every.get(round_.name, Latest(round_))
+        statuses = {**before.statuses, round_.status: before.statuses.get(round_.status, 0) + 1}
+        is_locked = round_.status == "locked" and round_.name in every
+        every[round_.name] = Latest(
+            before.round if is_locked else round_,
+            _end(round_) if round_.is_well else before.succeeded,
+            statuses,
+        )
+    return every
+
+
+def kept_only(state: Path, job: str, names: Collection[str]) -> Mapping[str, Latest]:
+    """Every job's latest, of this job only these; the others of its files are there no more."""
+    with _held(state) as every:
+        for name in [n for n, each in every.items() if each.round.job == job and n not in names]:
+            del every[name]
+    return every
+
+
+@contextmanager
+def _held(state: Path) -> Iterator[dict[str, Latest]]:
+    """What is kept, to be changed, while no other process has it; written at the end."""
+    path = _path(state)
+    make_private_folder(path.parent)
+    with FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT, mode=0o600):
+        every = read(state)
+        yield every
+        write_private(path, msgspec.json.encode(every), follow=False)
+
+
+def read(state: Path) -> dict[str, Latest]:
+    """What is kept; {} where nothing is. A damaged file is set aside."""
+    path = _path(state)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Latest])
+    except FileNotFoundError:
+        return {}
+    except msgspec.DecodeError:
+        log.warning("%s was damaged; the metrics begin anew", path)
+        with suppress(OSError):
+            path.replace(path.with_suffix(".damaged"))
+        return {}
+
+
+def _path(state: Path) -> Path:
+    return state / "reconcile" / "latest.json"
+
+
+def _end(round_: Round) -> float:
+    return datetime.fromisoformat(round_.started).timestamp() + round_.seconds
+
+
+# Metrics for Prometheus: a textfile for cron, and an endpoint for `--every`.
+
+
+GAUGES: Mapping[str, tuple[str, Callable[[Latest], float]]] = {
+    "petsync_round_exit_code": (
+        "Exit code of the last round",
+        lambda each: each.round.exit_code,
+    ),
+    "petsync_round_started_timestamp_seconds": (
+        "When the last round began",
+        lambda each: _seconds(each.round.started),
+    ),
+    "petsync_round_duration_seconds": (
+        "How long the last round took",
+        lambda each: each.round.seconds,
+    ),
+    "petsync_last_success_timestamp_seconds": (
+        "When a round ended with exit code 0 last; 0 for never",
+        lambda each: each.succeeded,
+    ),
+    "petsync_round_rows": ("Rows in the sheet", lambda each: each.round.rows),
+    "petsync_round_pets": ("Pets in the store, in the job's scope", lambda each: each.round.pets),
+    "petsync_round_drift": (
+        "Rows and pets that were apart when the last round began",
+        lambda each: each.round.drift,
+    ),
+    "petsync_round_applied": (
+        "Changes that arrived in the last round",
+        lambda each: each.round.applied,
+    ),
+    "petsync_round_failed": ("Changes that failed", lambda each: each.round.failed),
+    "petsync_round_conflicts": ("Conflicts that are open", lambda each: each.round.conflicts),
+    "petsync_round_findings": ("Rows that are blocked", lambda each: each.round.findings),
+    "petsync_round_left": (
+        "Differences that nothing explains yet",
+        lambda each: each.round.left,
+    ),
+    "petsync_round_waiting": (
+        "1 if a plan waits for somebody to release it",
+        lambda each: each.round.status == "waiting",
+    ),
+}
+"""Each gauge of a job's last round: what it tells, and how it is read."""
+
+_LABELS = ("job", "part")
+_INTERRUPTED = 7
+
+
+class Measured:
+    """The watcher that keeps each job's latest round, and writes the textfile anew after it."""
+
+    def __init__(self, config: Configuration) -> None:
+        _client()
+        self._config = config
+        self._seen: dict[str, dict[str, Round]] = {}
+
+    def began(self, begun: Round) -> None:
+        """Nothing: a round counts when it has ended."""
+
+    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Nothing: a round counts as a whole."""
+        return nullcontext()
+
+    def ended(self, told: RoundReport) -> None:
+        """Keep it. Raises OSError or filelock.Timeout where it cannot be kept."""
+        if told.round.dry_run:
+            return
+        self._seen.setdefault(told.round.job, {})[told.round.name] = told.round
+        self._written(noted(self._config.state, told.round))
+
+    def close(self) -> None:
+        """Take away the numbers of files that their folder has no more."""
+        for job, rounds in self._seen.items():
+            is_whole = job not in rounds or rounds[job].is_well
+            if is_whole and all(each.exit_code != _INTERRUPTED for each in rounds.values()):
+                self._written(kept_only(self._config.state, job, rounds))
+
+    def _written(self, latest: Mapping[str, Latest]) -> None:
+        if self._config.metrics.textfile is not None:
+            _write(self._config.metrics.textfile, _Families(self._config, latest, {}))
+
+
+@contextmanager
+def measured(config: Configuration) -> Iterator[Measured]:
+    """The watcher of one pass. Raises SettingsError where prometheus_client is not installed."""
+    watcher = Measured(config)
+    yield watcher
+    try:
+        watcher.close()
+    except (OSError, PetsyncError) as error:
+        log.warning("the metrics could not be brought up to date: %s", error)
+
+
+def page_of(
+    config: Callable[[], Configuration], own: Callable[[], Mapping[str, tuple[str, float]]]
+) -> Any:
+    """A WSGI application that answers with the metrics as they are; `own` are gauges without
+    labels, as help and value by name.
+    """
+    client = _client()
+
+    class Now:
+        """What a scrape finds."""
+
+        def collect(self) -> Iterable[Any]:
+            """The families, of what is kept now."""
+            return _Families(config(), read(config().state), own()).collect()
+
+    registry = client.CollectorRegistry()
+    registry.register(Now())
+    return client.make_wsgi_app(registry)
+
+
+class _Families:
+    """Prometheus' collector: each metric with a sample for every job."""
+
+    def __init__(
+        self,
+        config: Configuration,
+        latest: Mapping[str, Latest],
+        own: Mapping[str, tuple[str, float]],
+    ) -> None:
+        self._config, self._own = config, own
+        known = {job.name for job in config.jobs}
+        # What is not configured any more has nobody who would make it well again.
+        self._latest = [each for each in latest.values() if each.round.job in known]
+
+    def collect(self) -> Iterator[Any]:
+        """Every family once."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        for name, (help_, value) in GAUGES.items():
+            family = GaugeMetricFamily(name, help_, labels=_LABELS)
+            for each in self._latest:
+                family.add_metric(_labels(each.round), float(value(each)))
+            yield family
+        yield self._statuses()
+        yield self._totals()
+        yield self._due()
+        for name, (help_, number) in self._own.items():
+            yield GaugeMetricFamily(name, help_, value=number)
+
+    def _statuses(self) -> Any:
+        from prometheus_client.core import GaugeMetricFamily
+
+        help_ = "1 for the status that the last round ended with"
+        family = GaugeMetricFamily("petsync_round_status", help_, labels=(*_LABELS, "status"))
+        for each in self._latest:
+            for status in get_args(Status):
+                is_it = float(each.round.status == status)
+                family.add_metric((*_labels(each.round), status), is_it)
+        return family
+
+    def _totals(self) -> Any:
+        from prometheus_client.core import CounterMetricFamily
+
+        family = CounterMetricFamily(
+            "petsync_rounds", "Rounds by how they ended", labels=(*_LABELS, "status")
+        )
+        for each in self._latest:
+            for status, number in sorted(each.statuses.items()):
+                family.add_metric((*_labels(each.round), status), number)
+        return family
+
+    def _due(self) -> Any:
+        from prometheus_client.core import GaugeMetricFamily
+
+        help_ = "When the job is due next by its schedule"
+        family = GaugeMetricFamily("petsync_next_due_timestamp_seconds", help_, labels=("job",))
+        now = datetime.now(UTC)
+        for job in self._config.jobs:
+            due = next_due(job.schedule, now) if job.enabled else None
+            if due is not None:
+                family.add_metric((job.name,), due.timestamp())
+        return family
+
+
+def _labels(round_: Round) -> tuple[str, str]:
+    return round_.job, visible(round_.part)
+
+
+def _seconds(started: str) -> float:
+    return datetime.fromisoformat(started).timestamp()
+
+
+def _write(path: Path, families: _Families) -> None:
+    """Put them into the file in one step: node_exporter never sees half of it."""
+    client = _client()
+    registry = client.CollectorRegistry()
+    registry.register(families)
+    make_folder(path.parent)
+    replace_file(path, client.generate_latest(registry))
+
+
+def _client() -> Any:
+    """prometheus_client. Raises SettingsError where it is not installed."""
+    try:
+        import prometheus_client
+    except ImportError:
+        raise SettingsError(
+            "[metrics] needs prometheus-client, which is not installed",
+            hint="pip install 'petsync[metrics]'",
+        ) from None
+    return prometheus_client
+
+
+# Spans for OpenTelemetry: one for each round, with a child for each step.
+
+
+_NUMBERS = (
+    "rows",
+    "pets",
+    "drift",
+    "applied",
+    "conflicts",
+    "findings",
+    "failed",
+    "notes",
+    "left",
+    "resumed",
+)
+_EXPORT_TIMEOUT = 10.0
+"""Seconds that a collector has to take the last spans."""
+
+
+class Traced:
+    """The watcher that makes spans of rounds and steps. Of errors they get type and message."""
+
+    def __init__(self, tracer: Any, clean: Redactor) -> None:
+        self._tracer, self._clean = tracer, clean
+        self._span: Any = None
+        self._context: Any = None
+
+    def began(self, begun: Round) -> None:
+        """Begin the round's span."""
+        from opentelemetry.trace import set_span_in_context
+
+        self._span = self._tracer.start_span("petsync.round", attributes=self._about(begun))
+        self._context = set_span_in_context(self._span)
+
+    @contextmanager
+    def step(self, begun: Round, name: Step) -> Iterator[None]:
+        """A span around the step, in the round's."""
+        with self._tracer.start_as_current_span(
+            f"petsync.{name}",
+            context=self._context,
+            attributes=self._about(begun),
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except BaseException as error:
+                self._failed(span, type(error).__name__, str(error))
+                raise
+
+    def ended(self, told: RoundReport) -> None:
+        """End the round's span with how it ended; one that never began is a span of its own."""
+        if self._span is None:
+            self.began(told.round)
+        span, self._span = self._span, None  # what follows, such as the notices, is its child too
+        round_ = told.round
+        span.set_attribute("petsync.status", round_.status)
+        span.set_attribute("petsync.exit_code", round_.exit_code)
+        span.set_attribute("petsync.runs", round_.runs)
+        for name in _NUMBERS:
+            span.set_attribute(f"petsync.{name}", getattr(round_, name))
+        if round_.exit_code in (1, 7, 64) or round_.failed:
+            self._failed(span, round_.status, round_.problem)
+        span.end()
+
+    def _about(self, round_: Round) -> dict[str, Any]:
+        return {
+            "petsync.job": self._clean(round_.job),
+            "petsync.part": self._clean(round_.part),
+            "petsync.round": self._clean(round_.id),
+            "petsync.mode": round_.mode,
+            "petsync.dry_run": round_.dry_run,
+        }
+
+    def _failed(self, span: Any, kind: str, message: str) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        said = self._clean(message)
+        span.add_event("exception", {"exception.type": kind, "exception.message": said})
+        span.set_status(Status(StatusCode.ERROR, said))
+
+
+@contextmanager
+def traced(config: Configuration, exporter: Any = None) -> Iterator[Traced]:
+    """Meanwhile spans go to `exporter`, or to where the standard OTEL_* variables say.
+
+    Raises SettingsError where OpenTelemetry is not installed.
+    """
+    try:
+        provider = _provider(exporter)
+    except ImportError:
+        raise SettingsError(
+            "[tracing] needs OpenTelemetry, which is not installed",
+            hint="pip install 'petsync[tracing]'",
+        ) from None
+    clean = Redactor((*config.secrets, *config.notify.urls))
+    try:
+        yield Traced(provider.get_tracer("petsync"), clean)
+    finally:
+        _shut(provider)
+
+
+def _provider(exporter: Any) -> Any:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if exporter is None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        exporter = OTLPSpanExporter()
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before this name.
+    resource = Resource({"service.name": "petsync"}).merge(Resource.create())
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _shut(provider: Any) -> None:
+    """Have the last spans sent; a collector that does not answer holds nothing up for long."""
+    thread = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
+    thread.start()
+    thread.join(_EXPORT_TIMEOUT)
+    if thread.is_alive():
+        log.warning("the last spans were not taken within %d seconds", _EXPORT_TIMEOUT)

@@ -1,0 +1,1847 @@
+"""One round of a job: read both sides, plan, hold or send, write the sheet, and report."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os.path
+import secrets
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Protocol
+from urllib.parse import unquote
+
+import msgspec
+import pandas as pd
+
+from petsync import sheets
+from petsync.errors import (
+    ApiError,
+    FindingsError,
+    GuardError,
+    InterruptedRunError,
+    LockedError,
+    PetsyncError,
+    SettingsError,
+    SheetError,
+)
+from petsync.models import Pet
+from petsync.plan import arguments
+from petsync.plan.base import (
+    SETTLED,
+    as_exported,
+    categories_now,
+    categories_of,
+    named_ids,
+    sight_of,
+    with_inbound,
+    with_missing,
+    with_report,
+)
+from petsync.plan.change import Snapshot, broken
+from petsync.plan.compare import Exchanged, exchanged
+from petsync.plan.fields import COLUMNS_OF, UNITS, normal, with_fields
+from petsync.plan.guard import CAPACITY_CURE, Refusal
+from petsync.plan.match import pet_of, pets_of
+from petsync.plan.plan import Identified, Inbound, Plan
+from petsync.plan.report import Past as PastRun
+from petsync.plan.report import Report, RoundReport, Rounds, undone_by
+from petsync.plan.rounds import Counts, Open, Round, SheetChange, Status, exit_code_of
+from petsync.reconcile import state
+from petsync.reconcile.compare import Look, Looker, Opens, came, copies, sight_beside
+from petsync.reconcile.config.model import Configuration, Job
+from petsync.reconcile.locks import locked, place_of, turn
+from petsync.reconcile.sources import Source, check_apart, connected, sources_of
+from petsync.reconcile.state import (
+    BaseFile,
+    Begun,
+    History,
+    Kept,
+    Past,
+    Remembered,
+    SheetWaiting,
+    Version,
+    Versions,
+    Waiting,
+    arrived,
+    came_since,
+    digest_of,
+    doubtful,
+    is_final,
+    mark_of,
+    may_lack_again,
+    moved_units,
+    numbered_by,
+    still_back,
+    told_of,
+    traces,
+    undone,
+    written_since,
+)
+from petsync.redact import Redactor
+from petsync.sheets import Obstacle
+from petsync.store import Store
+from petsync.store.runs import Outputs
+from petsync.table.base import Base
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "CODES",
+    "STEPS",
+    "Course",
+    "Files",
+    "Footing",
+    "Pass",
+    "Step",
+    "Telling",
+    "Watcher",
+    "Written",
+    "assigned",
+    "check",
+    "footing_of",
+    "give_up",
+    "is_held",
+    "is_to_be_made",
+    "made",
+    "must_have_ids",
+    "reconciled",
+    "remember_backups",
+    "resumed",
+    "same_place",
+    "with_claims",
+    "with_older_rows",
+    "with_siblings",
+    "work",
+    "writable",
+    "write",
+]
+
+
+# Watcher: whoever is told, while it happens, what a reconciliation does.
+
+
+Step = Literal[
+    "resume", "read", "snapshot", "plan", "guard", "apply", "write", "verify", "report", "notify"
+]
+STEPS: tuple[Step, ...] = (
+    "resume",
+    "read",
+    "snapshot",
+    "plan",
+    "guard",
+    "apply",
+    "write",
+    "verify",
+    "report",
+    "notify",
+)
+
+
+class Watcher(Protocol):
+    """Logs, metrics, spans: what they raise is logged and never ends a round."""
+
+    def began(self, begun: Round) -> None:
+        """A round has the job's lock and begins; of it only what identifies it is filled in."""
+
+    def step(self, begun: Round, name: Step) -> AbstractContextManager[object]:
+        """Entered and left around each step; an error passes through it."""
+
+    def ended(self, told: RoundReport) -> None:
+        """The round is over, and its report is written."""
+
+
+# Telling: the watchers of a round, none of whom can end it.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class Telling:
+    """Tells each of the watchers; what one raises is logged, and the others are told all the same.
+
+    An interrupt is no error of a watcher, and passes.
+    """
+
+    def __init__(self, watchers: Iterable[Watcher] = ()) -> None:
+        self._watchers = tuple(watchers)
+
+    def began(self, told: Round) -> None:
+        """A round begins."""
+        for watcher in self._watchers:
+            _safely(watcher, partial(watcher.began, told))
+
+    @contextmanager
+    def step(self, told: Round, name: Step) -> Iterator[None]:
+        """Around a step; an error of it reaches every watcher, and then the caller."""
+        with ExitStack() as stack:
+            for watcher in self._watchers:
+                stack.enter_context(_Step(watcher, told, name))
+            yield
+
+    def ended(self, told: RoundReport) -> None:
+        """A round is over."""
+        for watcher in self._watchers:
+            _safely(watcher, partial(watcher.ended, told))
+
+
+class _Step(AbstractContextManager[None]):
+    """A watcher's own step, from which nothing comes out."""
+
+    def __init__(self, watcher: Watcher, told: Round, name: Step) -> None:
+        self._watcher, self._told, self._name = watcher, told, name
+        self._inner: AbstractContextManager[object] | None = None
+
+    def __enter__(self) -> None:
+        def enter() -> None:
+            inner = self._watcher.step(self._told, self._name)
+            inner.__enter__()
+            self._inner = inner
+
+        _safely(self._watcher, enter)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        inner = self._inner
+        if inner is None:
+            return
+        try:
+            inner.__exit__(kind, error, trace)
+        except Exception as raised:  # noqa: BLE001 - whatever a watcher does, the round goes on
+            if raised is not error:
+                _complain(self._watcher)
+
+
+def _safely(watcher: Watcher, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:  # noqa: BLE001 - whatever a watcher does, the round goes on
+        _complain(watcher)
+
+
+def _complain(watcher: Watcher) -> None:
+    _LOG.exception("%s failed; the round goes on", type(watcher).__name__)
+
+
+# Course: one round on its way, and how it is told, whatever becomes of it.
+
+
+CODES: dict[Status, int] = {
+    "in-sync": 0,
+    "done": 0,
+    "drift": 2,
+    "findings": 3,
+    "failed-rows": 3,
+    "waiting": 4,
+    "refused": 4,
+    "conflicts": 5,
+    "locked": 6,
+    "interrupted": 7,
+    "error": 1,
+}
+"""The exit code of each status."""
+_SERVICE = (
+    "The next round tries again. If it stays so, `petsync doctor` says what the service answers."
+)
+_FAULT = "This is a fault in petsync. Please report it; the log has its traceback."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """What all rounds of one reconciliation share. `moved`: the job's store is the same one, at
+    another address.
+    """
+
+    config: Configuration
+    telling: Telling
+    dry_run: bool = False
+    moved: bool = False
+
+    @property
+    def kept(self) -> Kept:
+        """Where things are kept."""
+        return Kept(self.config.state)
+
+    def scrubbed(self, text: str) -> str:
+        """The text without any secret of the configuration."""
+        return Redactor(self.config.secrets)(text)
+
+
+@dataclass(slots=True)
+class Course:
+    """One round; `told` says of it what is known so far. `is_ended` where a person ended it, and
+    with it all that was to follow.
+    """
+
+    owner: Pass
+    job: Job
+    told: Round
+    plan: Plan | None = None
+    report: Report | None = None
+    opens: tuple[Open, ...] = ()
+    sheet: tuple[SheetChange, ...] = ()
+    is_ended: bool = False
+    _is_said: bool = False
+    _since: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def begun(cls, owner: Pass, job: Job, *, part: str = "", source: str = "") -> Course:
+        """A round that begins now."""
+        now = datetime.now(UTC)
+        told = Round(
+            id=f"{now:%Y%m%d-%H%M%S-%f}-{secrets.token_hex(2)}",
+            job=job.name,
+            part=part,
+            mode=job.mode,
+            dry_run=owner.dry_run,
+            store=job.url,
+            source=source,
+            started=now.isoformat(timespec="microseconds"),
+        )
+        return cls(owner, job, told)
+
+    def note(self, **facts: Any) -> None:
+        """Fill in what is known of the round now."""
+        self.told = msgspec.structs.replace(self.told, **facts)
+
+    def ends(self, status: Status, problem: str = "", hint: str = "") -> None:
+        """Say how it ends, whatever else stands."""
+        self._is_said = True
+        self._say(status, problem, hint)
+
+    @contextmanager
+    def step(self, name: Step) -> Iterator[None]:
+        """Around a step, which the watchers are told of."""
+        with self.owner.telling.step(self.told, name):
+            yield
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Whatever ends the work inside becomes how the round ends."""
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End with an error, or as interrupted."""
+        if isinstance(error, KeyboardInterrupt):
+            self.is_ended = True
+            self.ends("interrupted", "the round was stopped", "The next round goes on.")
+            return
+        if isinstance(error, InterruptedRunError):
+            self._stopped(error)
+            return
+        if isinstance(error, PetsyncError):
+            cure = _SERVICE if isinstance(error, ApiError) else ""
+            self.ends(_status_of(error), error.message, error.hint or cure)
+            if isinstance(error, SettingsError):
+                self.note(exit_code=SettingsError.exit_code)
+            return
+        trace = "".join(traceback.format_exception(error))
+        _LOG.error("round %s failed:\n%s", self.told.id, self.owner.scrubbed(trace))
+        reason = " ".join(str(error).split())[:300]
+        self.ends("error", f"unexpected: {type(error).__name__}: {reason}", _FAULT)
+
+    def _stopped(self, error: InterruptedRunError) -> None:
+        if isinstance(error.report, Report):
+            self.ran(error.report)
+            self.is_ended = error.report.stopped.startswith("interrupted")
+        self.ends("interrupted", error.message, f"The next round resumes it. {error.hint}".strip())
+
+    def planned(self, plan: Plan | None, inbound: Inbound | None) -> None:
+        """What the store, and what the sheet is to take."""
+        self.plan = plan
+        if plan is not None:
+            counts = Counts(add=len(plan.adds), update=len(plan.updates), delete=len(plan.deletes))
+            self.note(to_store=counts)
+        if inbound is not None:
+            self.sheet = inbound.changes
+            self.note(to_sheet=inbound.touched)
+
+    def ran(self, report: Report) -> None:
+        """What became of it there."""
+        self.report = report
+        applied = sum(each.outcome == "applied" for each in report.results)
+        runs = dict.fromkeys([*self.told.runs, report.run_id])
+        self.note(runs=tuple(runs), applied=self.told.applied + applied)
+
+    def stands(self, opens: tuple[Open, ...]) -> None:
+        """What is open at the end, and how the round ends by that."""
+        self.opens = opens
+        kinds: Counter[str] = Counter(each.kind for each in opens)
+        self.note(
+            conflicts=kinds["conflict"],
+            findings=kinds["finding"],
+            failed=kinds["failed"],
+            notes=kinds["note"],
+            left=kinds["drift"],
+        )
+        if not self._is_said:
+            self._say(self._end(kinds))
+
+    def _say(self, status: Status, problem: str = "", hint: str = "") -> None:
+        scrubbed = self.owner.scrubbed
+        self.note(
+            status=status, exit_code=CODES[status], problem=scrubbed(problem), hint=scrubbed(hint)
+        )
+
+    def _end(self, kinds: Mapping[str, int]) -> Status:
+        for kind, status in _ENDS:
+            if kinds.get(kind):
+                return status
+        # Ids that rows got are no changes, and a run that was resumed was an earlier round's.
+        did = self.told.applied or self.told.backup or self.told.resumed
+        return "done" if did else "in-sync"
+
+    def close(self) -> RoundReport:
+        """Write down how it went, tell the watchers, and give what is to be told."""
+        self.note(seconds=round(time.monotonic() - self._since, 3))
+        if not self.owner.dry_run:
+            self._written()
+        told = self._all()
+        self.owner.telling.ended(told)
+        return told
+
+    def _written(self) -> None:
+        settings = self.owner.config.report
+        page = state.path_of(settings, self.job.name, self.told.id)
+        self.note(report=str(page))
+        try:
+            with self.step("report"):
+                state.save(settings, self._all())
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told, not swallowed
+            self.note(report="")
+            self._unwritten(error)
+        try:
+            History(self.owner.config.state).append(self.told)
+        except Exception as error:  # noqa: BLE001 - told, not swallowed
+            self._unwritten(error)
+
+    def _unwritten(self, error: BaseException) -> None:
+        """A round that went well, and of which nothing can be kept, did not go well."""
+        before = self.told.exit_code, self.told.status, self.told.problem, self.told.hint
+        self.fail(error)
+        if exit_code_of((before[0], self.told.exit_code)) == before[0]:
+            code, status, problem, hint = before
+            self.note(exit_code=code, status=status, problem=problem, hint=hint)
+            _LOG.error("round %s: %s", self.told.id, self.owner.scrubbed(str(error)))
+
+    def _all(self) -> RoundReport:
+        return RoundReport(
+            round=self.told, open=self.opens, plan=self.plan, report=self.report, sheet=self.sheet
+        )
+
+
+_ENDS: tuple[tuple[str, Status], ...] = (
+    ("failed", "failed-rows"),
+    ("finding", "findings"),
+    ("conflict", "conflicts"),
+    ("drift", "drift"),
+)
+"""What of that which stands is told first."""
+
+
+def _status_of(error: PetsyncError) -> Status:
+    kinds: tuple[tuple[type[PetsyncError], Status], ...] = (
+        (LockedError, "locked"),
+        (FindingsError, "findings"),
+        (GuardError, "refused"),
+    )
+    return next((status for kind, status in kinds if isinstance(error, kind)), "error")
+
+
+# Footing: what a round starts from.
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What is kept of one sheet of a job."""
+
+    base: BaseFile
+    begun: Begun
+    waiting: Waiting
+    sheet: SheetWaiting
+    versions: Versions
+
+    @classmethod
+    def of(cls, course: Course) -> Files:
+        """Those of the sheet that a round is about."""
+        return cls.named(course.owner.kept, course.job.name, course.told.part)
+
+    @classmethod
+    def named(cls, kept: Kept, job: str, part: str) -> Files:
+        """Those of a job's sheet."""
+        name = (job, part)
+        return cls(
+            BaseFile(kept.base(*name)),
+            Begun(kept.begun(*name)),
+            Waiting(kept.waiting(*name), job),
+            SheetWaiting(kept.waiting(*name, side="sheet")),
+            Versions(kept.versions(*name)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """The base, the digest of the one that the sheet carries, and what is to be said of them.
+    Nothing is deleted by a base of which it is not sure that it is the last one. `undone` are the
+    versions that the sheet does not have any more: it is a backup that was put back; of `doubts`
+    that is not sure. `own` are the pets of the sheet's own base; those that are `claimed` are in no
+    row, and not missing either. `runs` are the marks of the runs that the base has. `by_hand` are
+    versions that runs by hand wrote, and that are to be kept; `has_ids_by_hand`: such runs may have
+    written ids into rows since a version whose round was killed.
+    """
+
+    base: Base | None
+    carried: str = ""
+    notes: tuple[Open, ...] = ()
+    may_delete: bool = True
+    undone: tuple[Version, ...] = ()
+    doubts: tuple[Version, ...] = ()
+    own: frozenset[int] = frozenset()
+    runs: frozenset[str] = frozenset()
+    claimed: frozenset[int] = frozenset()
+    by_hand: tuple[Version, ...] = ()
+    has_ids_by_hand: bool = False
+
+
+def resumed(course: Course, store: Store) -> tuple[Past, ...]:
+    """What became of the runs that earlier rounds of this job, or whoever released their plans,
+    began, and of which its base does not know yet, oldest first; the job's own is finished first,
+    if it was stopped.
+    """
+    if course.job.mode in ("pull", "check"):
+        return ()
+    files, is_dry = Files.of(course), course.owner.dry_run
+    released = files.waiting.released(store)
+    if released and not is_dry:
+        files.begun.remember(released, {}, is_own=False)
+        files.waiting.clear()
+    past: list[Past] = []
+    for run in files.begun.runs(store):
+        if run.is_stopped and not is_dry:
+            course.note(runs=(*course.told.runs, run.id), resumed=course.told.resumed + 1)
+            report: Report | None = store.resume(run.id, progress=False)
+        else:
+            report = told_of(run.id, store)
+        if report is not None:
+            past.append(Past(report, run.categories))
+    return tuple(sorted(past, key=lambda each: each.report.started))
+
+
+def footing_of(
+    course: Course,
+    sheet: Sheet,
+    service: Store,
+    past: Sequence[Past],
+    elsewhere: Collection[int] = (),
+) -> Footing:
+    """The base that a round compares by: the kept one, with what runs brought about since; or the
+    one of then, where the sheet is a backup that was put back; or the sheet's own, if it carries
+    one that was not there at the last round: then somebody exported it afresh. That a backup was
+    put back is remembered until a round has finished with the sheet. A folder's other sheets have
+    the pets that are `elsewhere`.
+
+    Raises SheetError where the base is of another store, unless that is the same one, moved.
+    """
+    store = service.url
+    own_base = None if sheet.base is None else as_exported(sheet.base)
+    if course.job.mode == "check":
+        return Footing(own_base)
+    memory = Files.of(course).base.load(set_aside=not course.owner.dry_run)
+    carried = digest_of(sheet.base)
+    # The last round saw another base in the sheet: it was exported afresh, or is an older file.
+    other = carried if carried != memory.carried else ""
+    if own_base is not None and other and not _is_backup(course, sheet, memory, other):
+        return _of_export(course, sheet, own_base, service, memory, past)
+    if memory.base is None:
+        refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
+        first = _with_runs(None, past)
+        return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
+    base, moved = _base_of_store(
+        course, memory.base, store, f"the base of job {course.job.name} is of"
+    )
+    taken = Files.of(course).sheet.released()
+    every = _versions(course, base, taken)
+    versions = [each for each in every if not each.is_undone]
+    lost, mixed = _lost(course, sheet, every, base, other)
+    if lost:
+        then = replace(Base.from_lines(lost[0].base), store=store)
+        if sheet.digest != lost[0].before:
+            then = then.without(came_since(sheet, every))
+        then = _with_numbered(then, numbered_by(every))
+        notes = (*_notes(memory.problem, moved), _put_back(lost))
+        return Footing(then, carried, notes, undone=lost)
+    cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
+    runs = memory.runs
+    if cut_off is not None:
+        base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
+    own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
+    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own)
+    has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
+    if taken is None and cut_off is not None:
+        has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
+        taken = cut_off.inbound if has_it else None
+    past = sorted([*past, *by_hand], key=lambda each: each.report.started)
+    new = [each for each in past if each.mark not in runs or each.is_by_hand]
+    written = [*_written_by_hand(sheet, base, new, taken, service, every)]
+    base = _with_runs(base, new) or base
+    if taken is not None:
+        base = with_inbound(base, taken)
+    notes = (*_notes(memory.problem, moved), *told)
+    doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
+    if mixed or doubts:
+        tell = _in_doubt if not mixed else partial(_mixed, sheet=sheet, elsewhere=elsewhere)
+        base, in_doubt = tell(base, mixed or doubts)
+        notes = (*notes, *in_doubt)
+    base = _with_earlier(_with_numbered(base, may_lack_again(sheet, every)), sheet, every)
+    return Footing(
+        base,
+        carried,
+        notes,
+        not memory.is_older,
+        doubts=mixed or doubts,
+        by_hand=tuple(msgspec.structs.replace(each, runs=tuple(sorted(runs))) for each in written),
+        has_ids_by_hand=has_ids_by_hand,
+    )
+
+
+def _lost(
+    course: Course, sheet: Sheet, versions: Sequence[Version], base: Base, carried: str
+) -> tuple[tuple[Version, ...], tuple[Version, ...]]:
+    """The versions that the sheet does not have any more, which is remembered until a round has
+    finished with it; or else those of which it may have some, though a round has seen it before.
+    """
+    lost, mixed = undone(sheet, versions, base, carried), tuple[Version, ...]()
+    back = () if lost else still_back(sheet, versions)
+    if back:
+        found = traces(sheet, Base.from_lines(back[0].base), base)
+        lost, mixed = ((), back) if found.now else (back, ())
+        mixed = () if found.is_newer else mixed
+    if lost and not course.owner.dry_run:
+        Files.of(course).versions.back(lost)
+    return lost, mixed
+
+
+def _is_backup(course: Course, sheet: Sheet, memory: Remembered, carried: str) -> bool:
+    """Whether the sheet, which carries another base than at the last round, is a backup of this
+    job's that was put back.
+    """
+    base = memory.base
+    if base is None or sheet.base is None or not same_place(base.store, sheet.base.store):
+        return False
+    return bool(undone(sheet, Files.of(course).versions.all(), base, carried))
+
+
+def _of_export(
+    course: Course,
+    sheet: Sheet,
+    base: Base,
+    service: Store,
+    memory: Remembered,
+    past: Sequence[Past],
+) -> Footing:
+    """The footing by the base that the sheet carries, with what somebody sent of this very file.
+    Where that base is older than the last round, what was sent before that round may be of another
+    file. Raises SheetError where it is of another store.
+    """
+    base, moved = _base_of_store(course, base, service.url, f"{sheet.source} was exported from")
+    last = "" if memory.base is None else memory.base.taken_at
+    is_older = bool(last) and _is_before(base.taken_at, last)
+    since = last if is_older else base.taken_at
+    bases = (base.taken_at,) if is_older else (base.taken_at, "")
+    by_hand, told = _by_hand(course, sheet, since, service, (), past, bases)
+    # An export is dated in whole seconds: one of this very second is no older file.
+    older = base.taken_at[:19] < last[:19] and (
+        f"the sheet carries the base of {base.taken_at[:19]} UTC, which is older than the last "
+        "round: an older file was put in its place? It is compared by that base"
+    )
+    notes = _notes(memory.problem, moved, older or "")
+    return Footing(_with_runs(base, by_hand) or base, digest_of(sheet.base), (*notes, *told))
+
+
+def _is_before(one: str, other: str) -> bool:
+    return datetime.fromisoformat(one) < datetime.fromisoformat(other)
+
+
+def _with_numbered(base: Base, numbered: Collection[int]) -> Base:
+    """The base that has the pets whose id was written into a row: in a backup it lacks it again."""
+    return replace(base, unnumbered=base.unnumbered.union(numbered)) if numbered else base
+
+
+def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base:
+    """The base that has the pets whose row lacks its id again as both sides agreed on them when it
+    got the id: that row is from a backup, whatever else is in the sheet.
+    """
+    frame = sheet.frame
+    if "name" not in frame:
+        return base
+    rows = frame[frame["id"].isna()] if "id" in frame else frame
+    names = {normal(name) for name in rows["name"].dropna()} - {""}
+    left = base.ids - named_ids(sheet)
+    for version in reversed(versions) if names else ():
+        ids = {each.pet_id for each in version.inbound.identified if each.lacks_id} & left
+        then = Base.from_lines(version.base) if ids else base
+        pets = [pet for pet in pets_of(ids, then.frame) if normal(pet.name) in names]
+        said = {pet.id or 0: then.said[pet.id or 0] for pet in pets if pet.id in then.said}
+        base = replace(base.with_pets(pets), said={**base.said, **said}) if pets else base
+        left -= ids
+    return base
+
+
+def _in_doubt(base: Base, doubts: Sequence[Version]) -> tuple[Base, tuple[Open, ...]]:
+    """The base that is unsure of the one pet of which all that was written is undone, or without
+    it; and what has to be said of that.
+    """
+    touches = written_since(doubts)
+    pet_id = next(pet_id for pet_id, _ in touches)
+    rows = [text for (_, column), text in touches.items() if column is None]
+    if rows and rows[0] is None:
+        problem = (
+            f"its row, which round {doubts[-1].round} wrote, is not in the sheet: it was taken "
+            "out, or a backup was put back. It is written once more"
+        )
+        hint = "If the pet is to go: take the row out again, or delete it in the store."
+        told = Open(kind="conflict", problem=problem, pet_id=pet_id, hint=hint)
+        return base.without({pet_id}), (told,)
+    then = Base.from_lines(doubts[0].base)
+    pet = pet_of(pet_id, then.frame if rows else base.frame)
+    if pet is None:
+        return base, ()
+    if rows:
+        # A row that is back counts as edited, so that its pet neither comes back nor takes the row.
+        edited = with_fields(pet, Pet(id=pet_id), ["name"])
+        return base.without({pet_id}).with_pets([edited]), ()
+    columns = {column for (_, column), text in touches.items() if text}
+    units: set[str] = {unit for unit in UNITS if columns.intersection(COLUMNS_OF[unit])}
+    units |= {*base.unsure.get(pet_id, ())}
+    return replace(base, unsure={**base.unsure, pet_id: tuple(units)}), ()
+
+
+def _mixed(
+    base: Base, versions: Sequence[Version], *, sheet: Sheet, elsewhere: Collection[int]
+) -> tuple[Base, tuple[Open, ...]]:
+    """The base of a sheet that an earlier round saw to be from before the versions, and in which
+    some of what came since stands: unsure of all that differs, without the pets whose rows may have
+    been taken out; and what has to be said of these.
+    """
+    then = Base.from_lines(versions[0].base)
+    older = traces(sheet, then, base).then
+    units = moved_units(then, base)
+    lacking = older & (base.ids - then.ids)
+    rows = older & (then.ids - base.ids)
+    pets = [with_fields(pet, Pet(id=pet.id), ["name"]) for pet in pets_of(rows, then.frame)]
+    told = tuple(
+        Open(
+            kind="conflict",
+            problem=f"its row, which came after round {versions[0].round}, is not in the sheet: it "
+            "was taken out, or a backup was put back. It is not taken for missing",
+            pet_id=pet_id,
+            hint="If the pet is to go: delete it in the store, or write delete into the action "
+            "column of its row.",
+        )
+        for pet_id in sorted(lacking - {*elsewhere})
+    )
+    unsure = {i: tuple({*some, *base.unsure.get(i, ())}) for i, some in units.items()}
+    base = base.without(lacking).with_pets(pets)
+    return replace(base, unsure={**base.unsure, **unsure}), told
+
+
+def with_older_rows(footing: Footing, look: Look) -> Footing:
+    """The footing of a backup with the pets that its base lacks, since runs added them later: each
+    as its row said it then. The row of the backup may say what it said even before, so that nobody
+    knows whether it was edited where it says something else.
+    """
+    base = footing.base
+    if base is None or not footing.undone:
+        return footing
+    later = {i: each.said for i, each in look.records.items() if i not in base.ids}
+    if not later:
+        return footing
+    pets = [msgspec.structs.replace(pet, id=pet_id) for pet_id, pet in later.items()]
+    unsure = {**base.unsure, **dict.fromkeys(later, UNITS)}
+    return replace(footing, base=replace(base.with_pets(pets), unsure=unsure))
+
+
+def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
+    for each in past:
+        base = with_report(base, each.report, each.categories)
+    return base
+
+
+def _by_hand(
+    course: Course,
+    sheet: Sheet,
+    taken_at: str,
+    store: Store,
+    own: Collection[str],
+    known: Sequence[Past] = (),
+    bases: Collection[str] = (),
+) -> tuple[list[Past], list[Open]]:
+    """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
+    what has to be said of those that were undone. Of the `known` runs the cells of categories are
+    known as they were. Where `bases` are given, only runs that compared by one of these: moments,
+    "" for a run that compared with the store alone.
+    """
+    categories = {each.report.run_id: each.categories for each in known}
+    past, notes = list[Past](), list[Open]()
+    if course.job.mode != "two-way" or not sheet.digest:
+        return past, notes
+    undoing = undone_by(store.aio.history.runs(store.url))
+    since = datetime.fromisoformat(taken_at)
+    for report in _hand_made(course, sheet, store, own, taken_at):
+        if bases and report.plan.base not in bases:
+            continue
+        later = {
+            entry.number
+            for entry in store.aio.history.entries(report.run_id)
+            if entry.intended and datetime.fromisoformat(entry.intended) > since
+        }
+        named = named_ids(sheet)
+        results = tuple(
+            each
+            for each in report.results
+            if each.number in later and (each.assigned_id is None or each.assigned_id in named)
+        )
+        report = msgspec.structs.replace(report, results=results)
+        cells = categories.get(report.run_id)
+        if cells is None:
+            cells = categories_now(report, sheet)
+        past.append(Past(report, cells, is_by_hand=True))
+        by = undoing.get(report.run_id)
+        if by is not None and results:
+            problem = (
+                f"run {report.run_id}, by which somebody applied this sheet, was undone by run "
+                f"{by.run_id}: the sheet takes what the store has now"
+            )
+            hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
+            notes.append(Open(kind="note", problem=problem, hint=hint))
+    return past, notes
+
+
+def _hand_made(
+    course: Course, sheet: Sheet, store: Store, own: Collection[str], since: str
+) -> Iterator[Report]:
+    """What became of the runs by which somebody has applied the sheet after a moment, oldest first,
+    but for the job's `own`.
+    """
+    if course.job.mode != "two-way" or not sheet.digest:
+        return
+    for run in _later(store.aio.history.runs(store.url), datetime.fromisoformat(since)):
+        report = None if run.run_id in own else told_of(run.run_id, store)
+        if report is not None and _is_of(report, sheet):
+            yield report
+
+
+def _has_ids_by_hand(
+    course: Course,
+    sheet: Sheet,
+    versions: Sequence[Version],
+    store: Store,
+    own: Collection[str],
+) -> bool:
+    """Whether somebody has applied the sheet by hand since a version whose round was killed."""
+    since = [Base.from_lines(each.base).taken_at for each in versions if not each.is_agreed]
+    return bool(since) and any(True for _ in _hand_made(course, sheet, store, own, min(since)))
+
+
+def _written_by_hand(
+    sheet: Sheet,
+    base: Base,
+    past: Sequence[Past],
+    taken: Inbound | None,
+    store: Store,
+    versions: Sequence[Version],
+) -> Iterator[Version]:
+    """The versions that runs by hand wrote into the sheet, ids or all results, where the sheet
+    still follows from them. `base` is that of before the `past`, and `taken` what the sheet has
+    taken since.
+    """
+    known = {each.round for each in versions}
+    for run in past:
+        report, plan = run.report, run.report.plan
+        base = with_report(base, report, run.categories)
+        is_new = run.is_by_hand and report.run_id not in known
+        after = Outputs(store.aio.history).wanted(plan).digest if is_new else ""
+        if not after or plan.source_digest in ("", sheet.digest):
+            continue
+        ids = tuple(
+            Identified(row=each.row, source=each.source, pet_id=each.assigned_id)
+            for each in report.results
+            if each.row is not None and each.assigned_id is not None
+        )
+        yield Version(
+            round=report.run_id,
+            before=plan.source_digest,
+            after=after,
+            base=tuple((base if taken is None else with_inbound(base, taken)).to_lines()),
+            inbound=Inbound(
+                created=base.taken_at,
+                store=base.store,
+                source=sheet.source,
+                tab=sheet.tab,
+                digest=plan.source_digest,
+                lead="merge",
+                identified=ids,
+            ),
+            is_by_hand=True,
+        )
+
+
+def _later(runs: Sequence[PastRun], since: datetime) -> Iterator[PastRun]:
+    """Those of the runs that applied something and were at work after a moment, oldest first."""
+    for run in reversed(runs):
+        if run.kind == "apply" and (not run.ended or datetime.fromisoformat(run.ended) > since):
+            yield run
+
+
+def _is_of(report: Report, sheet: Sheet) -> bool:
+    """Whether the run applied this sheet: its path, as the run was given it, or its very bytes."""
+    plan = report.plan
+    is_same = os.path.realpath(plan.source) == os.path.realpath(sheet.source)
+    return plan.tab == sheet.tab and (is_same or plan.source_digest == sheet.digest)
+
+
+def remember_backups(kept: Kept, job: str, read: Mapping[str, Sheet]) -> None:
+    """Remember which of a job's sheets are backups that were put back, as `footing_of` does: the
+    job ends before a round of any of them begins.
+    """
+    for part, sheet in read.items():
+        files = Files.named(kept, job, part)
+        memory, carried = files.base.load(set_aside=False), digest_of(sheet.base)
+        other = "" if carried == memory.carried else carried
+        base, versions = memory.base, files.versions.all()
+        if base is not None and (lost := undone(sheet, versions, base, other)):
+            files.versions.back(lost)
+
+
+def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
+    """Raise GuardError where the sheet had ids at the last round, and none of its rows has one now:
+    each row that was edited since would become a new pet, and its old one would be missing.
+    """
+    base = footing.base
+    if course.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
+        return
+    if sheet.frame.empty or not _had_ids(course, sheet, base):
+        return
+    new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
+    unused = ", ".join(map(repr, new))
+    if "id" in sheet.columns:
+        problem = f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets"
+        cure = "Put the ids back beside their rows"
+    else:
+        problem = f"{sheet.source} has no column id any more, in which it had the ids of its pets"
+        problem += f"; it has not seen these headers before: {unused}" if new else ""
+        cure = 'Name the header of the column "id" again'
+        if new:
+            cure += f', or map it in the configuration ([columns] {_quoted(new[0])} = "id")'
+    raise GuardError(
+        problem,
+        hint=f"Nothing was changed, on either side: rows without their ids would become new pets. "
+        f"{cure}; or put one of the sheet's backups back.",
+    )
+
+
+def _had_ids(course: Course, sheet: Sheet, base: Base) -> bool:
+    """Whether rows had ids when the base was kept; an export always has them."""
+    if base.columns is None:
+        return sheet.base is not None or course.job.mode in ("pull", "two-way")
+    return "id" in base.columns
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _base_of_store(course: Course, base: Base, store: str, what: str) -> tuple[Base, str]:
+    """The base, if it is of this store, or of the same one before it moved, and what is to be said
+    of that. Raises SheetError.
+    """
+    if same_place(base.store, store):
+        return base, ""
+    if course.owner.moved:
+        return replace(base, store=store), f"What was agreed on with {base.store} is taken over"
+    raise SheetError(
+        f"{what} {base.store}, and the job's store is {store}",
+        hint="Nothing was changed: what differs between two stores is nobody's edit. Name the "
+        "store that it is of in the job. If it is the same store at a new address: `petsync "
+        f"reconcile --job {course.job.name} --moved`. If it is another one: export the sheet from "
+        "it.",
+    )
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two addresses are one, however they are spelled."""
+    return place_of(one) == place_of(other)
+
+
+def _versions(course: Course, base: Base, taken: Inbound | None) -> Sequence[Version]:
+    """What was written into the sheet; what a person has released since comes last."""
+    versions = Files.of(course).versions
+    known = versions.all()
+    if taken is None or any(each.inbound == taken for each in known):
+        return known
+    released = Version(
+        round=f"of {taken.created}",
+        before=taken.digest,
+        is_agreed=True,
+        base=tuple(base.to_lines()),
+        inbound=taken,
+    )
+    return (*known, released if course.owner.dry_run else versions.keep(released))
+
+
+def _put_back(lost: Sequence[Version]) -> Open:
+    writer = "run" if lost[0].is_by_hand else "round"
+    problem = (
+        f"the sheet is as it was before {writer} {lost[0].round}: a backup was put back? It is "
+        "compared by what was agreed on then"
+    )
+    hint = (
+        "The sheet takes what came since once more. If all of that is to go: change it in the "
+        "store, or write delete into the rows' action column."
+    )
+    return Open(kind="note", problem=problem, hint=hint)
+
+
+def _notes(*texts: str) -> tuple[Open, ...]:
+    return tuple(Open(kind="note", problem=text) for text in texts if text)
+
+
+# Elsewhere: a pet whose row went to another sheet is not missing, and that one's base has it
+# then.
+#
+# What the other sheets of a store have to do with one of them, as rows move.
+
+
+_LISTED = 3
+
+
+def with_claims(
+    course: Course, sheet: Sheet, snapshot: Snapshot, footing: Footing, looker: Looker
+) -> Footing:
+    """The footing with the pets of its base that are in no row any more, and that a row of another
+    sheet of the store names, or may: all of them, where that cannot be told, and those of a
+    folder's file that is not there any more.
+    """
+    base, job = footing.base, course.job
+    own = frozenset[int]() if base is None else base.ids
+    footing = replace(footing, own=own)
+    if base is None or not (job.mode == "two-way" or (job.mode == "push" and job.delete_missing)):
+        return footing
+    gone = base.without(named_ids(sheet) | looker.elsewhere).frame
+    names = dict(zip(gone["id"].tolist(), map(normal, gone["name"].fillna("")), strict=True))
+    problem, found, away = "", dict[int, str](), dict[int, Path]()
+    try:
+        for source in _sources(course, looker.store.url) if names else ():
+            found |= dict.fromkeys(_meant(source.read(looker.store), names), source.name)
+        away = _away(course, looker.store.url, names.keys() - found.keys()) if names else {}
+        problem = _said({i: found[i] for i in sorted(found.keys() & {*snapshot.frame["id"]})})
+    except PetsyncError as error:
+        found = dict.fromkeys(names, "")
+        problem = f"no pet is deleted as missing: another sheet may have it. {error.message}"
+    told = [Open(kind="note", problem=problem)] if problem else []
+    told += _told_away({i: away[i] for i in sorted(away.keys() & {*snapshot.frame["id"]})})
+    notes = (*footing.notes, *(told if job.delete_missing else ()))
+    return replace(footing, claimed=frozenset({*found, *away}), notes=notes)
+
+
+def give_up(course: Course, base: Base, own: frozenset[int], named: frozenset[int]) -> None:
+    """Take pets that are new in this sheet's `base`, beside its `own`, out of those of the folder's
+    other sheets; and those that it has `named` out of those of files that are not there any more.
+    Raises PetsyncError where the folder cannot be read, or a base cannot be read or written.
+    """
+    job = course.job
+    if job.folder is None:
+        return
+    new, named = base.ids - own, base.ids & named
+    away = {*_bases_away(course, job)}
+    path_of_own = course.owner.kept.base(job.name, course.told.part)
+    for path in (*away, *_bases(course, job)) if new else away:
+        ids = new | named if path in away else new
+        file = BaseFile(path)
+        memory = file.load(set_aside=False) if path != path_of_own else Remembered()
+        if memory.base is not None and not memory.is_older and ids & memory.base.ids:
+            file.keep(memory.base.without(ids), memory.carried, memory.runs)
+
+
+def _bases(course: Course, job: Job) -> list[Path]:
+    """The files of the bases of a folder's sheets, also of those that are not there any more."""
+    kept = course.owner.kept
+    there = sorted(kept.base(job.name).parent.glob("*.base"))
+    return [path for path in there if kept.is_part(path, job.name)]
+
+
+def _bases_away(course: Course, job: Job) -> list[Path]:
+    """Those whose sheet is not in the folder any more. Raises SheetError."""
+    there = {course.owner.kept.base(job.name, each.part) for each in sources_of(job)}
+    return [path for path in _bases(course, job) if path not in there]
+
+
+def _away(course: Course, store: str, ids: Iterable[int]) -> dict[int, Path]:
+    """Those of the pets that a file of a folder had which is not there any more, with its base.
+    Raises PetsyncError.
+    """
+    wanted, found = {*ids}, dict[int, Path]()
+    for job in _heard(course, store):
+        for path in _bases_away(course, job) if wanted and job.folder is not None else ():
+            base = BaseFile(path).load(set_aside=False).base
+            if base is not None and same_place(base.store, store):
+                found |= dict.fromkeys(wanted & base.ids, path)
+    return found
+
+
+def _told_away(away: Mapping[int, Path]) -> Iterator[Open]:
+    for path in dict.fromkeys(away.values()):
+        ids = [pet_id for pet_id, each in away.items() if each == path]
+        some = ", ".join(map(str, ids[:_LISTED]))
+        more = f" and {len(ids) - _LISTED:,} more" if len(ids) > _LISTED else ""
+        _, _, name = unquote(path.name.removesuffix(".base")).partition("--")
+        pets = "pet" if len(ids) == 1 else "pets"
+        yield Open(
+            kind="conflict",
+            problem=f"the file {name} was in the folder and is not there any more: no pet is "
+            f"deleted that it had and that no row names now ({pets} {some}{more})",
+            hint=f"Put the file back. If these pets are meant to go, remove {path}, which says "
+            "what the file had: the next round deletes them.",
+        )
+
+
+def _sources(course: Course, store: str) -> Iterator[Source]:
+    """The sheets that say what the store is to have, but for this one."""
+    own = (course.job.name, course.told.part)
+    for job in _heard(course, store):
+        yield from (each for each in sources_of(job) if (job.name, each.part) != own)
+
+
+def _heard(course: Course, store: str) -> Iterator[Job]:
+    """The jobs whose sheets say what the store is to have."""
+    for job in course.owner.config.jobs:
+        is_heard = job.enabled or job.name == course.job.name
+        if is_heard and job.mode in ("push", "two-way") and same_place(job.url, store):
+            yield job
+
+
+def _meant(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
+    """Those of the pets that a row names; one without an id by its name."""
+    yield from named_ids(sheet) & names.keys()
+    frame = sheet.frame
+    if "name" in frame:
+        rows = frame[frame["id"].isna()] if "id" in frame else frame
+        said = {normal(name) for name in rows["name"].dropna()} - {""}
+        yield from (pet_id for pet_id, name in names.items() if name in said)
+
+
+def _said(found: Mapping[int, str]) -> str:
+    if not found:
+        return ""
+    some = ", ".join(f"pet {pet_id} ({name})" for pet_id, name in [*found.items()][:_LISTED])
+    more = f" and {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
+    return f"not missing, as another sheet has a row of it: {some}{more}"
+
+
+# Holding back: what is over its guard waits for a person, or is refused.
+
+
+_CURES = {
+    "empty": "Put the sheet back as it was, from one of its backups or with `petsync export`; or "
+    "set allow_empty in the guard of the job, if nothing is meant to be in it.",
+    "everything": "Set allow_empty in the guard of the job, if everything is meant to go.",
+    "shifted": "Put the column back beside its rows, and sort whole rows only. If it is meant: "
+    "`petsync plan SHEET`, and `petsync apply SHEET --allow-shifted`.",
+    "sentinel": "Find out what became of the sentinels: nothing overrides them.",
+    "capacity": CAPACITY_CURE,
+}
+
+_MIXED = (
+    "Nothing was changed, on either side. Put the ids back beside their rows, and sort whole rows "
+    "only. If pets are meant to exchange what they are: `petsync plan SHEET`, and `petsync apply`."
+)
+_NAMED = 5
+
+
+def is_held(course: Course, looker: Looker, look: Look, footing: Footing) -> bool:
+    """Whether the round ends before anything is changed, once all that stands was told. Raises
+    FindingsError where the job is strict and the sheet has errors.
+    """
+    first = Opens(course.job, look, is_first=looker.is_first).all()
+    course.planned(None if course.job.mode == "pull" else look.plan, look.inbound)
+    ids = _numbered(course, looker, look)
+    course.note(drift=sum(each.kind != "note" for each in first))
+    course.stands((*footing.notes, *ids, *first))
+    if course.job.strict and look.sheet.errors:
+        arguments.no_findings(look.sheet)
+    mixed = _mixed_up(course.job, look)
+    to_store, to_sheet = _refusals_to_store(course.job, look), _of_sheet(look)
+    refusals = (*to_store, *to_sheet)
+    is_dry = course.owner.dry_run
+    if not is_dry and course.job.mode != "check":
+        keep_store, keep_sheet = (_waits(each) and not mixed for each in (to_store, to_sheet))
+        _clear(course, keep_store=keep_store, keep_sheet=keep_sheet)
+    if mixed:
+        course.stands((*footing.notes, *_never(course, looker, look)))
+        _refuse_mixed(course, look, mixed)
+        return True
+    if not refusals:
+        return False
+    if not _waits(refusals) or course.job.mode == "check":
+        course.stands((*footing.notes, *_never(course, looker, look)))
+        _refuse(course, looker, look, refusals)
+    elif is_dry:
+        _would_wait(course, looker, look, footing, refusals)
+    elif to_store:
+        files = Files.of(course)
+        held = files.waiting.hold(look.plan, looker.store)
+        files.begun.remember(held, categories_of(look.plan, look.sheet), is_own=False)
+        _wait(course, looker, look, footing, refusals, str(files.waiting.path))
+    elif look.inbound is not None:
+        files = Files.of(course)
+        files.sheet.hold(look.inbound, course.job.name)
+        _wait(course, looker, look, footing, refusals, str(files.sheet.path))
+    return True
+
+
+def _numbered(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
+    """Say beforehand how many rows are to get an id, beside those that are told one by one."""
+    told, planned = course.told.to_sheet.update, looker.to_sheet(look)
+    course.note(to_sheet=planned)
+    count = planned.update - told
+    if not count:
+        return ()
+    rows = "1 row without an id is" if count == 1 else f"{count:,} rows without an id are"
+    problem = f"{rows} to get that of the pet"
+    return (Open(kind="note", problem=problem, hint="It is written into the sheet."),)
+
+
+def _refusals_to_store(job: Job, look: Look) -> tuple[Refusal, ...]:
+    refusals = look.plan.verdict.refusals
+    if job.mode in ("pull", "check"):
+        # Nothing of the plan is sent, so only what it says of the sides themselves counts.
+        own = "empty" if job.mode == "check" else ""
+        return tuple(each for each in refusals if each.of_store or each.limit == own)
+    return refusals
+
+
+def _of_sheet(look: Look) -> tuple[Refusal, ...]:
+    return () if look.inbound is None else look.inbound.verdict.refusals
+
+
+def _mixed_up(job: Job, look: Look) -> tuple[Exchanged, ...]:
+    """Rows whose ids went astray, if the store is to take what they say."""
+    if job.mode not in ("push", "two-way"):
+        return ()
+    before = None if look.base is None else look.base.said_frame
+    return exchanged(look.sheet, before, look.sight.differing)
+
+
+def _refuse_mixed(course: Course, look: Look, mixed: Sequence[Exchanged]) -> None:
+    first = [
+        f"{look.sheet.address(each.row)} gives {each.name!r}, which was pet {each.other}, the id "
+        f"{each.pet_id}, which was {each.was!r}"
+        for each in mixed[:_NAMED]
+    ]
+    more = f"; and {len(mixed) - _NAMED:,} more" if len(mixed) > _NAMED else ""
+    problem = (
+        f"{len(mixed):,} rows say what other pets were, as if the ids had been sorted or moved "
+        f"without their rows: {'; '.join(first)}{more}"
+    )
+    course.ends("refused", problem, _MIXED)
+
+
+def _waits(refusals: Sequence[Refusal]) -> bool:
+    return bool(refusals) and not is_final(refusals)
+
+
+def _clear(course: Course, *, keep_store: bool, keep_sheet: bool) -> None:
+    """Take away what waits for a reason that is gone."""
+    if not keep_store:
+        Files.of(course).waiting.clear()
+    if not keep_sheet:
+        Files.of(course).sheet.clear()
+
+
+def _never(course: Course, looker: Looker, look: Look) -> tuple[Open, ...]:
+    return Opens(course.job, look, is_refused=True, is_first=looker.is_first).all()
+
+
+def _refuse(course: Course, looker: Looker, look: Look, refusals: Sequence[Refusal]) -> None:
+    limits = {each.limit for each in refusals}
+    # An empty sheet is why everything would go: one way out is enough.
+    limits -= {"everything"} if "empty" in limits else set()
+    cures = dict.fromkeys(_CURES.get(each.limit, "") for each in refusals if each.limit in limits)
+    if "everything" in limits and any(each.limit == "everything" for each in _of_sheet(look)):
+        cures = {_undo_of(looker, look): None} | cures
+    hint = f"Nothing was changed, on either side. {' '.join(filter(None, cures))}".strip()
+    course.ends("refused", broken(refusals), hint)
+
+
+def _undo_of(looker: Looker, look: Look) -> str:
+    """How the pets come back whose rows would go from the sheet: by an undo of the runs that have
+    deleted them, or by their rows.
+    """
+    left = set[int]() if look.inbound is None else {each.pet_id for each in look.inbound.removed}
+    history, runs = looker.store.aio.history, list[str]()
+    past = history.runs(looker.store.url)
+    undone = undone_by(past)
+    for run in past if left else ():
+        if run.run_id in undone:
+            continue
+        deleted = {
+            entry.pet_id
+            for entry in history.entries(run.run_id)
+            if entry.kind == "delete" and entry.outcome == "applied"
+        }
+        runs += [run.run_id] if left & deleted else []
+        left = {pet_id for pet_id in left if pet_id not in deleted}
+        if not left:
+            break
+    undo = " and ".join(f"`petsync undo {run}`" for run in runs)
+    if undo and not left:
+        return f"petsync deleted these pets in the store: {undo} brings them back."
+    if undo:
+        undo = f" petsync deleted some of them: {undo} brings these back."
+    return (
+        f"The store has none of these pets any more.{undo} To bring pets back, write add into the "
+        "action column of their rows."
+    )
+
+
+def _wait(
+    course: Course,
+    looker: Looker,
+    look: Look,
+    footing: Footing,
+    refusals: Sequence[Refusal],
+    file: str,
+) -> None:
+    _hold(course, looker, look, footing)
+    course.note(waiting=file)
+    hint = (
+        f"`petsync apply {file}` shows what waits, asks, and so releases it; `--limit 0` shows all."
+    )
+    course.ends("waiting", broken(refusals), hint)
+
+
+def _would_wait(
+    course: Course,
+    looker: Looker,
+    look: Look,
+    footing: Footing,
+    refusals: Sequence[Refusal],
+) -> None:
+    _hold(course, looker, look, footing)
+    course.ends("waiting", broken(refusals), "Mend the sheet, if that is not what is meant.")
+
+
+def _hold(course: Course, looker: Looker, look: Look, footing: Footing) -> None:
+    opens = Opens(course.job, look, pending="waiting", is_first=looker.is_first).all()
+    course.stands((*footing.notes, *opens))
+
+
+# The sheet's side of a round: what it takes is written, or it is made where it is not there.
+
+
+def check(look: Look) -> None:
+    """Raise SheetError, before anything is sent, where the sheet could not be written then. A run
+    may bring about what it has to take: an id, a category's number, what came meanwhile.
+    """
+    inbound = look.inbound
+    if inbound is None:
+        return
+    if inbound or (inbound.lead == "merge" and look.plan.changes):
+        sheets.must_take_edits(look.sheet)
+
+
+def assigned(report: Report | None) -> dict[int, int]:
+    """The ids that the store gave to pets of rows without one, by row."""
+    results = () if report is None else report.results
+    return {
+        each.row: each.assigned_id
+        for each in results
+        if each.row is not None
+        and each.assigned_id is not None
+        and (each.outcome == "applied" or each.cause in SETTLED)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a sheet took, the cells that could not be written, and the base that it carries now, if
+    it got one.
+    """
+
+    inbound: Inbound
+    stuck: tuple[Obstacle, ...] = ()
+    carried: Base | None = None
+
+
+def write(
+    course: Course, looker: Looker, look: Look, inbound: Inbound, footing: Footing
+) -> Written:
+    """Write what the sheet of a look takes, and remember what was agreed on before; a sheet that
+    carries a base gets the new one. The base of the footing has what a run sent. Raises SheetError.
+    """
+    sheet, base = look.sheet, footing.base
+    edits = sheets.edits_of(inbound, sheet)
+    stuck = tuple(sheets.obstacles(sheet, edits))
+    done = writable(inbound, stuck)
+    course.planned(course.plan, inbound)
+    rest = edits.without(stuck)
+    if not rest:
+        return Written(done, stuck)
+    carried = with_inbound(base, done) if base is not None and sheet.base is not None else None
+    versions = Files.of(course).versions
+    # Its backup may be there even where nothing is written, so that it stays.
+    version = versions.keep(_version(course, look, done, footing))
+    backup = sheets.write_synced(sheet, rest, base=carried)
+    course.note(backup=str(backup), applied=course.told.applied + done.touched.total)
+    versions.put(msgspec.structs.replace(version, after=looker.read().digest))
+    return Written(done, stuck, carried)
+
+
+def _version(course: Course, look: Look, inbound: Inbound, footing: Footing) -> Version:
+    """The sheet as it is, with all that it and the store agree on by now."""
+    agreed = look.sight.base(
+        look.seen, footing.base, look.elsewhere, fills=look.inbound is not None
+    )
+    return Version(
+        round=course.told.id,
+        before=look.sheet.digest,
+        base=tuple(agreed.to_lines()),
+        inbound=inbound,
+        is_again=bool(footing.undone or footing.doubts),
+        runs=tuple(sorted(footing.runs)),
+        carried=digest_of(look.sheet.base),
+    )
+
+
+def writable(inbound: Inbound, stuck: Sequence[Obstacle]) -> Inbound:
+    """Only what can be written as a whole."""
+    rows = {each.row for each in stuck}
+    if not rows:
+        return inbound
+    new = enumerate(inbound.added, 1)
+    added = () if None in rows else tuple(pet for n, pet in new if -n not in rows)
+    return msgspec.structs.replace(
+        inbound,
+        edits=tuple(each for each in inbound.edits if each.row not in rows),
+        added=added,
+        removed=tuple(each for each in inbound.removed if each.row not in rows),
+    )
+
+
+def is_to_be_made(looker: Looker) -> bool:
+    """Whether the sheet is not there, and the store leads. A folder that is not there is rather a
+    drive that is not connected.
+    """
+    path = looker.source.path
+    return looker.job.mode == "pull" and path is not None and _is_missing(path)
+
+
+def made(looker: Looker, snapshot: Snapshot) -> None:
+    """Make the sheet, with the snapshot as the base that it carries. Raises SheetError."""
+    path = looker.source.path
+    if path is None:
+        raise SheetError("a query is no sheet that could be made")
+    sheets.write_sheet(snapshot, path, tab=looker.job.tab or "Pets")
+
+
+def _is_missing(path: Path) -> bool:
+    return path.parent.is_dir() and not path.exists() and not path.is_symlink()
+
+
+# Siblings: what was agreed on with another sheet, of rows that have come from there.
+#
+# A row that is moved to another file, a file that has another name, a job that has another name:
+# to the base of its own, each is as new, and would count in every cell.
+
+
+def with_siblings(course: Course, look: Look, footing: Footing, store: str) -> Footing:
+    """The footing with the pets that its base lacks, that a row of the look tells otherwise than
+    the store or that the store does not have any more, and on which this store and another sheet
+    have agreed. A pet that has gone from both sides comes back by a row only if somebody says so.
+    """
+    if course.job.mode != "two-way":
+        return footing
+    base = footing.base
+    own = frozenset() if base is None else frozenset(base.frame["id"])
+    sight = look.sight
+    pairs = [*zip(sight.rows, sight.ids, sight.places, strict=True)]
+    # A row whose pet is gone counts as one, too: to this sheet's base it would be a new pet.
+    wanted = {i for row, i, at in pairs if at < 0 or sight.differing.get(row)} - own
+    # Which of a category's cells was edited, only a base tells.
+    wanted |= sight.cells.keys() - own
+    others = [*_others(course, store)] if wanted else []
+    parts = _known(look, others, wanted)
+    gone = {i: on for each in (*others, base) if each is not None for i, on in each.gone.items()}
+    lost = gone.keys() & {i for _, i, at in pairs if at < 0} - own - {
+        i for each in parts for i in each.ids
+    }
+    if lost and base is not None:
+        # Nobody knows any more what was agreed on of it: in every field both sides have moved on.
+        base = base.with_pets([Pet(id=i) for i in sorted(lost)])
+        base = replace(base, gone={**base.gone, **{i: gone[i] for i in lost}})
+        footing = replace(footing, base=base)
+    if not parts:
+        return footing
+    count = sum(map(len, parts))
+    first = base or replace(parts[0].without(parts[0].ids), taken_at=course.told.started)
+    frames = [each.frame for each in (first, *parts) if len(each)]
+    frame = pd.concat(frames, ignore_index=True).sort_values("id", kind="stable", ignore_index=True)
+    said = {pet_id: pet for each in (*parts, first) for pet_id, pet in each.said.items()}
+    unsure = {pet_id: units for each in (*parts, first) for pet_id, units in each.unsure.items()}
+    merged = replace(first, frame=frame, said=said, unsure=unsure)
+    rows = "1 row is new here, and is" if count == 1 else f"{count:,} rows are new here, and are"
+    note = Open(kind="note", problem=f"{rows} compared by what was agreed on with another sheet")
+    return replace(footing, base=merged, notes=(*footing.notes, note))
+
+
+def _known(look: Look, others: Sequence[Base], wanted: set[int]) -> list[Base]:
+    """What they have of the pets that are wanted: of each what its row still says, if any has
+    that, else the newest.
+    """
+    parts: list[Base] = []
+    for is_any in (False, True):
+        for other in others:
+            found = other.without(other.ids - wanted)
+            if not is_any:
+                seen = replace(look.seen, frame=found.said_frame)
+                sight = sight_of(look.sheet, seen, look.settled, found)
+                pairs = zip(sight.rows, sight.ids, strict=True)
+                found = found.without({i for row, i in pairs if sight.differing.get(row)})
+            wanted = wanted - found.ids
+            parts += [found] if len(found) else []
+    return parts
+
+
+def _others(course: Course, store: str) -> Iterator[Base]:
+    """The bases of the other sheets of the store, the newest first, and those before them."""
+    own = course.owner.kept.base(course.job.name, course.told.part)
+    found = []
+    for path in own.parent.glob("*.base*"):
+        if path.name.startswith(f"{own.name}") or ".damaged-" in path.name:
+            continue
+        try:
+            base = BaseFile(path).load(set_aside=False).base
+        except PetsyncError:
+            continue
+        if base is not None and same_place(base.store, store):
+            found.append(base)
+    yield from sorted(found, key=lambda base: base.taken_at, reverse=True)
+
+
+# The work of a round: look at both sides, hold back what is over its guard, and do the rest.
+
+
+_UNNUMBERED = (
+    "The next round tries again. A row that is edited until then is a new pet: close the file, or "
+    "write the ids into it."
+)
+
+
+def work(course: Course, looker: Looker) -> None:
+    """Do the round; raises what ends it early."""
+    with course.step("resume"):
+        past = resumed(course, looker.store)
+    if is_to_be_made(looker):
+        _make(course, looker)
+        return
+    with course.step("read"):
+        sheet = looker.read()
+        course.note(rows=len(sheet) + len(sheet.blocked))
+        # Whatever ends the round from here on, a backup that was put back is known as one.
+        footing = footing_of(course, sheet, looker.store, past, looker.elsewhere)
+    with course.step("snapshot"):
+        snapshot = looker.snapshot()
+    course.note(pets=len(snapshot))
+    with course.step("plan"):
+        must_have_ids(course, sheet, footing)
+        runs = frozenset(each.mark for each in past)
+        footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
+        footing = with_claims(course, sheet, snapshot, footing, looker)
+        may_delete, claimed = footing.may_delete, footing.claimed
+        look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
+        known = with_siblings(course, look, footing, looker.store.url)
+        known = with_older_rows(known, look)
+        if known is not footing:
+            footing = known
+            look = looker.look(
+                sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed
+            )
+        look.must_have_answers()
+        if course.job.mode in ("push", "two-way"):
+            footing = replace(footing, notes=(*footing.notes, *copies(look.plan)))
+    with course.step("guard"):
+        if is_held(course, looker, look, footing) or course.owner.dry_run:
+            return
+        check(look)
+    if course.job.mode != "check":
+        _Doing(course, looker, look, footing).all()
+
+
+class _Doing:
+    """What is left of a round once nothing holds it back."""
+
+    def __init__(self, course: Course, looker: Looker, look: Look, footing: Footing) -> None:
+        self.course, self.looker, self.look, self.footing = course, looker, look, footing
+        self.files = Files.of(course)
+        self.base = footing.base
+        self.sheet = look.sheet
+        self.stuck: tuple[Obstacle, ...] = ()
+        self.notes: tuple[Open, ...] = ()
+
+    def all(self) -> None:
+        """Send, write, look again, and keep what both sides agree on now."""
+        course, changed = self.course, False
+        for version in self.footing.by_hand:
+            self.files.versions.keep(version)
+        if self.look.plan.changes and course.job.mode != "pull":
+            with course.step("apply"):
+                self._told(self._apply)
+            changed = True
+        inbound = self.look.inbound
+        if inbound is not None and (inbound or course.report is not None):
+            with course.step("write"):
+                self._told(self._write)
+            changed = True
+        if self.looker.takes_ids(self.look.sheet):
+            changed = self._number() or changed
+        if changed:
+            with course.step("verify"):
+                self._look_again()
+        self._keep()
+        self._stands(self.look, report=course.report, stuck=self.stuck)
+
+    def _told(self, do: Callable[[], None]) -> None:
+        """Do it; where it ends the round, what had arrived by then is told."""
+        try:
+            do()
+        except InterruptedRunError as error:
+            if isinstance(error.report, Report):
+                self._stands(self.look, report=error.report, is_before=True)
+            raise
+        except (PetsyncError, KeyboardInterrupt) as error:
+            why = error.message if isinstance(error, PetsyncError) else "the round was stopped"
+            self._stands(self.look, report=self.course.report, is_before=True, unwritten=why)
+            raise
+
+    def _apply(self) -> None:
+        job, plan = self.course.job, self.look.plan
+        categories = categories_of(plan, self.look.sheet)
+        self.files.begun.remember(plan.fingerprint, categories)
+        report = self.looker.store.apply(
+            plan,
+            concurrency=job.concurrency,
+            rate=job.rate,
+            verify=job.verify,
+            max_failures=job.max_failures,
+            progress=False,
+        )
+        self.course.ran(report)
+        self.base = with_report(self.base, report, categories)
+        self.footing = replace(self.footing, runs=self.footing.runs | {mark_of(report)})
+
+    def _write(self) -> None:
+        """Write what the sheet takes from the store as it is after the run."""
+        sheet, footing = self.look.sheet, self.footing
+        now, inbound = self.look, self.look.inbound
+        if self.course.report is not None:
+            now = self.looker.look(sheet, self.looker.snapshot(), footing.base)
+            # What the run sent is agreed on: a cell beside it that nobody edited takes the store's.
+            now = now if footing.base is None else replace(now, base=self.base)
+        added = assigned(self.course.report)
+        beside = replace(now, settled={**now.settled, **self.look.settled})
+        inbound = self.looker.inbound(beside, self.look.plan, added, may_delete=footing.may_delete)
+        if not inbound.verdict.ok:
+            # The store moved meanwhile, and much: the next round holds it back.
+            return
+        settled = {**beside.settled, **added}
+        beside = replace(beside, sight=sight_beside(now.plan, sheet, now.seen, settled, now.base))
+        standing = replace(footing, base=self.base)
+        written = write(self.course, self.looker, beside, inbound, standing)
+        self.stuck = written.stuck
+        if self.base is not None:
+            self.base = with_inbound(self.base, written.inbound)
+            carried = digest_of(written.carried) if written.carried else footing.carried
+            self.footing = replace(footing, carried=carried)
+            self.files.base.keep(self.base, carried, self.footing.runs)
+            self._agree()
+
+    def _number(self) -> bool:
+        """Give rows without an id that of their pet, whatever comes between; whether any got it."""
+        added = assigned(self.course.report)
+        if not (added or self.look.settled):
+            return False
+        look = self.look
+        if self.course.report is not None:
+            look = self.looker.look(look.sheet, self.looker.snapshot(), self.base)
+        known = {**look.settled, **self.look.settled, **added}
+        ids = self.looker.numbered(look, known)
+        if not ids:
+            return False
+        standing = replace(self.footing, base=self.base)
+        try:
+            with self.course.step("write"):
+                stuck = write(self.course, self.looker, look, ids, standing).stuck
+            why = "; ".join(each.problem for each in stuck[:1])
+        except SheetError as error:
+            stuck, why = (), error.message
+        if why:
+            problem = f"rows could not be given the ids of their pets: {why}"
+            self.notes = (Open(kind="note", problem=problem, hint=_UNNUMBERED),)
+        return True
+
+    def _look_again(self) -> None:
+        sheet, snapshot = self.looker.read(), self.looker.snapshot()
+        may_delete, claimed = self.footing.may_delete, self.footing.claimed
+        before, job = self.look.snapshot, self.course.job
+        self.look = self.looker.look(
+            sheet, snapshot, self.base, may_delete=may_delete, claimed=claimed
+        )
+        if job.mode == "push":
+            self.notes = (*self.notes, *came(self.course.report, before, snapshot))
+
+    def _agree(self) -> None:
+        has_ids = self.footing.has_ids_by_hand
+        self.files.versions.agree(self.sheet, has_ids_by_hand=has_ids)
+
+    def _keep(self) -> None:
+        base = self.look.next_base()
+        self.files.base.keep(base, self.footing.carried, self.footing.runs)
+        self._agree()
+        give_up(self.course, base, self.footing.own, named_ids(self.look.sheet))
+        self.files.begun.forget()
+        self.files.sheet.forget()
+        self.files.versions.undo(self.footing.undone, self.look.sheet.digest)
+
+    def _stands(self, look: Look, **more: Any) -> None:
+        opens = Opens(self.course.job, look, is_first=self.looker.is_first, **more).all()
+        self.course.stands((*self.footing.notes, *self.notes, *opens))
+
+
+def _make(course: Course, looker: Looker) -> None:
+    """Make the sheet of a job that pulls, where there is none yet."""
+    with course.step("snapshot"):
+        snapshot = looker.snapshot()
+    course.note(pets=len(snapshot), drift=len(snapshot), to_sheet=Counts(add=len(snapshot)))
+    if course.owner.dry_run:
+        problem = f"the sheet is not there, and is to be made with {len(snapshot):,} pets"
+        course.stands((Open(kind="drift", problem=problem),))
+        return
+    with course.step("write"):
+        made(looker, snapshot)
+        course.note(applied=len(snapshot))
+    with course.step("verify"):
+        sheet = looker.read()
+        course.note(rows=len(sheet))
+        look = looker.look(sheet, looker.snapshot(), sheet.base)
+    Files.of(course).base.keep(look.next_base(), digest_of(sheet.base))
+    course.stands(Opens(course.job, look, is_first=looker.is_first).all())
+
+
+# Rounds: every job of a configuration, one after the other; none keeps the others from running.
+
+
+def reconciled(
+    config: Configuration,
+    *,
+    job: str = "",
+    dry_run: bool = False,
+    moved: bool = False,
+    watchers: Iterable[Watcher] = (),
+) -> Rounds:
+    """The rounds of all enabled jobs, or of the one that is named, enabled or not.
+
+    With `moved` a base of another address is this store's. What goes wrong in a round is in its
+    report; a person's interrupt ends it and what would have followed. Raises SettingsError where
+    there is no such job.
+    """
+    owner = Pass(config=config, telling=Telling(watchers), dry_run=dry_run, moved=moved)
+    told: list[RoundReport] = []
+    for each in _chosen(config, job):
+        for course in _rounds(owner, each):
+            told.append(course.close())
+            if course.is_ended:
+                return Rounds(told)
+    return Rounds(told)
+
+
+def _chosen(config: Configuration, name: str) -> list[Job]:
+    if not name:
+        return [job for job in config.jobs if job.enabled]
+    chosen = [job for job in config.jobs if job.name == name]
+    if chosen:
+        return chosen
+    names = [job.name for job in config.jobs]
+    near = get_close_matches(name, names, 1)
+    raise SettingsError(
+        f"{config.path} has no job {name!r}",
+        hint=f"Did you mean {near[0]}?" if near else f"Its jobs are: {', '.join(names) or 'none'}.",
+    )
+
+
+def _rounds(owner: Pass, job: Job) -> Iterator[Course]:
+    """The job's rounds, each when it is over: one for each sheet, or the one in which it failed."""
+    course = Course.begun(owner, job)
+    with ExitStack() as held:
+        ready: list[Looker] = []
+        with course.guarded():
+            ready = _prepared(owner, job, held)
+        if not ready:
+            yield course
+            return
+        for looker in ready:
+            yield _one(owner, job, looker)
+
+
+def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
+    """The job's lock and its store, held until the end, and a look for each of its sheets."""
+    if not owner.dry_run:
+        held.enter_context(locked(owner.kept, job.name))
+    store = held.enter_context(connected(job, owner.config.state))
+    sources = sources_of(job)
+    if job.mode in ("push", "two-way") and not owner.dry_run:
+        held.enter_context(turn(owner.kept, store.url))
+    return [*_lookers(owner, job, store, sources)]
+
+
+def _lookers(owner: Pass, job: Job, store: Store, sources: Iterable[Source]) -> Iterator[Looker]:
+    sources = tuple(sources)
+    if job.folder is None:
+        yield from (Looker(job, source, store) for source in sources)
+        return
+    read: dict[str, Sheet] = {source.part: source.read(store) for source in sources}
+    try:
+        check_apart(read)
+    except SheetError:
+        if job.mode != "check" and not owner.dry_run:
+            remember_backups(owner.kept, job.name, read)
+        raise
+    ids = {part: named_ids(sheet) for part, sheet in read.items()}
+    for number, source in enumerate(sources):
+        others = (named for part, named in ids.items() if part != source.part)
+        elsewhere = frozenset[int]().union(*others)
+        yield Looker(job, source, store, elsewhere, is_first=not number)
+
+
+def _one(owner: Pass, job: Job, looker: Looker) -> Course:
+    """A round, over."""
+    course = Course.begun(owner, job, part=looker.source.part, source=looker.source.name)
+    course.note(store=looker.store.url)
+    owner.telling.began(course.told)
+    with course.guarded():
+        work(course, looker)
+    return course

@@ -1,0 +1,1135 @@
+"""The state folder of the jobs: bases, versions, reports, history, and pending runs."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+import msgspec
+import numpy as np
+
+from petsync._files import (
+    check_state_folder,
+    make_folder,
+    make_private_folder,
+    no_link,
+    open_private,
+    replace_file,
+)
+from petsync.apply.engine import has_more
+from petsync.apply.planfile import load_plan, save_plan
+from petsync.errors import PetsyncError, PlanError
+from petsync.models import Category
+from petsync.plan import match
+from petsync.plan.base import SETTLED, named_ids
+from petsync.plan.change import Coverage, broken, released_note
+from petsync.plan.fields import COLUMNS_OF, Unit, cell
+from petsync.plan.guard import Guard, Limit, Refusal
+from petsync.plan.match import pets_of, said_pet, said_rows
+from petsync.plan.plan import Inbound, Plan
+from petsync.plan.report import Report, RoundReport, undone_by
+from petsync.plan.rounds import Open, Round, SheetChange
+from petsync.reconcile.config.model import Reports
+from petsync.report.json import round_json
+from petsync.report.round import round_page
+from petsync.sheets import load_edits, save_edits
+from petsync.store import Store
+from petsync.table.base import Base, ParcelError, unpack
+from petsync.table.columns import Column
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "BaseFile",
+    "Begun",
+    "History",
+    "Kept",
+    "Past",
+    "Remembered",
+    "Run",
+    "SheetWaiting",
+    "Version",
+    "Versions",
+    "Waiting",
+    "arrived",
+    "came_since",
+    "digest_of",
+    "doubtful",
+    "file_name",
+    "is_final",
+    "mark_of",
+    "may_lack_again",
+    "moved_units",
+    "numbered_by",
+    "path_of",
+    "save",
+    "saved",
+    "still_back",
+    "told_of",
+    "traces",
+    "undone",
+    "with_room",
+    "write",
+    "written_since",
+]
+
+
+# Kept: what a reconciliation keeps below the state folder, and where.
+
+
+_LONGEST = 120
+_SAFE = " -_."
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The places below a state folder; nothing is made or read here."""
+
+    state: Path
+
+    def check(self) -> None:
+        """Raise PetsyncError where a symbolic link leads out of the state folder."""
+        try:
+            check_state_folder(self.state)
+        except OSError as error:
+            raise PetsyncError(
+                f"the state folder {self.state} cannot be used: {error.strerror}",
+                hint="Remove the link, or name another folder: --state, or state in petsync.toml.",
+            ) from None
+
+    @property
+    def folder(self) -> Path:
+        """All of it."""
+        return self.state / "reconcile"
+
+    @property
+    def history(self) -> Path:
+        """Every round, one a line."""
+        return self.folder / "history.jsonl"
+
+    def lock(self, job: str) -> Path:
+        """Held while a round of the job is at work."""
+        return self.folder / "locks" / f"{file_name(job)}.lock"
+
+    def turn(self, store: str) -> Path:
+        """Held by the job that sends to a store, while others wait."""
+        digest = hashlib.sha256(store.encode()).hexdigest()[:16]
+        return self.folder / "locks" / f"store.{digest}.lock"
+
+    def base(self, job: str, part: str = "") -> Path:
+        """What both sides last agreed on."""
+        return self.folder / "bases" / f"{file_name(job, part)}.base"
+
+    def versions(self, job: str, part: str = "") -> Path:
+        """The folder of what was last written into the sheet."""
+        return self.folder / "versions" / file_name(job, part)
+
+    def is_part(self, path: Path, job: str) -> bool:
+        """Whether what is kept there is of a sheet of the job's folder."""
+        return path.name.startswith(quote(f"{job}--", safe=_SAFE))
+
+    def begun(self, job: str, part: str = "") -> Path:
+        """Which plan the job is about to apply, or was when it was killed."""
+        return self.folder / "begun" / f"{file_name(job, part)}.json"
+
+    def waiting(self, job: str, part: str = "", *, side: str = "") -> Path:
+        """The plan that waits for a person; that of the sheet's `side` is another file."""
+        ending = f".{side}.json" if side else ".json"
+        return self.folder / "waiting" / f"{file_name(job, part)}{ending}"
+
+
+def file_name(job: str, part: str = "") -> str:
+    """A name that any file system takes, and that no other job or part has."""
+    name = quote(f"{job}--{part}" if part else job, safe=_SAFE)
+    if len(name) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[:_LONGEST].rstrip('%. ')}-{digest}"
+
+
+def write(path: Path, data: bytes, *, private: bool = True) -> None:
+    """Put `data` at `path` in one step, folders made as needed; readable by its owner alone, unless
+    it is not `private`. No link is followed: all these names are petsync's.
+
+    Raises PetsyncError where it cannot be written; what was there is then untouched.
+    """
+    try:
+        if private:
+            make_private_folder(path.parent)
+        else:
+            make_folder(path.parent)
+            no_link(path.parent)
+        replace_file(path, data, follow=False, private=private)
+    except OSError as error:
+        raise _unwritten(path, error.strerror or str(error)) from None
+
+
+def _unwritten(path: Path, why: str) -> PetsyncError:
+    return PetsyncError(
+        f"{path} cannot be written: {why}",
+        hint="Check free space and permission there; the state folder has to be writable.",
+    )
+
+
+# The base of a job: what both sides last agreed on, kept from round to round.
+
+
+_LOG = logging.getLogger(__name__)
+_CARRIED = re.compile(r"# carried ([0-9a-f]{64})")
+_RUNS = re.compile(r"# runs (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the last round left: the base, None before the first one, and the digest of the base
+    that the sheet itself carried then. `problem` says what became of a damaged one, "" if none
+    was; `is_older`: it is the one before it. `runs` are the marks of the runs that the base has.
+    """
+
+    base: Base | None = None
+    carried: str = ""
+    problem: str = ""
+    is_older: bool = False
+    runs: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """The file of a base, and beside it the one before, `….previous`."""
+
+    path: Path
+
+    def load(self, *, set_aside: bool) -> Remembered:
+        """What is remembered. A damaged file is moved out of the way if `set_aside`, and the one
+        before it counts, where that is whole. Raises PetsyncError where it cannot be read at all.
+        """
+        try:
+            return _read(self.path)
+        except ParcelError as error:
+            problem = f"the base {self.path} is damaged: {error}"
+        if set_aside:
+            problem += f"; it is kept as {self._set_aside()}"
+        _LOG.warning("%s", problem)
+        try:
+            older = _read(self._previous)
+        except ParcelError:
+            older = Remembered()
+        if older.base is None:
+            return Remembered(problem=f"{problem}. This round is as the first one")
+        told = f"{problem}. The one of the round before is used, and nothing is deleted by it"
+        return Remembered(older.base, older.carried, told, is_older=True)
+
+    def keep(self, base: Base, carried: str, runs: Collection[str] = ()) -> None:
+        """Write a base in place of the last one, which stays as the previous one; `runs` are the
+        marks of the runs that it has. Raises PetsyncError; then the last one is still there.
+        """
+        head = [f"# carried {carried}"] if carried else []
+        head += [f"# runs {' '.join(sorted(runs))}"] if runs else []
+        lines = [*head, *base.to_lines()]
+        data = "\n".join(lines).encode("ascii") + b"\n"
+        try:
+            before = self.path.read_bytes()
+        except FileNotFoundError:
+            before = b""
+        except OSError as error:
+            raise _unreadable(self.path, error) from None
+        if before:
+            write(self._previous, before)
+        write(self.path, data)
+
+    @property
+    def _previous(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.previous")
+
+    def _set_aside(self) -> Path:
+        now = datetime.now(UTC)
+        aside = self.path.with_name(f"{self.path.name}.damaged-{now:%Y%m%d-%H%M%S-%f}")
+        try:
+            return self.path.replace(aside)
+        except OSError as error:
+            raise PetsyncError(
+                f"{self.path} is damaged, and cannot be moved: {error.strerror}",
+                hint="Move it out of the state folder; the next round is then as the first one.",
+            ) from None
+
+
+def digest_of(base: Base | None) -> str:
+    """What tells a base that a sheet carries from every other; "" for none."""
+    return "" if base is None else hashlib.sha256(unpack(base.to_lines())).hexdigest()
+
+
+def _read(path: Path) -> Remembered:
+    try:
+        lines = path.read_text("ascii").splitlines()
+    except FileNotFoundError:
+        return Remembered()
+    except UnicodeDecodeError:
+        raise ParcelError("they were changed") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    carried = next((match[1] for line in lines[:1] if (match := _CARRIED.fullmatch(line))), "")
+    runs = next((match[1] for line in lines[:2] if (match := _RUNS.fullmatch(line))), "")
+    return Remembered(Base.from_lines(lines), carried, runs=frozenset(runs.split()))
+
+
+def _unreadable(path: Path, error: OSError) -> PetsyncError:
+    return PetsyncError(
+        f"{path} cannot be read: {error.strerror}",
+        hint="It holds what the last round left. Nothing is done without it.",
+    )
+
+
+# Begun: which plan a job applies, so that what became of it is known whatever happens to the job.
+#
+# The note is written before the run, and stays until both sides were looked at again and the base
+# is kept: what a run has sent is agreed on, whoever edits what in between.
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """A plan of the job. `categories`: by the number of its change, the cells of a row's category
+    that are not what the store gets.
+    """
+
+    fingerprint: str
+    is_own: bool = True
+    categories: dict[int, tuple[int | None, str | None]] = {}
+
+
+class _Notes(msgspec.Struct, frozen=True):
+    plans: tuple[_Note, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the job's plan: `is_stopped` if it is the job's own, nobody has undone it, and it
+    only has to be resumed.
+    `categories`: see `categories_of`.
+    """
+
+    id: str
+    is_stopped: bool
+    categories: Mapping[int, Category]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
+    not the job's.
+    """
+
+    report: Report
+    categories: Mapping[int, Category]
+    is_by_hand: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What tells a base that has all of the report from one that has less of it."""
+        return mark_of(self.report)
+
+
+def mark_of(report: Report) -> str:
+    """The run, and how many of its changes have arrived."""
+    done = sum(r.outcome == "applied" or r.cause in SETTLED for r in report.results)
+    return f"{report.run_id}:{done}"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The notes of a job's plans that may have been begun since its base was kept; `is_own` is
+    False where it takes a person to release the plan.
+    """
+
+    path: Path
+
+    def remember(
+        self,
+        fingerprint: str,
+        categories: Mapping[int, Category],
+        *,
+        is_own: bool = True,
+    ) -> None:
+        """Add a note, on the disk when this returns; the one of a plan that is known stays. Raises
+        PetsyncError.
+        """
+        notes = self._notes()
+        if any(note.fingerprint == fingerprint for note in notes):
+            return
+        cells = {number: (each.id, each.name) for number, each in categories.items()}
+        note = _Note(fingerprint, is_own, cells)
+        write(self.path, msgspec.json.encode(_Notes((*notes, note))))
+
+    def forget(self) -> None:
+        """The base has all of it."""
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise PetsyncError(f"{self.path} cannot be removed: {error.strerror}") from None
+
+    def runs(self, store: Store) -> list[Run]:
+        """The runs that have begun with the plans, in the order of the notes."""
+        return [run for note in self._notes() if (run := _run(note, store)) is not None]
+
+    def _notes(self) -> tuple[_Note, ...]:
+        try:
+            body = self.path.read_bytes()
+            if b'"plans"' not in body:
+                return (msgspec.json.decode(body, type=_Note),)
+            return msgspec.json.decode(body, type=_Notes).plans
+        except FileNotFoundError:
+            return ()
+        except (OSError, msgspec.DecodeError) as error:
+            _LOG.warning("%s cannot be read (%s): a new plan does what is left", self.path, error)
+            return ()
+
+
+def _run(note: _Note, store: Store) -> Run | None:
+    """The run of a plan, None where there is none."""
+    with store.aio.history.opened() as journal:
+        run = journal.used_by(note.fingerprint)
+    if run is None:
+        return None
+    try:
+        past, _ = store.aio.to_resume(run)
+        is_undone = past.run_id in undone_by(store.aio.history.runs(past.store))
+    except PlanError as error:
+        # Its plan is of another petsync, or of another store: a new plan does what is left.
+        _LOG.warning("run %s is not resumed: %s", run, error.message)
+        return None
+    categories = {number: Category(*cells) for number, cells in note.categories.items()}
+    is_stopped = note.is_own and past.state != "done" and has_more(past) and not is_undone
+    return Run(past.run_id, is_stopped, categories)
+
+
+def told_of(run_id: str, store: Store) -> Report | None:
+    """What has become of the run's changes so far; None where that cannot be told any more."""
+    try:
+        return store.run(run_id)
+    except PlanError as error:
+        _LOG.warning("run %s is not known any more: %s", run_id, error.message)
+        return None
+
+
+# History: every round that ever was, one a line of a file.
+
+
+class History:
+    """The rounds of the jobs that share a state folder."""
+
+    def __init__(self, state: str | Path) -> None:
+        self.path = Kept(Path(state)).history
+
+    def append(self, told: Round) -> None:
+        """Add a round; it is on the disk when this returns. Raises PetsyncError."""
+        line = msgspec.json.encode(told) + b"\n"
+        try:
+            make_private_folder(self.path.parent)
+            with open(self.path, "ab+", opener=open_private) as file:
+                file.write(line if _ends_well(file) else b"\n" + line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise PetsyncError(
+                f"{self.path} cannot be written: {error.strerror}",
+                hint="Check free space and permission there; the round itself is done.",
+            ) from None
+
+    def rounds(self, job: str = "", limit: int | None = None) -> list[Round]:
+        """The rounds, or those of a job, the oldest first; with `limit` that many of the newest.
+
+        Lines that a crash or another program left are passed over. Raises PetsyncError where the
+        file cannot be read.
+        """
+        found = [told for told in self._all() if not job or told.job == job]
+        return found if limit is None else found[max(0, len(found) - limit) :]
+
+    def _all(self) -> Iterator[Round]:
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise PetsyncError(f"{self.path} cannot be read: {error.strerror}") from None
+        torn = 0
+        for line in filter(None, lines):
+            try:
+                yield msgspec.json.decode(line, type=Round)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                torn += 1
+        if torn:
+            _LOG.warning("%s: %d lines are no rounds, and are passed over", self.path, torn)
+
+
+def _ends_well(file: BinaryIO) -> bool:
+    """Whether a crash left no half line at the end."""
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+# The reports of rounds as files: a page for people and JSON for machines, side by side.
+
+
+_ENDINGS = (".html", ".json")
+
+
+def path_of(reports: Reports, job: str, round_id: str) -> Path:
+    """Where the page of a round is, or is to be."""
+    return reports.folder / file_name(job) / f"{round_id}.html"
+
+
+def save(reports: Reports, told: RoundReport) -> None:
+    """Write both files of a round; those of the oldest go, where more are there than are kept.
+
+    Raises PetsyncError where they cannot be written.
+    """
+    page = path_of(reports, told.round.job, told.round.id)
+    write(page.with_suffix(".json"), round_json(told), private=reports.is_private)
+    write(page, round_page(told).encode(), private=reports.is_private)
+    if reports.keep is not None:
+        _prune(page.parent, reports.keep)
+
+
+class _Saved(msgspec.Struct, frozen=True):
+    open: tuple[Open, ...] = ()
+    sheet: tuple[SheetChange, ...] = ()
+
+
+def saved(round_: Round) -> RoundReport:
+    """The round with what its report says of differences and of the sheet. Old reports are removed,
+    and another petsync's may be otherwise: then it is the round alone.
+    """
+    found = _Saved()
+    if round_.report:
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            body = Path(round_.report).with_suffix(".json").read_bytes()
+            found = msgspec.json.decode(body, type=_Saved)
+    return RoundReport(round=round_, open=found.open, sheet=found.sheet)
+
+
+def _prune(folder: Path, keep: int) -> None:
+    """Reports that are too old; one that cannot go stays, as that harms nobody."""
+    names = {path.stem for path in folder.iterdir() if path.suffix in _ENDINGS}
+    ids = sorted(name for name in names if not name.startswith("."))
+    for name in ids[: max(0, len(ids) - keep)]:
+        for ending in _ENDINGS:
+            with suppress(OSError):
+                (folder / f"{name}{ending}").unlink(missing_ok=True)
+
+
+# Versions: what petsync wrote into a sheet, so that a backup that is put back is known as one.
+#
+# A backup is the sheet as it was before something was written into it. To the base of after that,
+# it looks as if a person had taken all of it back; to the base of its own time it is what it is.
+
+
+_KEPT = 10
+_LEAST = 2
+"""So many pets have to be as they were: one alone is what a person sets back."""
+
+_NOWHERE = "\0"
+
+Touch = tuple[int, Column | None]
+"""A pet's cell; None for its whole row."""
+Text = str | None
+"""What is there; of a row "" where it is, and None where it is not."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """A sheet before a round wrote into it, and what was written.
+
+    `before` and `after` are the digests of the file, `after` "" until it is there; `base` is what
+    both sides agreed on while the sheet was as before, in the lines of a base, and `runs` are the
+    marks of the runs that it has. `carried` is the digest of the base that the sheet itself carried
+    before, "" if it carried none or that is not known. `is_again`: the sheet was a backup that had
+    been put back. `is_agreed`: the kept base knows whether it was written. `is_lost`: it was not,
+    as its round was killed before, or it could not be written; `is_left`: the sheet was another
+    file since. `is_undone`: a backup from before it was put back, so that the sheet does not follow
+    from it. `is_back`: a round has seen that, and none has finished with the sheet since.
+    `is_by_hand`: somebody had a run write into the sheet, and `round` is its id.
+    """
+
+    number: int = 0
+    round: str
+    before: str
+    after: str = ""
+    base: tuple[str, ...]
+    inbound: Inbound
+    is_again: bool = False
+    is_agreed: bool = False
+    is_lost: bool = False
+    is_left: bool = False
+    is_undone: bool = False
+    is_back: bool = False
+    is_by_hand: bool = False
+    runs: tuple[str, ...] = ()
+    carried: str = ""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the sheet is known to have had it."""
+        return bool(self.after) or (self.is_agreed and not self.is_lost)
+
+    @property
+    def pets(self) -> int:
+        """How many pets were written."""
+        return len({touch[0] for touch in _touches([self])[1]})
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The last ones of a sheet, a file each."""
+
+    folder: Path
+
+    def all(self) -> tuple[Version, ...]:
+        """They, oldest first. One that cannot be read is left out."""
+        found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
+        return tuple(each for each in found if each is not None)
+
+    def keep(self, version: Version) -> Version:
+        """Keep one more, on the disk when this returns; the oldest goes, and one that was not
+        written and starts from the same file. Raises PetsyncError.
+        """
+        last = [each for each in self.all()[-1:] if not each.is_written]
+        numbers = [int(path.stem) for path in self.folder.glob("[0-9]*.json")]
+        numbered = msgspec.structs.replace(version, number=max(numbers, default=0) + 1)
+        self.put(numbered)
+        # What both sides agree on of one file only grows.
+        again = [each.number for each in last if each.before == version.before]
+        self.forget(again or sorted(numbers)[: 1 - _KEPT])
+        return numbered
+
+    def agree(self, sheet: Sheet, *, has_ids_by_hand: bool = False) -> None:
+        """The kept base has by now what was written. Of a version whose round was killed, the sheet
+        as this round has read it tells whether it was, as `arrived` does. Raises PetsyncError.
+        """
+        for version in self.all():
+            now = version
+            if not now.is_agreed:
+                has_it = bool(now.after) or arrived(sheet, now, has_ids_by_hand=has_ids_by_hand)
+                now = msgspec.structs.replace(now, is_agreed=True, is_lost=not has_it)
+            if now.is_lost and not now.is_left and sheet.digest != now.before:
+                now = msgspec.structs.replace(now, is_left=True)
+            if now is not version:
+                self.put(now)
+
+    def back(self, versions: Collection[Version]) -> None:
+        """Remember, on the disk when this returns, that the sheet is from before these, and from
+        before no others. Raises PetsyncError.
+        """
+        numbers = {each.number for each in versions}
+        for version in self.all():
+            if version.is_back != (version.number in numbers):
+                self.put(msgspec.structs.replace(version, is_back=not version.is_back))
+
+    def undo(self, versions: Iterable[Version], digest: str) -> None:
+        """Mark these as undone, and remove every undone one that starts from the sheet as it is
+        now, which has this digest. Raises PetsyncError.
+        """
+        self.back(())
+        for version in versions:
+            self.put(msgspec.structs.replace(version, is_undone=True, is_back=False))
+        known = (each for each in self.all() if each.is_undone)
+        self.forget(each.number for each in known if each.before == digest)
+
+    def put(self, version: Version) -> None:
+        """Write one that has its number. Raises PetsyncError."""
+        write(self._path(version.number), msgspec.json.encode(version))
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These count no more."""
+        for number in numbers:
+            path = self._path(number)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise PetsyncError(f"{path} cannot be removed: {error.strerror}") from None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:08}.json"
+
+    def _read(self, path: Path) -> Version | None:
+        try:
+            version = msgspec.json.decode(path.read_bytes(), type=Version)
+            Base.from_lines(version.base)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, ParcelError) as error:
+            _LOG.warning("%s cannot be read, and is passed over: %s", path, error)
+            return None
+        return version
+
+
+def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) -> bool:
+    """Whether the sheet has what was to be written: its round may have been killed before. It is
+    written as a whole, so that most of it tells, whatever a person has edited since; a column that
+    is missing tells nothing, and neither do ids of rows where a run by hand may have written them.
+    """
+    if sheet.digest in (version.before, version.after):
+        return sheet.digest == version.after
+    texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
+    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
+    if not has_ids_by_hand:
+        texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
+    said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
+    there = {touch: "" if touch[0] in named else None for touch in texts if not touch[1]}
+    found = {**there, **said}
+    has = [found.get(touch, _NOWHERE) == text for touch, text in texts.items()]
+    return sum(has) * 2 > len(has)
+
+
+def undone(
+    sheet: Sheet, versions: Sequence[Version], base: Base, carried: str = ""
+) -> tuple[Version, ...]:
+    """Those of the versions that the sheet does not have any more, oldest first: it is a backup
+    that was put back. First the one whose file it is again; else the one since which everything
+    that was written is as before, or from before which the sheet is, as the `base` of the last
+    round tells. () where the sheet is no such backup.
+
+    A version that is undone already is found where a newer backup is put back after an older one;
+    then it is followed by those that are not undone and newer.
+
+    `carried` is the digest of the base that the sheet carries, where the last round saw another
+    one, else "". It shows without doubt before which versions the sheet was saved.
+    """
+    current = [each for each in versions if not each.is_undone]
+    # Of one that was cut off nobody knows whether it ever was in the sheet.
+    written = [each for each in current if each.is_written]
+    known = [each for each in current if each.is_written or each.is_left]
+    if current and sheet.digest in (current[-1].after, *(each.after for each in known[-1:])):
+        return ()
+    # The file of before one that was cut off is known all the same, if others came after it, or
+    # whole rounds.
+    last = current.index(known[-1]) if known else -1
+    for at in reversed(range(last + 1)):
+        if current[at].before == sheet.digest:
+            is_meant = not carried and _is_meant(known[-1], sheet, base)
+            return () if is_meant else tuple(current[at:])
+    if any(sheet.digest == each.before for each in current):
+        return ()  # its round died before it wrote
+    gone = [each for each in versions if each.is_undone]
+    same = [each for each in gone if each.before == sheet.digest][-1:]
+    if carried and not same:
+        # Of several, the oldest: what was sent later is then no edit that was taken back.
+        same = [each for each in (*gone, *current[: last + 1]) if each.carried == carried]
+        same = sorted(same, key=lambda each: each.number)[:1]
+    elif not same:
+        if some := next((some for some in _since(written) if _is_undone(sheet, some)), ()):
+            return tuple(some)
+        like = [each for each in reversed(gone) if _is_from(sheet, each, base)]
+        same = [min(like, key=lambda each: _lacking(sheet, each, base))] if like else []
+    return tuple(each for one in same for each in (one, *_newer(current, one)))
+
+
+def still_back(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """The versions, oldest first, from before which an earlier round saw the sheet to be, where no
+    round has finished with it, or written into it, since; () where it is a file that is known.
+    """
+    back = tuple(each for each in versions if each.is_back)
+    if not back or any(sheet.digest in (each.before, each.after) for each in versions):
+        return ()
+    return () if _newer(versions, back[-1]) else back
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """How a sheet is beside two bases: the pets of which it says what the older one says (`then`),
+    those of which it says what the newer one says (`now`), and whether it says anything else.
+    """
+
+    then: frozenset[int]
+    now: frozenset[int]
+    has_others: bool
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether it says what the newer base says, and nothing else."""
+        return not (self.then or self.has_others)
+
+
+def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
+    """How the sheet is beside what was agreed on then, and by now, wherever that differs."""
+    moved, named = _moved(then, base), named_ids(sheet)
+    came, went = base.ids - then.ids, then.ids - base.ids
+    older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
+    was, now = ({pet.id: pet for pet in pets_of(moved, each.said_frame)} for each in (then, base))
+    has_others = False
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _said(sheet, cells).items():
+        texts = ["" if column is None else cell(side[pet_id], column) for side in (was, now)]
+        if text in texts:
+            if texts[0] != texts[1]:
+                (older if text == texts[0] else newer).add(pet_id)
+        else:
+            has_others = True
+    return Traces(frozenset(older), frozenset(newer), has_others)
+
+
+def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
+    """The pets that are in no row, and were in none before the oldest of the versions either: a
+    sheet that may be from before any of them does not lack their rows.
+    """
+    first = Base.from_lines(versions[0].base)
+    ids = {pet_id for each in versions for pet_id in Base.from_lines(each.base).ids}
+    return frozenset(ids - first.ids - named_ids(sheet))
+
+
+def _newer(current: Iterable[Version], than: Version) -> list[Version]:
+    return [each for each in current if each.number > than.number]
+
+
+def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
+    """Whether the sheet says what both sides had agreed on before the version, of two pets or more
+    and of all pets of which the base says something else.
+    """
+    then = Base.from_lines(version.base)
+    moved = _moved(then, base)
+    pets = {pet.id: pet for pet in pets_of(moved, then.said_frame)}
+    named = named_ids(sheet)
+    came, went = base.ids - then.ids, then.ids - base.ids
+    agreeing = {*came, *(went & named)}
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    for (pet_id, column), text in _said(sheet, cells).items():
+        was = "" if column is None else cell(pets[pet_id], column)
+        if text != was and text:
+            return False
+        agreeing |= {pet_id} if text == was else set()
+    return not came & named and len(agreeing) >= _LEAST
+
+
+def _lacking(sheet: Sheet, version: Version, base: Base) -> int:
+    """How many rows the sheet lacks of those that it had before the version."""
+    then = Base.from_lines(version.base)
+    return max(0, len(then.ids - base.ids - named_ids(sheet)) - _unnumbered(sheet))
+
+
+def doubtful(sheet: Sheet, versions: Sequence[Version]) -> tuple[Version, ...]:
+    """Those of the versions, oldest first, of which all that was written is as before, where that
+    is one pet alone: a person set it back, or put a backup back and edited it.
+    """
+    versions = [each for each in versions if each.is_written]
+    if not versions or sheet.digest in (versions[-1].before, versions[-1].after):
+        return ()
+    for some in _since(versions):
+        pets = undone_pets(sheet, some)
+        if (
+            pets is not None
+            and len(pets) == 1
+            and pets == _pets_of(some)
+            and not (some[-1].is_again and some[-1].pets == 1)
+        ):
+            return tuple(some)
+    return ()
+
+
+def _since(versions: Sequence[Version]) -> Iterable[Sequence[Version]]:
+    return (versions[at:] for at in range(len(versions)))
+
+
+def _is_meant(last: Version, sheet: Sheet, base: Base) -> bool:
+    """Whether one pet alone is set back for the second time: whoever does it twice means it, unless
+    more has been agreed on since.
+    """
+    is_second = last.is_again and last.before == sheet.digest and last.pets < _LEAST
+    return is_second and len(_moved(Base.from_lines(last.base), base)) < _LEAST
+
+
+def _moved(then: Base, base: Base) -> dict[int, frozenset[Column]]:
+    """The pets in which the two differ, with the columns of the units in which they do; none for a
+    pet that one of them lacks.
+    """
+    found: dict[int, frozenset[Column]] = dict.fromkeys(then.ids ^ base.ids, frozenset())
+    for pet_id, units in moved_units(then, base).items():
+        found[pet_id] = frozenset(column for unit in units for column in COLUMNS_OF[unit])
+    return found
+
+
+def moved_units(then: Base, base: Base) -> dict[int, tuple[Unit, ...]]:
+    """The units in which the pets of both differ, by pet."""
+    frame, now = then.said_frame, base.said_frame
+    places = match.positions(frame["id"], now)
+    at = np.flatnonzero(places >= 0)
+    ids = frame["id"].to_numpy()[at].tolist()
+    found: dict[int, tuple[Unit, ...]] = {}
+    for unit, mask in match.differences(frame, at, now, places[at]).items():
+        for n in np.flatnonzero(mask):
+            found[ids[n]] = (*found.get(ids[n], ()), unit)
+    return found
+
+
+def _is_undone(sheet: Sheet, versions: Sequence[Version]) -> bool:
+    return len(undone_pets(sheet, versions) or ()) >= _LEAST
+
+
+def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | None:
+    """The pets of which the versions wrote anything, where all of that is as before; else None. A
+    column that is missing says nothing of it, and a row that got its id lacks it again, or is not
+    there: where that is so of such rows alone, a person took them out.
+    """
+    moved = written_since(versions)
+    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
+    named = named_ids(sheet)
+    numbered = numbered_by(versions)
+    if numbered & named:
+        return None
+    moved = {touch: text for touch, text in moved.items() if touch[0] not in numbered}
+    has_rows = _unnumbered(sheet) >= len(numbered)
+    if numbered and not moved and not has_rows:
+        return None
+    if any((text is not None) != (pet_id in named) for (pet_id, c), text in moved.items() if not c):
+        return None
+    cells = {touch: text for touch, text in moved.items() if touch[1] is not None}
+    if not {pet_id for pet_id, _ in cells} <= named:
+        return None
+    said = _said(sheet, cells)
+    if any(said.get(touch, text) != text for touch, text in cells.items()):
+        return None
+    return frozenset([*(pet_id for pet_id, _ in moved), *(numbered if has_rows else ())])
+
+
+def numbered_by(versions: Iterable[Version]) -> set[int]:
+    """The pets whose rows got their id by the versions."""
+    return {each.pet_id for one in versions for each in one.inbound.identified if each.lacks_id}
+
+
+def _pets_of(versions: Sequence[Version]) -> frozenset[int]:
+    """The pets of which the versions changed anything but an id."""
+    return frozenset(pet_id for pet_id, _ in written_since(versions))
+
+
+def may_lack_again(sheet: Sheet, versions: Sequence[Version]) -> set[int]:
+    """The pets whose rows got their id by the versions, if the sheet may be a backup from before:
+    nothing that was written then or later stands in it.
+    """
+    found: set[int] = set()
+    later: list[Version] = []
+    for version in reversed(versions):
+        later.insert(0, version)
+        if _stands(sheet, later):
+            break
+        found |= numbered_by([version])
+    return found
+
+
+def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
+    """Whether the sheet has anything that the versions wrote, and that was not there before."""
+    named = named_ids(sheet)
+    if numbered_by(versions) & named:
+        return True
+    first, last = _touches(versions)
+    moved = {touch: text for touch, text in last.items() if first[touch] != text}
+    if any(
+        text == "" and pet_id in named for (pet_id, column), text in moved.items() if not column
+    ):
+        return True
+    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
+    said = _said(sheet, cells)
+    return any(said.get(touch) == text for touch, text in cells.items())
+
+
+def _unnumbered(sheet: Sheet) -> int:
+    """How many rows lack an id."""
+    lacking = sheet.frame["id"].isna().sum() if "id" in sheet.frame else len(sheet.frame)
+    return int(lacking) + len(sheet.unidentified)
+
+
+def written_since(versions: Sequence[Version]) -> dict[Touch, Text]:
+    """What was there before the first version, wherever the last one left something else."""
+    first, last = _touches(versions)
+    return {touch: text for touch, text in first.items() if last[touch] != text}
+
+
+def _touches(versions: Sequence[Version]) -> tuple[dict[Touch, Text], dict[Touch, Text]]:
+    """What was there before the first of them, and after the last, wherever any has written."""
+    first: dict[Touch, Text] = {}
+    last: dict[Touch, Text] = {}
+    for version in versions:
+        for touch, before, after in _written(version.inbound):
+            # The cells of a row that came are not there where the row is not.
+            if touch in first or first.get((touch[0], None), "") is not None:
+                first.setdefault(touch, before)
+                last[touch] = after
+    return first, last
+
+
+def _written(inbound: Inbound) -> Iterable[tuple[Touch, Text, Text]]:
+    for edit in inbound.edits:
+        for column in edit.fields:
+            yield (edit.pet.id or 0, column), edit.before.get(column, ""), cell(edit.pet, column)
+    for pet in inbound.added:
+        yield (pet.id or 0, None), None, ""
+    for gone in inbound.removed:
+        yield (gone.pet_id, None), "", None
+
+
+def _said(sheet: Sheet, cells: Iterable[Touch]) -> dict[Touch, Text]:
+    """What the cells say; nothing of rows that an error blocks."""
+    wanted: dict[int, set[Column]] = {}
+    for pet_id, column in cells:
+        if column is not None:
+            wanted.setdefault(pet_id, set()).add(column)
+    if "id" not in sheet.frame:
+        return {}
+    rows = sheet.frame[sheet.frame["id"].isin(list(wanted))]
+    lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+    said = ((line.pet_id or 0, said_pet(line.said)) for line in lines)
+    return {(pet_id, c): cell(pet, c) for pet_id, pet in said for c in wanted[pet_id]}
+
+
+# Waiting: a plan over its guard, kept until a person releases it or its reason is gone.
+
+
+_RELEASABLE = frozenset({"add", "update", "delete"})
+
+
+def is_final(refusals: Sequence[Refusal]) -> bool:
+    """Whether nobody may release what is refused so: an empty sheet, a sentinel, everything."""
+    return any(refusal.limit not in _RELEASABLE for refusal in refusals)
+
+
+def with_room(guard: Guard, refusals: Sequence[Refusal], counts: Mapping[str, int]) -> Guard:
+    """The guard with those limits raised that are broken, just as far as `counts` need it."""
+    raised = {
+        f"max_{each.limit}": Limit(counts[each.limit], is_share=False)
+        for each in refusals
+        if each.limit in _RELEASABLE
+    }
+    return msgspec.structs.replace(guard, **raised) if raised else guard
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The file of a plan for the store that waits."""
+
+    path: Path
+    job: str
+
+    def hold(self, plan: Plan, store: Store) -> str:
+        """Keep the plan, with the limits that it needs and a note that says so, and return its
+        fingerprint. One that would do the same stays as it is, unless it was applied already.
+        Raises PetsyncError.
+        """
+        released = self._with_room(plan)
+        there = self._there()
+        if there is not None and _same(there, released) and not _is_used(there, store):
+            return there.fingerprint
+        _make_folder(self.path)
+        save_plan(released, self.path)
+        return released.fingerprint
+
+    def released(self, store: Store) -> str:
+        """The fingerprint of the plan that waited, if somebody has applied it; else ""."""
+        there = self._there()
+        return there.fingerprint if there is not None and _is_used(there, store) else ""
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        _remove(self.path)
+
+    def _with_room(self, plan: Plan) -> Plan:
+        refusals = plan.verdict.refusals
+        counts = {"add": len(plan.adds), "update": len(plan.updates), "delete": len(plan.deletes)}
+        note = released_note(self.job, broken(refusals))
+        noted = msgspec.structs.replace(plan, notes=(note, *plan.notes))
+        return noted.guarded(with_room(plan.guard, refusals, counts))
+
+    def _there(self) -> Plan | None:
+        if not self.path.exists():
+            return None
+        try:
+            return load_plan(self.path)
+        except PlanError as error:
+            _LOG.warning("%s; it is made anew", error.message)
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class SheetWaiting:
+    """The file of what a sheet is to take, and that waits; beside it, once somebody has written it,
+    what the sheet took, until the base has it.
+    """
+
+    path: Path
+
+    def hold(self, inbound: Inbound, job: str) -> None:
+        """Keep it, with the limits that it needs. What would do the same stays as it is. Raises
+        PetsyncError.
+        """
+        counts = msgspec.structs.asdict(inbound.counts)
+        refusals = inbound.verdict.refusals
+        note = Open(kind="note", problem=released_note(job, broken(refusals)))
+        noted = msgspec.structs.replace(inbound, notes=(note, *inbound.notes))
+        released = noted.judged(with_room(inbound.guard, refusals, counts))
+        if self._fingerprint() == released.fingerprint:
+            return
+        _make_folder(self.path)
+        save_edits(released, self.path)
+
+    def take(self, inbound: Inbound) -> None:
+        """What waited was written into the sheet, as far as this says."""
+        save_edits(inbound, self._released)
+        self.clear()
+
+    def released(self) -> Inbound | None:
+        """What the sheet took so; None where the base has it already."""
+        try:
+            return load_edits(self._released) if self._released.exists() else None
+        except PlanError as error:
+            _LOG.warning("%s", error.message)
+            return None
+
+    def forget(self) -> None:
+        """The base has it."""
+        _remove(self._released)
+
+    @property
+    def _released(self) -> Path:
+        return self.path.with_suffix(".released")
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        _remove(self.path)
+
+    def _fingerprint(self) -> str:
+        if not self.path.exists():
+            return ""
+        try:
+            return load_edits(self.path).fingerprint
+        except PlanError as error:
+            _LOG.warning("%s; it is made anew", error.message)
+            return ""
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        make_private_folder(path.parent)
+    except OSError as error:
+        raise PetsyncError(f"{path.parent} cannot be made: {error.strerror}") from None
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise PetsyncError(f"{path} cannot be removed: {error.strerror}") from None
+
+
+def _same(one: Plan, other: Plan) -> bool:
+    """Whether two plans would do the same for the same reason."""
+    return _timeless(one) == _timeless(other)
+
+
+def _timeless(plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, created="", base="", coverage=Coverage())
+
+
+def _is_used(plan: Plan, store: Store) -> bool:
+    with store.aio.history.opened() as journal:
+        return journal.used_by(plan.fingerprint) is not None

@@ -1,0 +1,204 @@
+"""Reports as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from petsync.plan.change import broken
+from petsync.plan.explain import Explanation
+from petsync.plan.plan import Plan
+from petsync.plan.rehearsal import Rehearsal
+from petsync.plan.report import Report, RoundReport
+from petsync.plan.rounds import exit_code_of
+from petsync.report import round as said
+from petsync.report import words
+from petsync.report.words import results_by_cause
+from petsync.table.sheet import Sheet
+
+__all__ = [
+    "FORMAT",
+    "explanations_json",
+    "findings_json",
+    "rehearsal_json",
+    "report_json",
+    "round_json",
+    "rounds_json",
+    "told_of_report",
+]
+
+
+# Reports, findings and explanations as JSON, for machines.
+
+
+def report_json(report: Report) -> bytes:
+    """One JSON object: `run_id, store, source, started, seconds, stopped, exit_code, counts`;
+    `left`, the number of changes that a resume would do, and `resume` and `undo`, the commands for
+    what can be done now ("" for what cannot); `causes`, each with `outcome, cause, rows, title,
+    meaning, cure`, what needs a person first; and `results`, one for each change, conflict and
+    blocked row, with the fields of `Result`.
+    """
+    return _json_report(told_of_report(report))
+
+
+def told_of_report(report: Report) -> dict[str, Any]:
+    """What `report_json` tells."""
+    left = words.left_to_do(report)
+    return {
+        "run_id": report.run_id,
+        "store": report.plan.store,
+        "source": report.plan.source,
+        "started": report.started,
+        "seconds": report.seconds,
+        "stopped": report.stopped,
+        "exit_code": report.exit_code,
+        "counts": report.counts,
+        "left": left,
+        "resume": f"petsync resume {report.run_id}" if report.stopped or left else "",
+        "undo": f"petsync undo {report.run_id}" if words.way_back(report) else "",
+        "causes": [
+            {
+                "outcome": group.outcome,
+                "cause": group.cause,
+                "rows": group.listing.total,
+                **group.told._asdict(),
+            }
+            for group in results_by_cause(report, 0)
+        ],
+        "results": report.results,
+    }
+
+
+def findings_json(sheet: Sheet) -> bytes:
+    """One JSON object: `source, tab, rows, blocked, errors, warnings`, and `findings`, each with
+    the fields of `Finding`. `rows` can be used; `blocked` are the numbers of those that cannot.
+    """
+    return _json_report(
+        {
+            "source": sheet.source,
+            "tab": sheet.tab,
+            "rows": len(sheet),
+            "blocked": sheet.blocked,
+            "errors": sheet.errors,
+            "warnings": len(sheet.problems) - sheet.errors,
+            "findings": sheet.problems,
+        }
+    )
+
+
+def explanations_json(explanations: Sequence[Explanation]) -> bytes:
+    """One JSON object: `explanations`, each with the fields of `Explanation`, and in its `fields`
+    those of `Reason`.
+    """
+    return _json_report({"explanations": explanations})
+
+
+def _json_report(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)
+
+
+# A rehearsal as JSON, for machines.
+
+
+def rehearsal_json(rehearsal: Rehearsal) -> bytes:
+    """One JSON object, described in docs/rehearse.md; `results` has the fields of `Result`."""
+    plan, report = rehearsal.plan, rehearsal.report
+    value = {
+        "rehearsal": True,
+        "ok": rehearsal.ok,
+        "exit_code": rehearsal.exit_code,
+        "store": plan.store,
+        "source": plan.source,
+        "fingerprint": plan.fingerprint,
+        "profile": rehearsal.profile,
+        "taken_at": rehearsal.taken_at,
+        "seconds": report.seconds,
+        "pets": {"before": len(rehearsal.before), "after": len(rehearsal.after)},
+        "refusals": plan.verdict.refusals,
+        "faults": rehearsal.broken,
+        "stopped": report.stopped,
+        "counts": report.counts,
+        "statuses": rehearsal.by_status().to_dict("index"),
+        "results": report.results,
+        "unexpected": _records(rehearsal.unexpected),
+        "again": _again(rehearsal.again, rehearsal),
+        "why_not_again": rehearsal.why_not_again,
+        "notes": rehearsal.notes,
+    }
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    columns = {str(name): frame[name].tolist() for name in frame}
+    columns["id"] = [None if number is pd.NA else number for number in columns["id"]]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _again(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | None:
+    if again is None:
+        return None
+    summary = again.summary()
+    names = ("adds", "updates", "deletes", "conflicts", "open_conflicts", "blocked")
+    counts = {name: getattr(summary, name) for name in names}
+    left = [
+        {
+            "source": each.change.source,
+            "kind": each.change.kind,
+            "id": each.change.pet_id,
+            "why": each.why,
+            "message": each.message,
+        }
+        for each in rehearsal.left()
+    ]
+    return {"in_sync": again.in_sync, **counts, "left": left}
+
+
+# Rounds as JSON, for machines: docs/round-report.md says what each key means.
+
+
+FORMAT = 1
+"""Counted up where a key goes or comes to mean something else; not where one is added."""
+
+
+def round_json(told: RoundReport) -> bytes:
+    """One JSON object: `format`, and the keys of a round."""
+    return _json_round({"format": FORMAT, **_told(told)})
+
+
+def rounds_json(rounds: Sequence[RoundReport]) -> bytes:
+    """One JSON object: `format`, `exit_code`, and `rounds`."""
+    code = exit_code_of(told.round.exit_code for told in rounds)
+    return _json_round(
+        {"format": FORMAT, "exit_code": code, "rounds": [_told(told) for told in rounds]}
+    )
+
+
+def _told(told: RoundReport) -> dict[str, Any]:
+    return {
+        "round": told.round,
+        "said": said.headline(told.round),
+        "commands": [command.line for command in said.commands(told.round)],
+        "open": told.open,
+        "plan": None if told.plan is None else _plan(told.plan),
+        "sheet": told.sheet,
+        "report": None if told.report is None else told_of_report(told.report),
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "fingerprint": plan.fingerprint,
+        "created": plan.created,
+        "rows": plan.rows,
+        "pets": plan.pets,
+        "refusals": [broken([refusal]) for refusal in plan.verdict.refusals],
+        "notes": plan.notes,
+        "changes": plan.changes,
+    }
+
+
+def _json_round(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=1)

@@ -1,0 +1,261 @@
+"""A sheet and its findings as text and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from petsync.plan.change import Snapshot
+from petsync.report import html, words
+from petsync.report import text as lines
+from petsync.report.html import element, table_cell, text
+from petsync.report.words import (
+    FindingGroup,
+    Same,
+    corrections_fact,
+    count,
+    gathered,
+    moment,
+    number,
+    problems,
+    shorten,
+    totals,
+)
+from petsync.table.cells import visible
+from petsync.table.sheet import Finding, Findings, Sheet
+
+__all__ = [
+    "coverage",
+    "findings_html",
+    "findings_lines",
+    "next_step",
+    "sheet_facts",
+    "sheet_html",
+    "sheet_summary",
+    "snapshot_facts",
+    "snapshot_html",
+    "snapshot_lines",
+    "status_counts",
+    "table_lines",
+]
+
+
+# What is said of a sheet, its findings and a snapshot, whatever the format.
+
+
+_STATUSES = 12
+_TABS = 5
+
+
+def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """The file, its tabs that are not read, and its columns: the known ones, and those kept."""
+    tab = f", tab {sheet.tab}" if sheet.tab else ""
+    yield "file", visible(f"{sheet.source}{tab}")
+    if sheet.tabs:
+        more = f" and {len(sheet.tabs) - _TABS} more" if len(sheet.tabs) > _TABS else ""
+        yield "not read", visible(f"{_named(sheet.tabs[:_TABS])}{more}")
+    yield from corrections_fact(sheet)
+    # The frame has the column `action` even where the file has not.
+    known = (str(name) for name in sheet.frame.columns if str(name) in sheet.columns)
+    yield "columns", ", ".join(map(visible, known))
+    if len(sheet.others.columns):
+        yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)
+
+
+def _named(tabs: Sequence[str]) -> str:
+    return f"{'tab' if len(tabs) == 1 else 'tabs'} {', '.join(tabs)}"
+
+
+def sheet_summary(sheet: Sheet) -> str:
+    """One sentence: how many rows can be used, and what was found."""
+    if not sheet.problems:
+        return f"Checked: {count(len(sheet), 'row')}, no findings."
+    warnings = len(sheet.problems) - sheet.errors
+    return (
+        f"Checked: {count(len(sheet), 'row')} can be used, {number(len(sheet.blocked))} blocked; "
+        f"{count(sheet.errors, 'error')}, {count(warnings, 'warning')}."
+    )
+
+
+def next_step(findings: Sequence[Finding]) -> str:
+    """What to do about findings, and where each code is explained."""
+    where = "docs/findings.md explains each code."
+    if any(finding.severity == "error" for finding in findings):
+        return (
+            "A plan leaves the blocked rows and their pets alone: mend the cells, and check again. "
+            f"{where}"
+        )
+    return f"No row is blocked: warnings tell how cells were read. {where}"
+
+
+def snapshot_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """The store, the moment, and how many pets it listed in copies that differ."""
+    yield "store", visible(snapshot.source)
+    yield "taken", moment(snapshot.taken_at)
+    if snapshot.reread:
+        pets = count(len(snapshot.reread), "pet")
+        yield "read again", f"{pets} by id, listed in copies that differ"
+
+
+def status_counts(snapshot: Snapshot) -> list[tuple[str, int]]:
+    """The pets by visible status, the most frequent first, few enough to look at."""
+    counts = snapshot.frame["status"].value_counts(dropna=False)
+    pairs = [(_status_words(status), int(total)) for status, total in counts.items()]
+    rest = sum(total for _, total in pairs[_STATUSES:])
+    return [*pairs[:_STATUSES], *([("(other statuses)", rest)] if rest else [])]
+
+
+def coverage(snapshot: Snapshot) -> str:
+    """What the snapshot is the union of, and so what its silence does not prove."""
+    asked = ", ".join(visible(status) for status in snapshot.coverage.statuses) or "none"
+    lacks = (
+        f" The pets of the status {visible(query.asked)} are missing: {visible(query.problem)}."
+        for query in snapshot.coverage.failed
+    )
+    return (
+        f"{count(len(snapshot), 'pet')}. Covers the statuses {asked}; a pet of another status "
+        f"may exist without being here.{''.join(lacks)}"
+    )
+
+
+def _status_words(status: object) -> str:
+    return (visible(status) or "(empty)") if isinstance(status, str) else "(no status)"
+
+
+# A sheet with its findings, and a snapshot, as HTML.
+
+
+_COLUMNS = ("Where", "Value", "Problem", "Suggestion")
+_KINDS = {"Where": "ps-place", "Value": "ps-value"}
+_NAMED = 3
+_OPEN = 3
+"""So many rules stand open; the rest would push what comes after them off the screen."""
+
+
+def sheet_html(sheet: Sheet, *, limit: int | None = 20) -> str:
+    """The sheet and its findings by rule, the first `limit` of each."""
+    return html.fragment(_parts(sheet, limit))
+
+
+def snapshot_html(snapshot: Snapshot) -> str:
+    """The snapshot's moment, its pets by status, and what it covers."""
+    rows = [_status_html(status, total) for status, total in status_counts(snapshot)]
+    return html.fragment(
+        [
+            html.summary(coverage(snapshot)),
+            html.facts(snapshot_facts(snapshot)),
+            html.table(("Status", "Pets"), rows, small=True),
+        ]
+    )
+
+
+def findings_html(findings: Findings, *, limit: int | None = 20) -> str:
+    """A table of findings by rule, as those of a sheet."""
+    found = list(problems(findings))
+    return html.fragment([html.summary(totals(found)), *_groups(found, limit)])
+
+
+def _parts(sheet: Sheet, limit: int | None) -> Iterator[str]:
+    yield html.summary(sheet_summary(sheet))
+    yield html.facts(sheet_facts(sheet))
+    yield from _groups(sheet.problems, limit)
+    if sheet.problems:
+        yield element("p", text(next_step(sheet.problems)), class_="ps-facts")
+
+
+def _groups(found: Iterable[Finding], limit: int | None) -> Iterator[str]:
+    fold_over = html.fold_over(limit)
+    for n, group in enumerate(gathered(found)):
+        is_open = n < _OPEN and len(group.same[:limit]) <= fold_over
+        yield html.folding(
+            group.title, _group_html(group, limit), aside=_aside(group), open_=is_open
+        )
+
+
+def _aside(group: FindingGroup) -> str:
+    """Where the first ones are, and what is wrong if that can be said in general."""
+    shown = "; ".join(same.where for same in group.same[:_NAMED])
+    more = " ..." if len(group.same) > _NAMED else ""
+    return f"{shown}{more}: {group.problem}" if group.problem else f"{shown}{more}"
+
+
+def _group_html(group: FindingGroup, limit: int | None) -> str:
+    same = group.same[:limit]
+    common = words.sentences(group.problem, group.suggestion)
+    columns = [name for name in _COLUMNS if any(_cells(each)[name] for each in same)]
+    parts = [
+        element("p", text(common)) if common else "",
+        html.table(["", *columns], (_row(each, group, columns) for each in same)),
+        element("p", text(group.more(len(same)))) if limit is not None else "",
+    ]
+    return "\n".join(part for part in parts if part and part != "<p></p>")
+
+
+def _row(same: Same, group: FindingGroup, columns: Sequence[str]) -> str:
+    cells = _cells(same)
+    return html.row(
+        "blocked" if group.severity == "error" else "warning",
+        *(table_cell(cells[name], kind=_KINDS.get(name, "")) for name in columns),
+    )
+
+
+def _cells(same: Same) -> dict[str, str]:
+    said = (same.where, same.shown, same.problem, same.suggestion)
+    return dict(zip(_COLUMNS, said, strict=True))
+
+
+def _status_html(status: str, total: int) -> str:
+    number = element("td", words.number(total), class_="ps-number")
+    return element("tr", html.row_head(status) + number)
+
+
+# A sheet, with its findings by rule, and a snapshot, as lines.
+
+
+def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
+    """The sheet and its findings by rule, the most frequent first, each with the first `limit`
+    (≥ 1) of what is said; cells of which the same is said are one.
+    """
+    yield Text("petsync sheet", "bold")
+    yield from lines.facts(sheet_facts(sheet), width)
+    for group in gathered(sheet.problems):
+        yield from _group_text(group, limit, width)
+    yield lines.BLANK
+    yield from lines.paragraph(sheet_summary(sheet), width, style="bold")
+    yield from lines.paragraph(next_step(sheet.problems), width) if sheet.problems else ()
+
+
+def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
+    """A table of findings by rule, as those of a sheet."""
+    found = list(problems(findings))
+    for group in gathered(found):
+        yield from _group_text(group, limit, width)
+    yield from [lines.BLANK] if found else []
+    yield from lines.paragraph(totals(found), width, style="bold")
+
+
+def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
+    """The snapshot's moment, its pets by status, and what it covers."""
+    counts = status_counts(snapshot)
+    column = max((len(words.number(total)) for _, total in counts), default=1)
+    yield Text("petsync snapshot", "bold")
+    yield from lines.facts(snapshot_facts(snapshot), width)
+    yield lines.BLANK
+    for status, total in counts:
+        yield Text(f"  {words.number(total):>{column}}  {shorten(status, width - column - 4)}")
+    yield lines.BLANK
+    yield from lines.paragraph(coverage(snapshot), width)
+
+
+def _group_text(group: FindingGroup, limit: int, width: int) -> Iterator[Text]:
+    mark: words.Mark = "blocked" if group.severity == "error" else "warning"
+    yield from lines.heading(group.title, width)
+    common = visible(words.sentences(group.problem, group.suggestion))
+    yield from lines.paragraph(common, width, indent=2) if common else ()
+    for same in group.same[:limit]:
+        said = visible(words.sentences(same.problem, same.suggestion))
+        where = f"{same.where} {same.shown}".rstrip()
+        yield from lines.item(mark, f"{where}: {said}" if said else where, width)
+    if more := group.more(limit):
+        yield Text(f"  {more}", "dim")

@@ -1,0 +1,228 @@
+"""How objects show themselves: in a notebook, a terminal, and as plain text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from petsync.plan.change import Snapshot
+from petsync.plan.explain import Explanation
+from petsync.plan.plan import Inbound, Plan, Summary
+from petsync.plan.rehearsal import Rehearsal
+from petsync.plan.report import Entry, Past, Report, RoundReport
+from petsync.plan.rounds import Round
+from petsync.plan.uploads import UploadedFile
+from petsync.report import text
+from petsync.report.explain import explanation_lines
+from petsync.report.plan import intake_lines, plan_html, plan_lines, plan_page, summary_lines
+from petsync.report.rehearsal import rehearsal_lines
+from petsync.report.round import list_lines, round_lines, rounds_lines
+from petsync.report.run import deeds_lines, pet_lines, report_html, report_lines, runs_lines
+from petsync.report.sheet import (
+    findings_html,
+    findings_lines,
+    sheet_html,
+    snapshot_html,
+    snapshot_lines,
+    table_lines,
+)
+from petsync.table.sheet import Findings, Sheet
+
+__all__ = [
+    "explanations_text",
+    "findings_html",
+    "findings_text",
+    "plan_html",
+    "plan_page",
+    "plan_text",
+    "rehearsal_text",
+    "report_html",
+    "report_text",
+    "round_text",
+    "rounds_text",
+    "sheet_html",
+    "show_deeds",
+    "show_explanations",
+    "show_findings",
+    "show_intake",
+    "show_past_rounds",
+    "show_pet",
+    "show_plan",
+    "show_rehearsal",
+    "show_report",
+    "show_round",
+    "show_rounds",
+    "show_runs",
+    "show_snapshot",
+    "snapshot_html",
+    "snapshot_text",
+    "summary_text",
+    "table_text",
+    "terminal_svg",
+]
+
+
+# Values on a terminal: the lines of the plain text, coloured where the console has colours.
+
+
+_NARROW, _WIDE = 60, 100
+
+
+def show_plan(plan: Plan, console: Console, *, limit: int | None = 20) -> None:
+    """Print the plan with the first `limit` rows of each sort."""
+    _show(plan_lines(plan, limit=limit, width=_width(console)), console)
+
+
+def show_explanations(explanations: Iterable[Explanation], console: Console) -> None:
+    """Print what becomes of each pet, and why, field by field."""
+    _show(explanation_lines(explanations, width=_width(console)), console)
+
+
+def show_report(report: Report, console: Console, *, limit: int | None = 20) -> None:
+    """Print the report with the first `limit` rows of each outcome that needs a person."""
+    _show(report_lines(report, limit=limit, width=_width(console)), console)
+
+
+def show_rounds(rounds: Sequence[RoundReport], console: Console, *, limit: int | None = 5) -> None:
+    """Print the rounds as a table, and of each that needs a person the first `limit` differences
+    of each kind that it left.
+    """
+    _show(rounds_lines(rounds, _width(console), limit=limit), console)
+
+
+def show_round(told: RoundReport, console: Console, *, limit: int | None = 20) -> None:
+    """Print the round with the first `limit` of each kind of difference that it left."""
+    _show(round_lines(told, _width(console), limit=limit), console)
+
+
+def show_past_rounds(rounds: Sequence[Round], console: Console, *, limit: int | None = 20) -> None:
+    """Print the first `limit` rounds as a table."""
+    shown = rounds if limit is None else rounds[:limit]
+    _show(list_lines(shown, _width(console), begun=True), console)
+    _show(text.more(len(rounds) - len(shown)), console)
+
+
+def show_intake(inbound: Inbound, console: Console, *, limit: int | None = 20) -> None:
+    """Print what a sheet is to take from the store, the first `limit` rows of it."""
+    _show(intake_lines(inbound, width=_width(console), limit=limit), console)
+
+
+def show_rehearsal(rehearsal: Rehearsal, console: Console, *, limit: int | None = 5) -> None:
+    """Print the rehearsal with the first `limit` rows of each sort."""
+    _show(rehearsal_lines(rehearsal, limit=limit, width=_width(console)), console)
+
+
+def show_runs(runs: Sequence[Past], console: Console, *, limit: int | None = 20) -> None:
+    """Print the first `limit` runs, and what became of each."""
+    _show(runs_lines(runs, limit=limit, width=_width(console)), console)
+
+
+def show_pet(pet_id: int, deeds: Sequence[tuple[Past, Entry]], console: Console) -> None:
+    """Print all that runs did to a pet, before and after."""
+    _show(pet_lines(pet_id, deeds, width=_width(console)), console)
+
+
+def show_deeds(
+    run: Past,
+    entries: Sequence[Entry],
+    console: Console,
+    *,
+    limit: int | None = 20,
+    files: Sequence[UploadedFile] = (),
+) -> None:
+    """Print a run, and what became of the first `limit` of its changes, or of its files."""
+    width = _width(console)
+    _show(deeds_lines(run, entries, limit=limit, width=width, files=files), console)
+
+
+def show_findings(sheet: Sheet, console: Console, *, limit: int = 5) -> None:
+    """Print the sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    _show(findings_lines(sheet, limit=limit, width=_width(console)), console)
+
+
+def show_snapshot(snapshot: Snapshot, console: Console) -> None:
+    """Print the snapshot's moment, its pets by status, and what it covers."""
+    _show(snapshot_lines(snapshot, width=_width(console)), console)
+
+
+def terminal_svg(show: Callable[[Console], None], *, title: str, width: int = 80) -> str:
+    """A picture, as SVG without any address in it, of what `show` prints on its console."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    console = Console(
+        file=io.StringIO(), record=True, width=width, force_terminal=True, color_system="truecolor"
+    )
+    show(console)
+    plain = re.sub(r"@font-face \{\{.*?\}\}|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    return console.export_svg(title=title, code_format=plain)
+
+
+def _width(console: Console) -> int:
+    return min(max(console.width, _NARROW), _WIDE)
+
+
+def _show(shown: Iterable[Text], console: Console) -> None:
+    for line in shown:
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+# Values as plain text: stable, without colour, at most 80 columns wide.
+
+
+def plan_text(plan: Plan, *, limit: int | None = 20, width: int = 80) -> str:
+    """The plan with the first `limit` rows of each sort (all where it is None)."""
+    return _joined(plan_lines(plan, limit=limit, width=width))
+
+
+def explanations_text(explanations: Iterable[Explanation], *, width: int = 80) -> str:
+    """What becomes of each pet, and why, field by field."""
+    return _joined(explanation_lines(explanations, width=width))
+
+
+def summary_text(summary: Summary, *, width: int = 80) -> str:
+    """A plan's numbers."""
+    return _joined(summary_lines(summary, width=width))
+
+
+def report_text(report: Report, *, limit: int | None = 20, width: int = 80) -> str:
+    """The report with the first `limit` rows of each outcome that needs a person."""
+    return _joined(report_lines(report, limit=limit, width=width))
+
+
+def rehearsal_text(rehearsal: Rehearsal, *, limit: int | None = 5, width: int = 80) -> str:
+    """The rehearsal with the first `limit` rows of each sort."""
+    return _joined(rehearsal_lines(rehearsal, limit=limit, width=width))
+
+
+def round_text(told: RoundReport, *, limit: int | None = 20, width: int = 80) -> str:
+    """The round with the first `limit` of each kind of difference that it left."""
+    return _joined(round_lines(told, width, limit=limit))
+
+
+def rounds_text(rounds: Sequence[RoundReport], *, limit: int | None = 5, width: int = 80) -> str:
+    """The rounds as a table, and of each that needs a person what it left."""
+    return _joined(rounds_lines(rounds, width, limit=limit))
+
+
+def findings_text(sheet: Sheet, *, limit: int = 5, width: int = 80) -> str:
+    """The sheet and its findings by rule, the first `limit` (≥ 1) of each."""
+    return _joined(findings_lines(sheet, limit=limit, width=width))
+
+
+def table_text(findings: Findings, *, limit: int = 5, width: int = 80) -> str:
+    """A table of findings by rule, the first `limit` (≥ 1) of each."""
+    return _joined(table_lines(findings, limit=limit, width=width))
+
+
+def snapshot_text(snapshot: Snapshot, *, width: int = 80) -> str:
+    """The snapshot's moment, its pets by status, and what it covers."""
+    return _joined(snapshot_lines(snapshot, width=width))
+
+
+def _joined(lines: Iterable[Text]) -> str:
+    return "\n".join(line.plain.rstrip() for line in lines)

@@ -1,0 +1,1082 @@
+"""Words shared by all reports: counts, places, causes, outcomes."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from rich.cells import cell_len, chop_cells, split_graphemes
+
+from petsync.models import Pet
+from petsync.plan.change import Add, Change, Conflict, Delete, release_of
+from petsync.plan.guard import CAPACITY_CURE, Refusal
+from petsync.plan.plan import Plan, Summary, lagging
+from petsync.plan.report import OUTCOMES, Cause, Outcome, Report, Result
+from petsync.table.cells import visible
+from petsync.table.sheet import FIELDS, Finding, Findings, Sheet
+
+__all__ = [
+    "CAUSES",
+    "EMPTY",
+    "HEADING",
+    "KEPT",
+    "KINDS",
+    "KNOWN",
+    "NOTHING",
+    "OUTCOME_MARK",
+    "QUIET",
+    "RANK",
+    "REFUSED",
+    "STOPPED",
+    "SYMBOL",
+    "TO_LOOK_AT",
+    "UNANSWERED",
+    "WHERE_TO_SEE_ALL",
+    "WINNERS",
+    "Clashing",
+    "FindingGroup",
+    "Kind",
+    "Listing",
+    "Mark",
+    "Place",
+    "ResultGroup",
+    "Same",
+    "Told",
+    "Winner",
+    "alike",
+    "beyond",
+    "blocked_title",
+    "changes_by_kind",
+    "clashing",
+    "conflicts_by_winner",
+    "conflicts_title",
+    "corrections_fact",
+    "count",
+    "duration",
+    "fields_changed",
+    "findings_by_rule",
+    "first",
+    "gathered",
+    "held_back",
+    "left_to_do",
+    "listed",
+    "moment",
+    "name_of",
+    "named_in",
+    "number",
+    "origin",
+    "outcomes",
+    "pet_of",
+    "place_of",
+    "plan_facts",
+    "plan_summary",
+    "problems",
+    "quoted",
+    "report_facts",
+    "report_summary",
+    "results_by_cause",
+    "scope_facts",
+    "sentences",
+    "shorten",
+    "source_of",
+    "told",
+    "totals",
+    "unanswered",
+    "visible",
+    "way_back",
+    "way_out",
+    "where_to_see_all",
+    "who_wins",
+    "wrap",
+]
+
+
+# Files of which the same is said, together: what is said of all of them once.
+
+
+T = TypeVar("T")
+
+
+def alike(things: Iterable[T], said: Callable[[T], str]) -> list[tuple[str, list[T]]]:
+    """What is said, with the things of which it is: the most first, otherwise in their order."""
+    groups: dict[str, list[T]] = {}
+    for thing in things:
+        groups.setdefault(said(thing), []).append(thing)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def beyond(groups: Sequence[tuple[str, list[T]]], limit: int | None) -> int:
+    """How many things are in the groups behind the first `limit`."""
+    return 0 if limit is None else sum(len(things) for _, things in groups[limit:])
+
+
+# Visible text fitted into cells of a terminal: width is counted in cells, not characters.
+
+
+EMPTY = "(empty)"
+_CUT = "..."
+_MARKS_PER_CELL = 4
+_AMBIGUOUS = re.compile(r"^\s|\s$|^[\"(+-]| -> ")
+
+
+def quoted(text: str) -> str:
+    """A field's visible text: `(empty)`, or in quotes where it could be misread."""
+    if not text:
+        return EMPTY
+    shown = visible(text)
+    return f'"{shown}"' if _AMBIGUOUS.search(shown) else shown
+
+
+def shorten(text: str, width: int) -> str:
+    """The visible text in at most `width` cells, `...` in the middle where it is longer."""
+    if len(text) <= _MARKS_PER_CELL * width and cell_len(text) <= width:
+        return text
+    room = max(width - len(_CUT), 0)
+    reach = _MARKS_PER_CELL * width
+    head = _take(_graphemes(text[:reach]), (room + 1) // 2)
+    tail = _take(reversed(list(_graphemes(text[-reach:]))), room // 2)
+    return "".join(head) + _CUT[:width] + "".join(reversed(tail))
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The visible text as lines of at most `width` cells, broken between words if it can be."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if cell_len(longer) <= width:
+            line = longer
+            continue
+        lines += [line] if line else []
+        *full, line = chop_cells(word, width) or [""]
+        lines += full
+    return [*lines, line]
+
+
+def _graphemes(text: str) -> Iterator[str]:
+    return (text[start:end] for start, end, _ in split_graphemes(text)[0])
+
+
+def _take(graphemes: Iterable[str], width: int) -> list[str]:
+    """So many of the graphemes, from the first one on, as fit."""
+    taken: list[str] = []
+    for grapheme in graphemes:
+        width -= cell_len(grapheme)
+        if width < 0:
+            break
+        taken.append(grapheme)
+    return taken
+
+
+# Why a result is what it is, in words: for each cause a title, what it means, and the cure.
+
+
+class Told(NamedTuple):
+    """A cause in words. `title` goes on from an outcome ("3 failed: ..."); in `cure` stands RUN for
+    the run's id.
+    """
+
+    title: str
+    meaning: str
+    cure: str
+
+
+_RESUME = "`petsync resume RUN`"
+NOTHING = "Nothing is to be done."
+"""The cure where none is needed."""
+_EACH = "Each row says why."
+
+CAUSES: Mapping[Cause, Told] = {
+    "": Told(
+        "as planned",
+        "The service took the change as it was sent.",
+        NOTHING,
+    ),
+    "confirmed": Told(
+        "confirmed afterwards",
+        "No answer came, or the run was cut off; the store itself then showed that the change "
+        "was made.",
+        NOTHING,
+    ),
+    "another-id": Told(
+        "under another id",
+        "The pet is in the store, but the service gave it an id of its own.",
+        "Write the new id into the sheet, as --write-ids does; the next plan holds the row else.",
+    ),
+    "already-so": Told(
+        "the store was so already",
+        "Somebody, or an earlier run, had made the same change, or the store has a pet already "
+        "that says just what a new one was to.",
+        NOTHING,
+    ),
+    "already-gone": Told(
+        "the pet was gone already",
+        "Somebody, or an earlier run, had deleted it.",
+        NOTHING,
+    ),
+    "not-begun": Told(
+        "not begun",
+        "The run ended before it was their turn; nothing was sent for them.",
+        f"{_RESUME} does them.",
+    ),
+    "held-back": Told(
+        "held back",
+        "Deletes come last, and none is sent where too much failed before them.",
+        f"See to what failed; {_RESUME} then does the deletes too.",
+    ),
+    "changed-since": Told(
+        "changed in the store since the plan",
+        "Somebody changed the pet after the plan was made. What they wrote stays, and nothing "
+        "was sent.",
+        "Plan again: the new plan shows both values.",
+    ),
+    "gone": Told(
+        "gone from the store",
+        "Somebody deleted the pet after the plan was made.",
+        "Take the row out of the sheet, or clear its id to add the pet anew; then plan again.",
+    ),
+    "came-meanwhile": Told(
+        "came into the store meanwhile",
+        "The store has a pet with this id, or one more that says just the same, than when the plan "
+        "was made.",
+        "Plan again: the row is then compared with that pet.",
+    ),
+    "superseded": Told(
+        "left to a later run",
+        "A later run of the same sheet has begun, so this one adds no more of its rows.",
+        "Resume the later run if it was stopped; else plan again from the sheet.",
+    ),
+    "undone": Told(
+        "not sent, as the run was undone",
+        "The run was taken back before they were made; nothing of it is sent any more.",
+        "Plan again from the sheet to make them after all.",
+    ),
+    "from-plan": Told(
+        "open since the plan",
+        "Sheet and store disagree in a way that a person has to settle. Nothing was sent.",
+        "Do what each row says, and plan again.",
+    ),
+    "not-looked-up": Told(
+        "could not be looked up",
+        "The service did not answer whether it has the pet. Nothing was sent.",
+        "Plan again once the service answers.",
+    ),
+    "refused": Told(
+        "refused by the service",
+        "The service does not take what was sent; sent again, it ends the same way.",
+        "Correct the row as the message says, and plan again.",
+    ),
+    "no-permission": Told(
+        "without permission",
+        "The token is wrong, has expired, or may not do this.",
+        f"Get a token that may, set it as PETSYNC_TOKEN; {_RESUME} then goes on.",
+    ),
+    "too-many": Told(
+        "too many requests",
+        "The service went on refusing, for longer than a run waits, because too much was asked "
+        "of it.",
+        "`petsync resume RUN --rate 5` goes on more slowly.",
+    ),
+    "service-error": Told(
+        "an error in the service",
+        "The service answered that something in it went wrong. What can be sent twice without "
+        "harm was tried again.",
+        f"When the service is well again, {_RESUME} tries them once more.",
+    ),
+    "no-answer": Told(
+        "no answer",
+        "The connection was lost, or the answer took too long.",
+        f"{_RESUME} asks the store what became of them, and sends what is not there.",
+    ),
+    "bad-answer": Told(
+        "an answer that cannot be read",
+        "What came back is no answer of such a service: half of one, or some other server's page.",
+        f"Check the URL, and any proxy on the way; {_RESUME} then asks the store and goes on.",
+    ),
+    "not-as-sent": Told(
+        "not as it was sent",
+        "The service took the change, but read back the pet is otherwise.",
+        "Compare the pet with its row; a new plan shows what differs.",
+    ),
+    "unverified": Told(
+        "not read back",
+        "The service took the change, but the pet could not be read back.",
+        f"{_RESUME} reads it back again.",
+    ),
+    "same-id": Told(
+        "not stored: the service gave its id twice",
+        "The service gave the same id to another pet too, which is in its place.",
+        f"{_RESUME} adds the pet again.",
+    ),
+    "overwrote": Told(
+        "replaced another pet",
+        "The service gave a new pet the id of a pet that was there, which is gone now.",
+        "`petsync undo RUN` puts that pet back. Give the row an id of its own, and plan again.",
+    ),
+    "unsafe-id": Told(
+        "not sent: it would replace another pet",
+        "The service would give a new pet the id of a pet that is there. Nothing was sent.",
+        "Give the rows ids of their own, and plan again.",
+    ),
+    "blocked": Told(
+        "blocked by errors in the sheet",
+        "A cell of the row cannot be read as it stands. Nothing was sent.",
+        "Mend the cell (`petsync check` names each with its address), and plan again.",
+    ),
+    "cut-off": Told(
+        "cut off",
+        "The run ended while the request was on its way.",
+        f"{_RESUME} asks the store what became of them, and does the rest.",
+    ),
+    "unexpected": Told(
+        "unexpected",
+        "Something happened that petsync does not know of. That is a fault in petsync.",
+        f"{_RESUME} tries once more. Please report it with what the same command says with -v.",
+    ),
+}
+KNOWN = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
+"""Causes that the plan showed before anything was sent."""
+QUIET = frozenset[Cause]({"already-so", "already-gone", "not-begun", "held-back"})
+"""Causes of which nobody wants to read row by row."""
+_EITHER = frozenset[Cause]({"service-error", "no-answer", "bad-answer"})
+"""Causes that leave it open whether the change was made: the outcome tells."""
+_END: Mapping[Outcome, str] = {
+    "applied": "",
+    "skipped": "",
+    "conflict": "",
+    "failed": "The store shows that nothing came of it.",
+    "unknown": "Whether the change was made is not known.",
+}
+_UNKNOWN_CAUSE: Mapping[Outcome, Told] = {
+    "failed": Told("no cause on record", _EACH, "Plan again to see what is still to be done."),
+    "unknown": Told(
+        "whether it happened is not known",
+        "No answer came, and the store did not settle whether it happened.",
+        f"{_RESUME} asks the store what became of them.",
+    ),
+    "conflict": Told("a person has to decide", _EACH, "Plan again to see both sides."),
+    "skipped": Told("nothing was sent for them", _EACH, "Plan again to see what is left."),
+}
+
+
+_OF_SHEETS = frozenset[Cause](
+    (
+        "changed-since",
+        "gone",
+        "came-meanwhile",
+        "superseded",
+        "undone",
+        "not-looked-up",
+        "refused",
+        "not-as-sent",
+        "another-id",
+        "overwrote",
+        "unsafe-id",
+        "blocked",
+    )
+)
+"""Causes whose cure is in the sheet, or in another plan made from it."""
+_UNDO_AGAIN = "`petsync undo UNDONE` again shows what is left."
+_KEPT = "The pet was changed since that run, or cannot be given back what it was. Nothing was sent."
+
+
+def told(outcome: Outcome, cause: Cause, run_id: str, undoes: str = "") -> Told:
+    """What is said of results with this outcome and cause in a run's report; without a run's id no
+    cure, as nothing can be done any more. `undoes` is the run that an undo took back.
+    """
+    words = _UNKNOWN_CAUSE[outcome] if not cause and outcome != "applied" else CAUSES[cause]
+    meaning = f"{words.meaning} {_END[outcome]}" if cause in _EITHER else words.meaning
+    cure = words.cure
+    if undoes and cause == "from-plan":
+        meaning, cure = _KEPT, f"Do what each row says; {_UNDO_AGAIN}"
+    elif undoes and (cause in _OF_SHEETS or (not cause and outcome in _BY_PLAN)):
+        cure = _UNDO_AGAIN
+    cure = cure.replace("RUN", visible(run_id)).replace("UNDONE", visible(undoes))
+    return Told(words.title, meaning.strip(), cure if run_id else "")
+
+
+_BY_PLAN: frozenset[Outcome] = frozenset(("failed", "conflict", "skipped"))
+
+
+# That cells were corrected as their sheet was read, wherever sheet, plan or report is shown.
+
+
+_CELLS = 2
+
+
+def corrections_fact(read: Plan | Sheet) -> Iterator[tuple[str, str]]:
+    """Which cells say something else than in the file, if any do."""
+    cells = [visible(each.address) for each in read.corrections]
+    if cells:
+        more = f" and {len(cells) - _CELLS:,} more" if len(cells) > _CELLS else ""
+        total = "1 cell" if len(cells) == 1 else f"{len(cells):,} cells"
+        yield "corrected", f"{total}, not in the file: {', '.join(cells[:_CELLS])}{more}"
+
+
+# The few of the many: how many there are of each sort, and the first ones, in a single pass.
+
+
+_FEW = 3
+RANK: Sequence[Outcome] = ("failed", "unknown", "conflict", "applied", "skipped")
+"""The outcomes, what needs a person first; of those applied, some do."""
+
+Clashing = Mapping[int | None, Conflict]
+"""The conflicts about single fields, by their rows."""
+
+
+@dataclass(slots=True)
+class Listing(Generic[T]):
+    """The first of `total` things."""
+
+    shown: list[T] = field(default_factory=list)
+    total: int = 0
+
+    @property
+    def more(self) -> int:
+        """How many are not shown."""
+        return self.total - len(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultGroup:
+    """The results of one outcome and cause, and what is said of them."""
+
+    outcome: Outcome
+    cause: Cause
+    told: Told
+    listing: Listing[Result]
+
+    @property
+    def title(self) -> str:
+        """`3 failed: no answer`."""
+        outcome = "in conflict" if self.outcome == "conflict" else self.outcome
+        return f"{self.listing.total:,} {outcome}: {self.told.title}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nobody wants to know more of it than how many there are."""
+        return self.outcome == "applied" and self.cause != "another-id"
+
+
+def first(things: Sequence[T], limit: int | None) -> Listing[T]:
+    """The first `limit` things; all where it is None."""
+    return Listing(list(things[:limit]), len(things))
+
+
+def changes_by_kind(plan: Plan, limit: int | None) -> Mapping[str, Listing[Change]]:
+    """The changes of each kind: `add`, `update`, `delete`, all three always there."""
+    start = {kind: Listing[Change]() for kind in ("add", "update", "delete")}
+    return _grouped(plan.changes, lambda change: change.kind, limit, start)
+
+
+def conflicts_by_winner(plan: Plan, limit: int | None) -> Mapping[str, Listing[Conflict]]:
+    """The conflicts of each winner: nobody (""), `store`, `sheet`, all three always there."""
+    start = {winner: Listing[Conflict]() for winner in ("", "store", "sheet")}
+    return _grouped(plan.conflicts, lambda conflict: conflict.winner, limit, start)
+
+
+def clashing(plan: Plan) -> Clashing:
+    """The conflicts of the plan that leave a row's other fields alone."""
+    return {conflict.row: conflict for conflict in plan.conflicts if conflict.winner}
+
+
+def results_by_cause(
+    report: Report, limit: int | None, *, is_over: bool = False
+) -> list[ResultGroup]:
+    """The results in groups of one outcome and cause: what needs a person comes first, and of an
+    outcome the largest group, but last what the plan showed already. One result stands for each
+    row: of several the worst. Of causes that nobody reads row by row only a few are shown.
+
+    With `is_over` nothing can be done about them any more, as in a rehearsal.
+    """
+    run_id = "" if is_over else report.run_id
+    undoes = report.plan.undoes
+    groups = _grouped(_one_a_row(report), lambda result: (result.outcome, result.cause), limit, {})
+    ordered = sorted(
+        groups, key=lambda key: (RANK.index(key[0]), key[1] in KNOWN, -groups[key].total)
+    )
+    return [
+        ResultGroup(*key, told(*key, run_id, undoes), _few(groups[key], key[1], limit))
+        for key in ordered
+    ]
+
+
+def _few(listing: Listing[Result], cause: Cause, limit: int | None) -> Listing[Result]:
+    if limit is not None and cause in QUIET:
+        listing.shown = listing.shown[:_FEW]
+    return listing
+
+
+def _one_a_row(report: Report) -> Iterator[Result]:
+    rows = report.by_row()
+    for result in report.results:
+        told = result if result.row is None else rows.pop(result.row, None)
+        if told is not None:
+            yield told
+
+
+def findings_by_rule(sheet: Sheet, limit: int | None) -> list[Listing[Finding]]:
+    """The findings of each rule, the most frequent rule first, and of as many the errors."""
+    groups = _grouped(sheet.problems, lambda f: (f.severity, f.rule), limit, {})
+    return [groups[key] for key in sorted(groups, key=lambda k: (-groups[k].total, *k))]
+
+
+K = TypeVar("K")
+
+
+def _grouped(
+    things: Iterable[T], key: Callable[[T], K], limit: int | None, groups: dict[K, Listing[T]]
+) -> dict[K, Listing[T]]:
+    for thing in things:
+        group = groups.setdefault(key(thing), Listing())
+        group.total += 1
+        if limit is None or len(group.shown) < limit:
+            group.shown.append(thing)
+    return groups
+
+
+# How things are said: numbers, moments, and the sentence that sums a plan or a report up.
+
+
+Mark = Literal["add", "update", "delete", "conflict", "blocked", "note", "warning", "applied"]
+
+Winner = Literal["", "store", "sheet"]
+WINNERS: tuple[Winner, ...] = ("", "store", "sheet")
+"""The sorts of conflicts, what needs a person first: nobody has won, the store, the sheet."""
+Kind = Literal["add", "update", "delete"]
+KINDS: tuple[Kind, ...] = ("add", "update", "delete")
+SYMBOL: Mapping[Mark, str] = {
+    "add": "+",
+    "update": "~",
+    "delete": "-",
+    "conflict": "!",
+    "blocked": "x",
+    "note": "*",
+    "warning": "!",
+    "applied": "+",
+}
+HEADING: Mapping[Kind, str] = {"add": "Add", "update": "Change", "delete": "Delete"}
+OUTCOME_MARK: Mapping[Outcome, Mark] = {
+    "applied": "applied",
+    "skipped": "note",
+    "conflict": "conflict",
+    "failed": "blocked",
+    "unknown": "conflict",
+}
+TO_LOOK_AT: tuple[Outcome, ...] = ("failed", "unknown", "conflict", "skipped")
+"""The outcomes of which a person wants to see the rows, the worst first."""
+STOPPED = "Why it stopped"
+REFUSED = "The guard refuses this plan: nothing will be sent"
+KEPT = "Guard: the plan keeps every limit."
+UNANSWERED = "The store did not answer all that was asked: this plan is of what it answered"
+WHERE_TO_SEE_ALL = (
+    "All of them: `petsync plan` with `--limit 0`, or with `-o plan.html` or .xlsx; in Python "
+    "plan.to_frame()."
+)
+_ALL_THAT_WAITED = (
+    "All of them: `petsync apply` of the same file with `--limit 0`; the report of the round has "
+    "them, too."
+)
+_UNSEEN = (
+    "A pet of this status is in the plan only if a row names it, and none is deleted for being "
+    "in no row."
+)
+_UNCOUNTED = "Pets of this status are not counted among the store's."
+_CONFLICTS: Mapping[Winner, str] = {
+    "": "nothing is sent until a person decides",
+    "store": "the store's value stays",
+    "sheet": "the sheet's value is sent",
+}
+
+
+def number(value: int) -> str:
+    """`1,200`."""
+    return f"{value:,}"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 pet`, `1,200 pets`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def moment(when: str | datetime) -> str:
+    """`2026-11-20 09:30:12 UTC`; a text that is no ISO 8601 as it is."""
+    try:
+        given = when if isinstance(when, datetime) else datetime.fromisoformat(when)
+    except ValueError:
+        return visible(str(when))
+    utc = given.astimezone(UTC) if given.tzinfo else given
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: float) -> str:
+    """`0.8 s`, `2 min 05 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{number(minutes)} min {rest:02d} s"
+
+
+def pet_of(change: Change) -> Pet:
+    """The pet as people know it: as it is now, or, if it is not there yet, as it will be."""
+    return change.after if isinstance(change, Add) else change.before
+
+
+def name_of(pet: Pet) -> str:
+    """The pet's name, visible."""
+    return visible(pet.name) if pet.name else "(no name)"
+
+
+def named_in(plan: Plan) -> tuple[str, ...]:
+    """The names of the pets that a run's results are about, by the results' numbers: of the
+    changes, the conflicts that are open, and the blocked rows; "" where there is none.
+    """
+    return (
+        *(pet_of(change).name or "" for change in plan.changes),
+        *(conflict.name for conflict in plan.open_conflicts),
+        *(row.name for row in plan.blocked),
+    )
+
+
+def sentences(*parts: str) -> str:
+    """The parts that say anything, each with a full stop, behind each other."""
+    said = (part.strip() for part in parts)
+    return " ".join(part if part[-1] in ".!?" else f"{part}." for part in said if part)
+
+
+def source_of(change: Change) -> str:
+    """The change's address in the sheet, or that it has none."""
+    missing = isinstance(change, Delete) and change.why == "missing"
+    return change.source or ("not in the sheet" if missing else "")
+
+
+def conflicts_title(total: int, winner: Winner = "") -> str:
+    """The heading of `total` conflicts that have this winner."""
+    return f"{count(total, 'conflict')}: {_CONFLICTS[winner]}"
+
+
+def held_back(conflict: Conflict) -> str:
+    """What a change says of the fields of its row in which sheet and store clash."""
+    fields = ", ".join(clash.column for clash in conflict.clashes)
+    return f"in conflict, and {'' if conflict.winner == 'sheet' else 'not '}sent: {fields}"
+
+
+def way_out(refusal: Refusal) -> str:
+    """What a person can do about a limit that a plan breaks."""
+    if refusal.override:
+        return f"{refusal.override} would let it pass."
+    if refusal.limit == "capacity":
+        return CAPACITY_CURE
+    return "No option lets it pass."
+
+
+def fields_changed(summary: Summary) -> str:
+    """Of how many updates each field is a part: `name 3, status 1`."""
+    return _list(f"{visible(name)} {number(total)}" for name, total in summary.fields.items())
+
+
+def unanswered(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What the store was asked in vain, with what went wrong, and what follows from that."""
+    for failed in plan.coverage.failed:
+        asked = visible(failed.asked)
+        if plan.undoes:
+            yield f"status {asked}: {visible(failed.problem)}", _UNCOUNTED
+            continue
+        if asked.lstrip("-").isdigit():
+            yield (
+                f"pet {asked}: {visible(failed.problem)}",
+                "Nothing is sent for a row that names it.",
+            )
+            continue
+        yield (
+            f"status {asked}: {visible(failed.problem)}",
+            _UNSEEN,
+        )
+
+
+def blocked_title(total: int) -> str:
+    """The heading of `total` blocked rows."""
+    return f"{count(total, 'row')} blocked by errors in the sheet"
+
+
+def plan_facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What was compared, and when."""
+    yield "store", f"{visible(plan.store)} ({count(plan.pets, 'pet')})"
+    yield origin(plan)
+    yield from corrections_fact(plan)
+    if plan.undoes:
+        yield "compared", "with what that run left: what was changed since stays"
+    elif plan.base:
+        yield "exported", f"{moment(plan.base)}; only what was edited since then counts"
+    else:
+        yield "compared", "with the store alone: every filled cell counts"
+    yield "made", moment(plan.created)
+
+
+def origin(plan: Plan) -> tuple[str, str]:
+    """What the plan was made from, with the name of that: a sheet and its rows, or a run."""
+    if plan.undoes:
+        return "undo of", f"run {visible(plan.undoes)} ({count(plan.rows, 'pet')})"
+    return "sheet", f"{visible(plan.source)} ({count(plan.rows, 'row')})"
+
+
+def where_to_see_all(plan: Plan) -> str:
+    """How to see what was left out where a plan was shown."""
+    if release_of(plan.notes):
+        return _ALL_THAT_WAITED
+    return WHERE_TO_SEE_ALL.replace(
+        "petsync plan", "petsync undo" if plan.undoes else "petsync plan"
+    )
+
+
+def scope_facts(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Of which pets the plan knows, and whether it is a part of one."""
+    if plan.coverage.statuses or plan.coverage.failed:
+        yield "covers", _covered(plan)
+    if plan.left_out:
+        left_out = f"{count(plan.left_out, 'change')} {'was' if plan.left_out == 1 else 'were'}"
+        yield "selected", f"a part of a plan: {left_out} left out"
+
+
+def who_wins(plan: Plan) -> str:
+    """Whose value a field takes that sheet and store both changed since the export."""
+    if plan.undoes:
+        return "The store: a pet that was changed since the run is kept as it is."
+    if not plan.base:
+        return "The sheet: it is compared with the store alone."
+    if plan.options.on_conflict == "sheet":
+        return "Where both changed a field apart, the sheet (--on-conflict sheet)."
+    return "Where both changed a field apart, the store; --on-conflict sheet sends the sheet's."
+
+
+def _covered(plan: Plan) -> str:
+    failed = {question.asked for question in plan.coverage.failed}
+    asked = [visible(status) for status in plan.coverage.statuses if status not in failed]
+    said = f"pets that are {_either(asked)}" if asked else "nothing"
+    return f"{said}; {count(len(failed), 'question')} without an answer" if failed else said
+
+
+def _either(items: Sequence[str]) -> str:
+    """`available`, `available, pending or sold`."""
+    return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def report_facts(report: Report) -> Iterator[tuple[str, str]]:
+    """What was brought into agreement, and when."""
+    yield "store", visible(report.plan.store)
+    name, said = origin(report.plan)
+    yield name, said if report.plan.undoes else visible(report.plan.source)
+    yield from corrections_fact(report.plan)
+    yield "begun", f"{moment(report.started)}, took {duration(report.seconds)}"
+
+
+def plan_summary(plan: Plan, counts: Mapping[str, int]) -> str:
+    """One sentence; `counts` says how many changes of each kind there are."""
+    if plan.in_sync:
+        return _in_sync(plan)
+    still_open = len(plan.open_conflicts)
+    decided = len(plan.conflicts) - still_open
+    rest = ", ".join(
+        [
+            *([count(still_open, "conflict")] if still_open else []),
+            *([f"{count(decided, 'conflict')} that the sheet wins"] if decided else []),
+            *([f"{count(len(plan.blocked), 'row')} blocked"] if plan.blocked else []),
+            *([f"{number(plan.left_out)} left out"] if plan.left_out else []),
+            *_settled(plan),
+        ]
+    )
+    return (
+        f"{'Undo' if plan.undoes else 'Plan'}: {number(counts['add'])} to add, "
+        f"{number(counts['update'])} to change, {number(counts['delete'])} to delete; {rest}."
+    )
+
+
+def report_summary(report: Report) -> str:
+    """One sentence: how the run ended, and how many rows had each outcome."""
+    said = outcomes(report)
+    if report.stopped:
+        return f"Stopped early: {said}. {_rest(report)}"
+    return f"{'Done with problems' if report.exit_code else 'Done'}: {said}."
+
+
+def _rest(report: Report) -> str:
+    resume = f"`petsync resume {visible(report.run_id)}`"
+    left = left_to_do(report)
+    if not left:
+        return f"{resume} checks that nothing is left."
+    return f"{number(left)} {'change is' if left == 1 else 'changes are'} left: {resume} does them."
+
+
+def left_to_do(report: Report) -> int:
+    """How many changes a resume would do, or do again."""
+    return sum(
+        result.outcome in ("failed", "unknown") or result.cause in ("not-begun", "held-back")
+        for result in report.results
+        if result.number < len(report.plan.changes)
+    )
+
+
+def way_back(report: Report) -> str:
+    """How to take a run back that did all it could, "" where there is nothing to take back."""
+    if report.stopped or not any(result.outcome == "applied" for result in report.results):
+        return ""
+    return f"To take it back: `petsync undo {visible(report.run_id)}`"
+
+
+def outcomes(report: Report) -> str:
+    """How many rows had each outcome, and how many of those that need a person were sent in part:
+    `4 applied, 2 conflict (of these, 1 row's other edits were applied)`.
+    """
+    counts = report.counts
+    parts = Counter(_in_part(report))
+    return _list(
+        f"{number(counts[o])} {o}{_besides(parts[o])}"
+        for o in OUTCOMES
+        if counts[o] or o == "applied"
+    )
+
+
+def _in_part(report: Report) -> Iterator[Outcome]:
+    """The outcome of each row that has another one besides `applied`."""
+    sent = {result.row for result in report.results if result.outcome == "applied"}
+    for row, result in report.by_row().items():
+        if row in sent and result.outcome != "applied":
+            yield result.outcome
+
+
+def _besides(rows: int) -> str:
+    whose = "1 row's" if rows == 1 else f"{number(rows)} rows'"
+    return f" (of these, {whose} other edits were applied)" if rows else ""
+
+
+def _in_sync(plan: Plan) -> str:
+    if plan.undoes and not plan.rows:
+        return "Nothing to undo: the run changed no pet."
+    if plan.undoes:
+        pets = "its one pet is" if plan.rows == 1 else f"all {number(plan.rows)} pets are"
+        return f"Nothing to undo: {pets} as before the run."
+    if not plan.rows:
+        return "Nothing to do: the sheet has no rows."
+    if plan.ignored:
+        return f"In sync: {', '.join(_settled(plan))}."
+    if plan.older or plan.gone:
+        return f"Nothing to send: {', '.join(_settled(plan))}."
+    rows = "the one row agrees" if plan.rows == 1 else f"all {number(plan.rows)} rows agree"
+    far = ", as far as it answered" if plan.coverage.failed else ""
+    return f"In sync: {rows} with the store{far}."
+
+
+def _settled(plan: Plan) -> list[str]:
+    if plan.undoes:
+        return [f"{number(plan.unchanged)} as before already"]
+    ignored = [f"{number(plan.ignored)} ignored"] if plan.ignored else []
+    counts: Counter[str] = Counter()
+    for each in lagging(plan):
+        counts[each.words] += len(each.rows)
+    told = [f"{number(count)} {what}" for what, count in counts.items()]
+    agreeing = plan.unchanged - len(plan.older) - len(plan.gone)
+    return [f"{number(agreeing)} in agreement", *told, *ignored]
+
+
+def _list(items: Iterable[str]) -> str:
+    return ", ".join(items)
+
+
+# Where findings are, said shortly: `Pets!C2:C241 (240 cells)`.
+
+
+_CELL = re.compile(r"(.*!)([A-Z]{1,3})([0-9]+)", re.DOTALL)
+_LINE = re.compile(r"(line|row) ([0-9]+)(?:, (.*))?", re.DOTALL)
+_MOST = 6
+"""So many ranges are listed."""
+
+
+class Place(NamedTuple):
+    """A cell: what stands before its column (`Pets!`, `line` or `row`), column, and row.
+
+    An address of another kind is in `before` as it is, and its row is -1.
+    """
+
+    before: str
+    column: str
+    row: int
+
+
+class _Range(NamedTuple):
+    before: str
+    column: str
+    first: int
+    last: int
+
+
+def place_of(finding: Finding) -> Place:
+    """The place that a finding's address names."""
+    cell = _CELL.fullmatch(finding.address)
+    if cell:
+        return Place(cell[1], cell[2], int(cell[3]))
+    line = _LINE.fullmatch(finding.address)
+    if line:
+        return Place(line[1], line[3] or "", int(line[2]))
+    return Place(finding.address, "", -1)
+
+
+def listed(places: Iterable[Place]) -> str:
+    """The places, consecutive rows as a range, and how many cells where that is not plain."""
+    ranges = list(_ranges(places))
+    shown = ranges[:_MOST]
+    rest = _cells(ranges[_MOST:])
+    text = _joined(shown) + (f" and {number(rest)} more" if rest else "")
+    is_plain = all(each.first == each.last for each in shown) and not rest
+    return text if is_plain else f"{text} ({number(_cells(ranges))} cells)"
+
+
+def _cells(ranges: Sequence[_Range]) -> int:
+    return sum(each.last - each.first + 1 for each in ranges)
+
+
+def _ranges(places: Iterable[Place]) -> Iterator[_Range]:
+    """The places by column, each run of consecutive rows once."""
+    columns: dict[tuple[str, str], list[int]] = {}
+    for before, column, row in sorted(set(places)):
+        columns.setdefault((before, column), []).append(row)
+    for (before, column), rows in columns.items():
+        # Of consecutive rows the difference from their position is the same.
+        for _, run in itertools.groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
+            span = [row for _, row in run]
+            yield _Range(before, column, span[0], span[-1])
+
+
+def _joined(ranges: Sequence[_Range]) -> str:
+    """`Pets!C2:C9, C12, D4`, or `column 3, lines 2-9, 12; line 4, column 5`."""
+    groups: Mapping[tuple[str, str], list[_Range]] = {
+        key: list(group) for key, group in itertools.groupby(ranges, lambda each: each[:2])
+    }
+    before = [""] + [key[0] for key in groups]
+    parts = [
+        _said(key, group, is_new=key[0] != last)
+        for (key, group), last in zip(groups.items(), before, strict=False)
+    ]
+    return ("; " if before[-1] in ("line", "row") else ", ").join(parts)
+
+
+def _said(key: tuple[str, str], ranges: Sequence[_Range], *, is_new: bool) -> str:
+    before, column = key
+    if ranges[0].first < 0:
+        return visible(before)
+    if before.endswith("!"):
+        cells = ", ".join(_letters(each) for each in ranges)
+        return visible(before) + cells if is_new else cells
+    numbers = ", ".join(_numbers(each) for each in ranges)
+    if _cells(ranges) == 1:
+        return f"{before} {numbers}, {visible(column)}" if column else f"{before} {numbers}"
+    return f"{visible(column)}, {before}s {numbers}" if column else f"{before}s {numbers}"
+
+
+def _letters(cells: _Range) -> str:
+    start = f"{cells.column}{cells.first}"
+    return start if cells.first == cells.last else f"{start}:{cells.column}{cells.last}"
+
+
+def _numbers(cells: _Range) -> str:
+    return str(cells.first) if cells.first == cells.last else f"{cells.first}-{cells.last}"
+
+
+# Findings gathered by rule, and within a rule those that are said in the same words.
+
+
+_VALUE = 60
+
+
+@dataclass(slots=True)
+class Same:
+    """Findings with the same value, problem and suggestion: where they are, and these texts.
+
+    What is said elsewhere is "": the value if the problem quotes it, and a problem or suggestion
+    that the whole group has.
+    """
+
+    value: str
+    problem: str
+    suggestion: str
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """`Pets!C2:C241 (240 cells)`."""
+        return listed(self.places)
+
+    @property
+    def shown(self) -> str:
+        """The value as text that can be seen, in quotes; "" where there is none to show."""
+        return f'"{shorten(visible(self.value), _VALUE)}"' if self.value else ""
+
+
+@dataclass(slots=True)
+class FindingGroup:
+    """The findings of one rule: `problem` and `suggestion` are those that all of them have."""
+
+    severity: str
+    rule: str
+    total: int = 0
+    problem: str = ""
+    suggestion: str = ""
+    same: list[Same] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """`14 errors: unknown-status`."""
+        return f"{count(self.total, self.severity)}: {visible(self.rule)}"
+
+    def more(self, shown: int) -> str:
+        """What is not among the first `shown`; "" where that is all."""
+        rest = self.same[shown:]
+        cells = sum(len(each.places) for each in rest)
+        return f"... and {number(cells)} more" if rest else ""
+
+
+def problems(findings: Findings) -> Iterable[Finding]:
+    """A table's rows as findings."""
+    columns = (findings[name].tolist() for name in FIELDS)
+    for values in zip(*columns, strict=True):
+        yield Finding(**dict(zip(FIELDS, values, strict=True)))
+
+
+def gathered(findings: Iterable[Finding]) -> list[FindingGroup]:
+    """The groups, the most frequent first, and of as many the errors first."""
+    groups: dict[tuple[str, str], dict[tuple[str, str, str], Same]] = {}
+    for finding in findings:
+        said = (finding.value, finding.problem, finding.suggestion)
+        group = groups.setdefault((finding.severity, finding.rule), {})
+        group.setdefault(said, Same(*said)).places.append(place_of(finding))
+    done = [_group(*key, list(group.values())) for key, group in groups.items()]
+    return sorted(done, key=lambda each: (-each.total, each.severity, each.rule))
+
+
+def totals(findings: Sequence[Finding]) -> str:
+    """How many errors and warnings there are, and in how many rows."""
+    errors = sum(each.severity == "error" for each in findings)
+    rows = len({each.row for each in findings})
+    return (
+        f"{count(errors, 'error')} and {count(len(findings) - errors, 'warning')} in "
+        f"{count(rows, 'row')}."
+    )
+
+
+def _group(severity: str, rule: str, same: list[Same]) -> FindingGroup:
+    """The group, with what all of it has in common said once."""
+    problem, *other_problems = {each.problem for each in same}
+    suggestion, *other_suggestions = {each.suggestion for each in same}
+    group = FindingGroup(severity, rule, sum(len(each.places) for each in same))
+    for each in same:
+        each.value = "" if each.value in each.problem else each.value
+        each.problem = each.problem if other_problems else ""
+        each.suggestion = each.suggestion if other_suggestions else ""
+    group.problem = "" if other_problems else problem
+    group.suggestion = "" if other_suggestions else suggestion
+    group.same = sorted(same, key=lambda each: -len(each.places))
+    return group

@@ -1,0 +1,571 @@
+"""Reports as workbooks."""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, partial
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Literal, NamedTuple
+
+from openpyxl import Workbook
+from openpyxl.cell import Cell
+from openpyxl.formatting.rule import Rule
+from openpyxl.styles import Alignment, Border, Font, PatternFill, Side
+from openpyxl.styles.differential import DifferentialStyle
+from openpyxl.worksheet.header_footer import HeaderFooter, HeaderFooterItem
+from openpyxl.worksheet.page import PageMargins
+from openpyxl.worksheet.properties import PageSetupProperties
+from openpyxl.worksheet.worksheet import Worksheet
+from rich.cells import cell_len
+
+from petsync._files import replacing
+from petsync.errors import SheetError
+from petsync.plan.change import Change, Clash, Conflict, Delete
+from petsync.plan.plan import Plan
+from petsync.plan.report import OUTCOMES, Report, Result
+from petsync.report import words
+from petsync.report.plan import summary_rows
+from petsync.report.textdiff import Piece, compared, contrast, traits
+from petsync.report.words import EMPTY, KNOWN, NOTHING, RANK, results_by_cause
+from petsync.report.words import told as told_of
+from petsync.table.cells import visible
+
+__all__ = [
+    "FONT",
+    "LINE_HEIGHT",
+    "SIZE",
+    "Marked",
+    "Styles",
+    "Tab",
+    "Value",
+    "colour",
+    "lay_out",
+    "letters",
+    "plan_workbook",
+    "report_workbook",
+    "row_xml",
+    "styles_of",
+    "write",
+]
+
+
+# Rows of a worksheet as the XML that a workbook holds: a hundred thousand of them in seconds.
+
+
+FONT, SIZE, LINE_HEIGHT = "Arial", 10, 13.5
+"""Every system has it, or one that is as wide."""
+_LENGTH = 16_000
+"""A cell holds 32,767 UTF-16 units, and a character may be two."""
+_MOST_LINES = 25
+_WIDE, _SLACK = 1.15, 0.1
+"""Letters are narrower than the digits in which widths are counted; words do not fill a line."""
+_NOT_TEXT = ("=", "+", "-", "@", "#")
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_UNUSUAL = re.compile(r"[&<>_\n\ufffe\uffff]|^\s|\s$")
+_NO_XML = re.compile(r"[\ufffe\uffff]")
+_LIKE_ESCAPE = re.compile(r"_(?=x[0-9A-Fa-f]{1,4}_)")
+_PARTS = re.compile(r"(?<=[\s/?-])(?=[^\W\d_])")
+_RUN = f'<sz val="{SIZE}"/><rFont val="{FONT}"/></rPr>'
+_RUNS: Mapping[str, str] = {
+    "gone": f'<rPr><strike/><color rgb="FFB3261E"/>{_RUN}',
+    "come": f'<rPr><b/><color rgb="FF1B6E2E"/>{_RUN}',
+    "none": f'<rPr><i/><color rgb="FF6B7280"/>{_RUN}',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text in pieces; what is marked is `gone`, has `come`, or stands for `none`."""
+
+    pieces: Sequence[Piece]
+    how: Literal["gone", "come", "none"]
+
+    def __str__(self) -> str:
+        return "".join(part for part, _ in self.pieces)
+
+
+Value = str | int | Marked
+
+
+@dataclass(frozen=True, slots=True)
+class Styles:
+    """The numbers of the cells' formats: of all, and of text that could be taken for a formula."""
+
+    plain: int
+    quoted: int
+
+
+def row_xml(number: int, values: Sequence[Value], widths: Sequence[int], styles: Styles) -> str:
+    """The row, as high as its longest text needs, as not every program finds that out itself.
+
+    Text is text: none becomes a formula, a number or an error, in the file or when it is edited.
+    """
+    lines = max(map(_lines, values, widths), default=1)
+    height = f' ht="{lines * LINE_HEIGHT:g}"' if lines > 1 else ""
+    height += ' customHeight="1"' if lines == _MOST_LINES else ""
+    return f'<row r="{number}"{height}>{"".join(_cells(number, values, styles))}</row>'
+
+
+def _cells(number: int, values: Sequence[Value], styles: Styles) -> Iterator[str]:
+    for letter, value in zip(_LETTERS, values, strict=False):
+        if isinstance(value, int):
+            yield f'<c r="{letter}{number}" s="{styles.plain}"><v>{value}</v></c>'
+        elif text := str(value):
+            style = styles.quoted if text.startswith(_NOT_TEXT) else styles.plain
+            runs = _marked(value, text) if isinstance(value, Marked) else _said(text)
+            yield f'<c r="{letter}{number}" s="{style}" t="inlineStr"><is>{runs}</is></c>'
+
+
+def _marked(value: Marked, text: str) -> str:
+    """The text in runs of their own looks, if it is not too long for them."""
+    if not any(is_marked for _, is_marked in value.pieces) or len(text) > _LENGTH // 8:
+        return _said(text)
+    return "".join(
+        f"<r>{_RUNS[value.how] if is_marked else ''}{_said(part)}</r>"
+        for part, is_marked in value.pieces
+    )
+
+
+def _said(text: str) -> str:
+    shown = visible(text, keep="\n")
+    if len(shown) > _LENGTH:
+        shown = f"{shown[:_LENGTH]}..."
+    if not _UNUSUAL.search(shown):
+        return f"<t>{shown}</t>"
+    shown = _NO_XML.sub(lambda found: f"[U+{ord(found[0]):04X}]", shown)
+    shown = _LIKE_ESCAPE.sub("_x005F_", shown)
+    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f'<t xml:space="preserve">{shown}</t>'
+
+
+def _lines(value: Value, width: int) -> int:
+    """How many lines the text takes in a column of so many characters."""
+    if isinstance(value, int):
+        return 1
+    text = str(value)
+    if len(text) < width // 2 and "\n" not in text:
+        return 1
+    return min(sum(_folded(line, width) for line in text.split("\n")[:_MOST_LINES]), _MOST_LINES)
+
+
+def _folded(line: str, width: int) -> int:
+    cells = cell_len(line[: width * _MOST_LINES]) / (_WIDE * width)
+    if cells <= 1 or "://" not in line:
+        return 1 if cells <= 1 else math.ceil(cells + _SLACK)
+    return _address(line[: 2 * width * _MOST_LINES], _WIDE * width)
+
+
+def _address(line: str, room: float) -> int:
+    """An address has no spaces: it breaks in front of the words between its marks."""
+    lines, used = 1, 0.0
+    for part in _PARTS.split(line):
+        size = cell_len(part)
+        if used and used + size > room:
+            lines, used = lines + 1, 0.0
+        lines += max(math.ceil(size / room) - 1, 0)
+        used += size % room
+    return lines
+
+
+# How a worksheet looks: its header, widths, colours, and how it is printed.
+
+
+_HEADER = PatternFill("solid", fgColor="1F5B66")
+_TITLE = Font(name=FONT, size=SIZE, bold=True, color="FFFFFF")
+_PLAIN = Font(name=FONT, size=SIZE)
+_READABLE = Alignment(wrap_text=True, vertical="top", horizontal="left")
+_PALE = Font(color="6B747B")
+_LINE = Border(bottom=Side(style="thin", color="D5DDE0"))
+_A4 = 9
+
+
+def styles_of(sheet: Worksheet) -> Styles:
+    """The formats of a workbook's cells: text wraps, and every row begins at its top."""
+    cell = Cell(sheet, row=2, column=1)
+    cell.font, cell.alignment = _PLAIN, _READABLE
+    plain = cell.style_id
+    cell.quotePrefix = True
+    return Styles(plain, cell.style_id)
+
+
+def lay_out(sheet: Worksheet, columns: Mapping[str, int]) -> None:
+    """Give an empty worksheet its header, and the widths (in characters) of its columns."""
+    for letter, (name, width) in zip(letters(columns), columns.items(), strict=True):
+        cell = sheet[f"{letter}1"]
+        cell.value, cell.font, cell.fill = name, _TITLE, _HEADER
+        cell.alignment = Alignment(vertical="center", horizontal="left")
+        sheet.column_dimensions[letter].width = width
+    sheet.row_dimensions[1].height = 1.5 * LINE_HEIGHT
+    sheet.sheet_format.defaultRowHeight = LINE_HEIGHT
+    sheet.freeze_panes = "A2"
+    _print(sheet)
+
+
+def _print(sheet: Worksheet) -> None:
+    """In landscape, as wide as a page, the header on each."""
+    sheet.print_title_rows = "1:1"
+    sheet.page_setup.orientation, sheet.page_setup.paperSize = "landscape", _A4
+    sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
+    sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
+    sheet.page_margins = PageMargins(left=0.4, right=0.4, top=0.6, bottom=0.7)
+    footer = HeaderFooterItem()
+    footer.left.text, footer.right.text = "&A", "&P / &N"
+    sheet.HeaderFooter = HeaderFooter(oddFooter=footer)
+
+
+def colour(
+    sheet: Worksheet,
+    columns: Mapping[str, int],
+    colours: Mapping[str, str],
+    repeats: str,
+    rows: int,
+) -> None:
+    """Filter and colours for so many rows. The first of the columns `repeats` are pale where all
+    of them say what the row above says.
+    """
+    last, end = letters(columns)[-1], rows + 1
+    sheet.auto_filter.ref = f"A1:{last}{end}"
+    if not rows:
+        return
+    same = ",".join(f"${letter}2=${letter}1" for letter in repeats)
+    tests = {f'$A2="{value}"': colour for value, colour in colours.items()}
+    for test, fill in {**tests, "TRUE": ""}.items():
+        # A program that looks at the first rule alone must find the whole look there.
+        if repeats:
+            area = f"A2:{_last_in_a_row(repeats)}{end}"
+            sheet.conditional_formatting.add(area, _rule(f"AND({test},{same})", fill, _PALE))
+        sheet.conditional_formatting.add(f"A2:{last}{end}", _rule(test, fill))
+
+
+def _last_in_a_row(letters: str) -> str:
+    """The last of the letters that follow A without a gap."""
+    return max(letter for n, letter in enumerate(letters) if ord(letter) - ord("A") == n)
+
+
+def _rule(test: str, fill: str, font: Font | None = None) -> Rule:
+    style = DifferentialStyle(
+        fill=PatternFill("solid", bgColor=fill) if fill else None, border=_LINE, font=font
+    )
+    return Rule(type="expression", formula=[test], dxf=style)
+
+
+def letters(columns: Mapping[str, int]) -> str:
+    """The columns' letters."""
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(columns)]
+
+
+# Worksheets of a workbook, streamed into a file that is there whole or not at all.
+#
+# Rows are coloured by rules of the worksheet rather than cell by cell, so that a million stay
+# cheap. Text is text: a name that looks like a formula or an error is none.
+
+
+_ROWS = 1_048_575
+"""So many rows fit below a worksheet's header; more go on in another worksheet."""
+_IN_MEMORY, _CHUNK = 4_000_000, 1_000_000
+_SHEET = re.compile(r"xl/worksheets/sheet([0-9]+)\.xml")
+_DIMENSION = re.compile(rb'<dimension ref="[^"]*"')
+_END, _FOOTER = b"</sheetData>", b"</headerFooter>"
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One worksheet: `columns` are titles and widths (in characters), `colours` (RGB) belong to
+    the values of the first column. In the columns of the letters `repeats` a value is pale where
+    all of them say what the row above says.
+    """
+
+    title: str
+    columns: Mapping[str, int]
+    rows: Iterable[Sequence[Value]]
+    colours: Mapping[str, str] = field(default_factory=dict)
+    repeats: str = ""
+
+
+class _End(NamedTuple):
+    place: int
+    area: str
+    """The cells that the worksheet has, as one range."""
+
+
+def write(path: Path, tabs: Iterable[Tab], *, like: str | None = None) -> None:
+    """Write the tabs into an .xlsx file, in place of one that is there; nobody may read it who may
+    not read the sheet `like`, which they tell of.
+
+    Raises SheetError if it cannot be written; what was there is then as it was.
+    """
+    with (
+        _in_place_of(path, like) as file,
+        tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as rows,
+    ):
+        book = Workbook()
+        book.remove(book.worksheets[0])
+        ends = [end for tab in tabs for end in _pages(book, tab, rows)]
+        _fill(book, rows, ends, file)
+
+
+def _pages(book: Workbook, tab: Tab, body: IO[bytes]) -> Iterator[_End]:
+    """Add the tab's worksheets without their rows, and these to the body; where each one's end."""
+    rows = iter(tab.rows)
+    row = next(rows, None)
+    page = 0
+    while page == 0 or row is not None:
+        page += 1
+        sheet = book.create_sheet(tab.title if page == 1 else f"{tab.title} {page}")
+        lay_out(sheet, tab.columns)
+        styles, widths = styles_of(sheet), list(tab.columns.values())
+        written = 0
+        while row is not None and written < _ROWS:
+            written += 1
+            body.write(row_xml(written + 1, row, widths, styles).encode())
+            row = next(rows, None)
+        colour(sheet, tab.columns, tab.colours, tab.repeats, written)
+        yield _End(body.tell(), f"A1:{letters(tab.columns)[-1]}{written + 1}")
+
+
+def _fill(book: Workbook, rows: IO[bytes], ends: Sequence[_End], file: IO[bytes]) -> None:
+    """Write the workbook with the rows in its worksheets."""
+    empty = BytesIO()
+    book.save(empty)
+    with (
+        zipfile.ZipFile(empty) as source,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target,
+    ):
+        for info in source.infolist():
+            data, sheet = source.read(info), _SHEET.fullmatch(info.filename)
+            with target.open(info.filename, "w") as part:
+                if sheet is None:
+                    part.write(data)
+                    continue
+                number = int(sheet[1]) - 1
+                start, end = ends[number - 1].place if number else 0, ends[number]
+                head, _, tail = data.partition(_END)
+                part.write(_DIMENSION.sub(f'<dimension ref="{end.area}"'.encode(), head))
+                rows.seek(start)
+                for size in _chunks(end.place - start):
+                    part.write(rows.read(size))
+                part.write(_END + tail.replace(_FOOTER, _FOOTER + _IDS_ARE_TEXT, 1))
+
+
+def _chunks(size: int) -> Iterator[int]:
+    while size > 0:
+        yield min(size, _CHUNK)
+        size -= _CHUNK
+
+
+# Excel would put a green triangle at each of them.
+_IDS_ARE_TEXT = (
+    b'<ignoredErrors><ignoredError sqref="A2:Z1048576" numberStoredAsText="1"/></ignoredErrors>'
+)
+
+
+@contextmanager
+def _in_place_of(path: Path, like: str | None) -> Iterator[IO[bytes]]:
+    """A new file, moved to `path` once it is written and on the disk."""
+    try:
+        with replacing(path, like=None if like is None else Path(like)) as file:
+            yield file
+    except OSError as error:
+        raise SheetError(
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="Is the folder there, and is the file open in another program?",
+        ) from error
+
+
+# Plans and reports as Excel workbooks: to filter, to sort, to print, to hand on.
+
+
+_RED, _GREEN, _AMBER = "FBE3E1", "E6F4E8", "FFF4D9"
+_COLOURS = {
+    "add": _GREEN,
+    "update": _AMBER,
+    "delete": _RED,
+    "applied": _GREEN,
+    "conflict": "F3E8F7",
+    "failed": _RED,
+    "unknown": _AMBER,
+}
+_REFUSED, _KEPT, _UNANSWERED = "guard refuses", "guard", "no answer"
+_FACT_COLOURS = {_REFUSED: _RED, _KEPT: _GREEN, _UNANSWERED: _RED}
+_NONE = Marked([(EMPTY, True)], "none")
+_FACTS = {"What": 16, "Number": 10, "Said": 100}
+
+
+def plan_workbook(plan: Plan, path: Path) -> None:
+    """Write the plan: a summary, the changes (a row a changed field), conflicts (a row a field that
+    both changed), blocked rows, notes.
+
+    The file is there whole or not at all. Raises SheetError if it cannot be written.
+    """
+    changes = {"Change": 9, "Id": 21, "Pet": 26, "Field": 12, "Before": 42, "After": 42}
+    sides = {"Exported": 24, "Sheet": 24, "Store": 24, "Who wins": 11}
+    said = {"Problem": 40, "What to do": 32}
+    conflicts = {"Where": 13, "Id": 21, "Pet": 20, "Field": 11, **sides, **said}
+    blocked = {"Row": 10, "Where": 18, "Id": 21, "Pet": 26}
+    write(
+        path,
+        [
+            Tab("Summary", _FACTS, _plan_facts(plan), _FACT_COLOURS),
+            Tab("Changes", {**changes, "Where": 16}, _change_rows(plan), _COLOURS, "ABCG"),
+            Tab("Conflicts", conflicts, _conflict_rows(plan), repeats="ABC"),
+            Tab("Blocked", {**blocked, "Problem": 90}, _blocked_rows(plan)),
+            Tab("Notes", {"Note": 120}, ([note] for note in plan.notes)),
+        ],
+        like=plan.source,
+    )
+
+
+def report_workbook(report: Report, path: Path) -> None:
+    """Write the report: a summary with the causes, and a row for each change, conflict and blocked
+    row, those first that need a person.
+
+    The file is there whole or not at all. Raises SheetError if it cannot be written.
+    """
+    id_ = _width(result.pet_id for result in report.results)
+    new = _width(result.assigned_id for result in report.results)
+    pet = {"Change": 9, "Id": id_, "New id": new, "Pet": 22, "Fields": 18, "Where": 15}
+    said = {"What happened": 52, "What to do": 48}
+    write(
+        path,
+        [
+            Tab("Summary", _FACTS, _report_facts(report), _COLOURS),
+            Tab(
+                "Results",
+                {"Outcome": 10, "Cause": 16, **pet, **said},
+                _result_rows(report),
+                _COLOURS,
+            ),
+        ],
+        like=report.plan.source,
+    )
+
+
+def _plan_facts(plan: Plan) -> Iterator[Sequence[Value]]:
+    summary = plan.summary()
+    counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
+    yield "summary", "", words.plan_summary(plan, counts)
+    yield from _verdict(plan)
+    for problem, then in words.unanswered(plan):
+        yield _UNANSWERED, "", words.sentences(problem, then)
+    yield from ((name, "", said) for name, said in words.plan_facts(plan))
+    yield from ((name, "", said) for name, said in words.scope_facts(plan))
+    yield "who wins", "", words.who_wins(plan)
+    yield from summary_rows(summary)
+    yield "fingerprint", "", plan.fingerprint
+
+
+def _verdict(plan: Plan) -> Iterator[Sequence[Value]]:
+    if plan.verdict.ok:
+        yield _KEPT, "", words.KEPT
+    for refusal in plan.verdict.refusals:
+        yield _REFUSED, "", words.sentences(refusal.problem, words.way_out(refusal))
+
+
+def _change_rows(plan: Plan) -> Iterator[Sequence[Value]]:
+    for change in plan.changes:
+        pet = words.pet_of(change)
+        head = (change.kind, _id(change.pet_id), pet.name or "")
+        for name, before, after in _fields(change):
+            yield *head, name, before, after, words.source_of(change)
+
+
+def _fields(change: Change) -> Iterator[tuple[str, Value, Value]]:
+    if isinstance(change, Delete):
+        yield "(the pet)", traits(change.before), ""
+        return
+    for column in change.fields:
+        before, after = contrast(change.before, change.after, column)
+        if change.before is None:
+            yield column, "", Marked(after, "come")
+        else:
+            yield column, _held(before, "gone"), _held(after, "come")
+
+
+def _conflict_rows(plan: Plan) -> Iterator[Sequence[Value]]:
+    for conflict in plan.conflicts:
+        head = (conflict.source, _id(conflict.pet_id), conflict.name)
+        problem = words.sentences(f"{conflict.subject} {conflict.problem}")
+        said = (problem[:1].upper() + problem[1:], conflict.suggestion)
+        for clash in conflict.clashes:
+            yield *head, clash.column, *_sides(clash), conflict.winner, *said
+        if not conflict.clashes:
+            yield *head, "", "", "", "", _winner(conflict), *said
+
+
+def _winner(conflict: Conflict) -> str:
+    return conflict.winner or "nobody yet"
+
+
+def _sides(clash: Clash) -> tuple[Value, Value, Value]:
+    """What was exported, and sheet and store with what they have that it had not."""
+    sheet, store = (compared(clash.base, text)[1] for text in (clash.sheet, clash.store))
+    return clash.base or _NONE, _held(sheet, "come"), _held(store, "come")
+
+
+def _held(pieces: Sequence[Piece], how: Literal["gone", "come"]) -> Marked:
+    """The value, or that there is none."""
+    return Marked(pieces, how) if any(text for text, _ in pieces) else _NONE
+
+
+def _blocked_rows(plan: Plan) -> Iterator[Sequence[Value]]:
+    return ((row.row, row.source, _id(row.pet_id), row.name, row.problem) for row in plan.blocked)
+
+
+def _report_facts(report: Report) -> Iterator[Sequence[Value]]:
+    counts = report.counts
+    yield "summary", "", words.report_summary(report)
+    yield "run", "", report.run_id
+    yield from ((name, "", said) for name, said in words.report_facts(report))
+    yield from (("stopped", "", line) for line in report.stopped.splitlines())
+    if back := words.way_back(report):
+        yield "undo", "", back
+    yield from (("rows", counts[outcome], outcome) for outcome in OUTCOMES)
+    yield "rows", sum(counts.values()), "in all"
+    for group in results_by_cause(report, 0):
+        if not group.is_plain:
+            why = f"{group.told.title[:1].upper()}{group.told.title[1:]}"
+            said = words.sentences(why, group.told.meaning, group.told.cure)
+            yield group.outcome, group.listing.total, said
+
+
+def _result_rows(report: Report) -> Iterator[Sequence[Value]]:
+    names = words.named_in(report.plan)
+    told = cache(partial(told_of, run_id=report.run_id, undoes=report.plan.undoes))
+    for result in sorted(report.results, key=_rank):
+        cure = told(result.outcome, result.cause).cure
+        yield (
+            result.outcome,
+            result.cause,
+            "" if result.kind == "none" else result.kind,
+            _id(result.pet_id),
+            _id(result.assigned_id),
+            names[result.number] if result.number < len(names) else "",
+            "" if result.kind == "add" else ", ".join(result.fields),
+            result.source,
+            result.message,
+            "" if cure == NOTHING else cure,
+        )
+
+
+def _rank(result: Result) -> tuple[int, bool, str]:
+    """What needs a person comes first, and what the plan showed already last of its outcome."""
+    return RANK.index(result.outcome), result.cause in KNOWN, result.cause
+
+
+def _width(ids: Iterable[int | None]) -> int:
+    """So many characters a column of these ids takes."""
+    return max(map(len, map(_id, ids)), default=0) + 8
+
+
+def _id(number: int | None) -> str:
+    """An id as text: a spreadsheet's numbers are exact to 15 digits only, and an export's ids are
+    text as well, so that looking one up finds it.
+    """
+    return "" if number is None else str(number)

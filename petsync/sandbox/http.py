@@ -1,0 +1,757 @@
+"""HTTP of the sandbox: parameters, bodies, content negotiation, refusals."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+from urllib.parse import parse_qsl, unquote_plus
+from xml.etree import ElementTree as ET
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive
+
+from petsync.errors import InvalidInputError, ResponseError, SettingsError
+from petsync.models import MAX_ID, MIN_ID, ApiResponse, Category, Pet, Tag
+from petsync.protocol import json, xml
+from petsync.protocol.xml import Shape
+
+__all__ = [
+    "BEHAVIOURS",
+    "FORM",
+    "JSON",
+    "LISTS",
+    "LIVE",
+    "MAX_BODY",
+    "MULTIPART",
+    "STANDARD",
+    "STATUSES",
+    "UNKNOWN_TYPE",
+    "XML",
+    "Behaviour",
+    "Bound",
+    "Original",
+    "RefusedError",
+    "accepted",
+    "api_response",
+    "array",
+    "behaviour_named",
+    "bind_json",
+    "bind_xml",
+    "body",
+    "check_json",
+    "check_xml",
+    "done",
+    "form",
+    "limited",
+    "media_type",
+    "not_in_xml",
+    "once",
+    "one_pet",
+    "pet",
+    "pet_id",
+    "pet_xml",
+    "problem",
+    "sent",
+    "welcome",
+]
+
+
+# What the standard profile asks of a pet, where the wire's reader is more tolerant.
+#
+# The client's reader takes whatever any service may send. A server that did the same would let a
+# client's mistake pass without anybody noticing.
+
+
+STATUSES = frozenset({"available", "pending", "sold"})
+
+Int64 = Annotated[int, msgspec.Meta(ge=MIN_ID, le=MAX_ID)]
+_STRICT_INTEGER = re.compile(r"\s*-?\d{1,19}\s*", re.ASCII)
+_LEAVES = frozenset({"id", "name", "status"})
+_KNOWN = _LEAVES | {"category", "photoUrls", "tags"}
+_ITEMS = {
+    "photoUrls": frozenset({"photoUrls", "photoUrl"}),
+    "tags": frozenset({"tags", "tag"}),
+}
+
+
+class _StrictLabel(msgspec.Struct):
+    id: Int64 | None = None
+    name: str | None = None
+
+
+class _StrictPet(msgspec.Struct, rename="camel"):
+    """Fields that are not named here may be anything."""
+
+    name: str
+    photo_urls: list[str]
+    id: Int64 | None = None
+    category: _StrictLabel | None = None
+    tags: list[_StrictLabel] | None = None
+    status: str | None = None
+
+
+_json = msgspec.json.Decoder(_StrictPet)
+
+
+def check_json(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
+    """Return if this is a pet with one of the statuses, or with any where they are None.
+
+    Raises ResponseError or msgspec.DecodeError that names what is not as it should.
+    """
+    status = _json.decode(content).status
+    if statuses is not None and status is not None and status not in statuses:
+        raise ResponseError(f"{status!r} is no status")
+
+
+def check_xml(content: bytes, statuses: Collection[str] | None = STATUSES) -> None:
+    """The same for XML that the wire has read. Raises ResponseError."""
+    root = ET.fromstring(content)  # noqa: S314  the wire has refused a DTD
+    if _name(root) != "Pet":
+        raise ResponseError(f"the root element is {_name(root)}, not Pet")
+    children = _once(root, _KNOWN)
+    for required in ("name", "photoUrls"):
+        if required not in children:
+            raise ResponseError(f"the element {required} is missing")
+    _check_leaves(children)
+    if statuses is not None and "status" in children and children["status"].text not in statuses:
+        raise ResponseError(f"{children['status'].text!r} is no status")
+    for label in _labels(children):
+        _check_leaves(_once(label, _LEAVES - {"status"}))
+
+
+def _labels(children: dict[str, ET.Element]) -> Iterator[ET.Element]:
+    for url in _items(children, "photoUrls"):
+        _check_leaf("photoUrls", url)
+    labels = [*_items(children, "tags")]
+    if "category" in children:
+        labels.append(children["category"])
+    for label in labels:
+        if (label.text or "").strip():
+            raise ResponseError(f"{_name(label)} is text, and should have an id and a name")
+        yield label
+
+
+def _items(children: dict[str, ET.Element], name: str) -> Iterable[ET.Element]:
+    container = children.get(name, ())
+    if not isinstance(container, tuple) and (container.text or "").strip():
+        raise ResponseError(f"{name} is text, and should have elements")
+    for item in container:
+        if _name(item) not in _ITEMS[name]:
+            raise ResponseError(f"{name} has the element {_name(item)}")
+    return container
+
+
+def _once(parent: ET.Element, names: frozenset[str]) -> dict[str, ET.Element]:
+    found: dict[str, ET.Element] = {}
+    for child in parent:
+        if _name(child) in found and _name(child) in names:
+            raise ResponseError(f"{_name(parent)} has the element {_name(child)} twice")
+        found[_name(child)] = child
+    return found
+
+
+def _check_leaves(children: dict[str, ET.Element]) -> None:
+    for name in _LEAVES & children.keys():
+        _check_leaf(name, children[name])
+
+
+def _check_leaf(name: str, element: ET.Element) -> None:
+    if len(element):
+        raise ResponseError(f"{name} has elements, and should be text")
+    if name == "id" and not _STRICT_INTEGER.fullmatch(element.text or ""):
+        raise ResponseError(f"id is {(element.text or '')[:40]!r}, not an integer")
+
+
+def _name(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+# How the sandbox fills the gaps of the interface.
+#
+# It is the sandbox's own notion, kept apart from `ServiceProfile` on purpose: where client and
+# server disagree, a test notices.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """One way to answer. The defaults are the `standard` profile's."""
+
+    name: str = "standard"
+    put_creates: bool = False
+    """updatePet with an unknown id makes the pet instead of answering 404."""
+    post_replaces: bool = False
+    """addPet with a known id replaces the pet instead of answering 409."""
+    reuses_ids: bool = False
+    """An assigned id is the highest present one plus one, even if that one was used before, and at
+    2^63-1 that id again.
+    """
+    unique_ids: bool = True
+    """An id is computed and its pet stored in one step. Otherwise there is no lock between the two:
+    parallel adds can get the same id, and the later pet replaces the earlier.
+    """
+    own_ids: bool = False
+    """addPet gives a pet that has an id another one."""
+    capacity: int | None = None
+    """An add beyond so many pets drops the one that was added first; None for no limit."""
+    statuses: frozenset[str] | None = STATUSES
+    """The values a status may have; None for any text."""
+    strict_pets: bool = True
+    """name and photoUrls are required, ids are integers and not text, a status is a known one."""
+    bad_id: int = 400
+    """The status for a path whose pet id is no int64."""
+    bad_type: int = 400
+    """The status for a body that is well formed and yet no pet."""
+    first_value_only: bool = False
+    """Of a repeated query parameter only the first one counts."""
+    once_per_tag: bool = False
+    """findPetsByTags lists a pet as often as its tags match."""
+    form_skips_empty: bool = False
+    """updatePetWithForm passes over empty values."""
+    upload_needs_pet: bool = True
+    upload_adds_photo: bool = True
+    imitates_original: bool = False
+    """Bodies are read, and errors and uploads are answered, as the original server does it."""
+    code_in_xml: bool = True
+    """An ApiResponse in XML has its code."""
+    response_root: str = "ApiResponse"
+    """The root element of an ApiResponse in XML."""
+    says_done: bool = False
+    """deletePet and updatePetWithForm answer with an ApiResponse instead of no body."""
+    shape: Shape = field(default_factory=Shape)
+    flows: tuple[str, ...] = ("code",)
+    """How a person's browser can bring a program its token: `code`, and `token` (implicit)."""
+
+
+STANDARD = Behaviour()
+
+LIVE = Behaviour(
+    name="live",
+    put_creates=True,
+    post_replaces=True,
+    reuses_ids=True,
+    unique_ids=False,
+    capacity=1000,
+    statuses=None,
+    strict_pets=False,
+    bad_id=404,
+    bad_type=500,
+    first_value_only=True,
+    once_per_tag=True,
+    form_skips_empty=True,
+    upload_needs_pet=False,
+    upload_adds_photo=False,
+    imitates_original=True,
+    code_in_xml=False,
+    response_root="apiResponse",
+    says_done=True,
+    shape=Shape(photo_item="photoUrl", tag_item="tag", list_root="pets"),
+    flows=("token",),
+)
+
+BEHAVIOURS = {"standard": STANDARD, "live": LIVE}
+
+
+def behaviour_named(name: str | Behaviour) -> Behaviour:
+    """The behaviour of a profile, or the one that is given. Raises SettingsError for an unknown
+    name.
+    """
+    if isinstance(name, Behaviour):
+        return name
+    if name in BEHAVIOURS:
+        return BEHAVIOURS[name]
+    raise SettingsError(
+        f"the sandbox has no profile {name!r}", hint=f"It has: {', '.join(BEHAVIOURS)}."
+    )
+
+
+# How the original server turns a body into a pet: known fields only, and hardly a refusal.
+#
+# The `live` profile reads bodies as Jackson and JAXB bind them to the server's classes. A
+# property that the class does not have is dropped. A label (a category or a tag) without an id
+# gets 0. In JSON a number or a truth value in a text field becomes text; in XML an id that is no
+# number counts as absent.
+
+
+LISTS = frozenset({"photoUrls", "tags"})
+
+_NULL = msgspec.Raw(b"null")
+_XML_INTEGER = re.compile(r"\s*[+-]?\d{1,19}\s*", re.ASCII)
+
+
+class Bound(NamedTuple):
+    """A pet, and those of its lists that were null: they are stored and answered as absent."""
+
+    pet: Pet
+    nulls: frozenset[str] = frozenset()
+
+
+class _BoundLabel(msgspec.Struct):
+    id: msgspec.Raw = _NULL
+    name: msgspec.Raw = _NULL
+
+
+class _BoundPet(msgspec.Struct, rename="camel"):
+    id: msgspec.Raw = _NULL
+    category: _BoundLabel | None = None
+    name: msgspec.Raw = _NULL
+    photo_urls: list[msgspec.Raw] | UnsetType | None = UNSET
+    tags: list[_BoundLabel | None] | UnsetType | None = UNSET
+    status: msgspec.Raw = _NULL
+
+
+_pet = msgspec.json.Decoder(_BoundPet)
+_text = msgspec.json.Decoder(str)
+
+
+def bind_json(content: bytes) -> Bound:
+    """The pet in a JSON body; its id is None where the server assigns one.
+
+    Raises msgspec.ValidationError for a value of the wrong type, and msgspec.DecodeError for
+    text that is not JSON.
+    """
+    found = _pet.decode(content)
+    tags = found.tags or []
+    pet = Pet(
+        id=_assignable(_number(found.id)),
+        name=_text_of(found.name),
+        photo_urls=tuple(t for raw in found.photo_urls or [] if (t := _text_of(raw)) is not None),
+        category=None if found.category is None else Category(*_label(found.category)),
+        tags=tuple(Tag(*_label(tag)) for tag in tags if tag is not None),
+        status=_text_of(found.status),
+    )
+    lists = {"photoUrls": found.photo_urls, "tags": found.tags}
+    return Bound(pet, frozenset(name for name, value in lists.items() if value is None))
+
+
+def bind_xml(content: bytes) -> Bound:
+    """The pet in an XML body. Raises ResponseError for text that is not XML, or another root."""
+    root = xml.parse(content)
+    if root.tag != "Pet":
+        raise ResponseError("the answer is not whole XML: the root element is not Pet")
+    category = root.find("category")
+    pet = Pet(
+        id=_assignable(_integer(root.findtext("id"))),
+        name=root.findtext("name"),
+        photo_urls=tuple(item.text or "" for item in root.iterfind("photoUrls/photoUrl")),
+        category=None if category is None else Category(*_label_in(category)),
+        tags=tuple(Tag(*_label_in(tag)) for tag in root.iterfind("tags/tag")),
+        status=root.findtext("status"),
+    )
+    return Bound(pet)
+
+
+def _label(found: _BoundLabel) -> tuple[int, str | None]:
+    return _number(found.id), _text_of(found.name)
+
+
+def _label_in(element: ET.Element) -> tuple[int, str | None]:
+    return _integer(element.findtext("id")), element.findtext("name")
+
+
+def _assignable(number: int) -> int | None:
+    """An id below 1 counts as none."""
+    return number if number > 0 else None
+
+
+def _number(raw: msgspec.Raw) -> int:
+    """The int64 that a JSON value stands for: absent and null are 0, text may be a number."""
+    value = msgspec.json.decode(raw)
+    if value is None or value == "":
+        return 0
+    if isinstance(value, str) and _XML_INTEGER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise msgspec.ValidationError("an id is not a number")
+    number = int(value)
+    if not MIN_ID <= number <= MAX_ID:
+        raise msgspec.ValidationError("an id is outside int64")
+    return number
+
+
+def _text_of(raw: msgspec.Raw) -> str | None:
+    """The text that a JSON value stands for: numbers and truth values as they are written."""
+    content = bytes(raw)
+    if content[:1] == b'"':
+        return _text.decode(content)
+    if content[:1] in b"{[":
+        raise msgspec.ValidationError("an object or a list stands where text was expected")
+    return None if content == b"null" else content.decode()
+
+
+def _integer(text: str | None) -> int:
+    """The int64 in an XML element; anything else is passed over, which leaves 0."""
+    number = int(text) if text and _XML_INTEGER.fullmatch(text) else 0
+    return number if MIN_ID <= number <= MAX_ID else 0
+
+
+# Content negotiation: which representation was sent, which are welcome.
+#
+# Source: RFC 9110, sections 8.3 and 12.5.1.
+
+
+JSON = "application/json"
+XML = "application/xml"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+
+_OFFERED = (JSON, XML)
+_SENT = {JSON: JSON, XML: XML, "text/xml": XML}
+_QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\Z", re.ASCII)
+
+
+def media_type(header: str | None) -> str:
+    """The media type of a Content-Type header, in lower case and without its parameters."""
+    return (header or "").partition(";")[0].strip().lower()
+
+
+def sent(content_type: str | None) -> str | None:
+    """`JSON` or `XML`, by the request's Content-Type; None for any other or none."""
+    return _SENT.get(media_type(content_type))
+
+
+@lru_cache(maxsize=256)
+def welcome(accept: str) -> tuple[str, ...]:
+    """Those of `JSON` and `XML` that an Accept header welcomes, the preferred one first.
+
+    An empty header welcomes both; between equals JSON comes first.
+    """
+    ranges = dict(filter(None, map(_range, accept.split(","))))
+    if not accept.strip():
+        return _OFFERED
+    scores = {media: _score(media, ranges) for media in _OFFERED}
+    return tuple(sorted((m for m in _OFFERED if scores[m] > 0), key=lambda m: -scores[m]))
+
+
+def _range(item: str) -> tuple[str, float] | None:
+    name, *parameters = (part.strip().lower() for part in item.split(";"))
+    if not name:
+        return None
+    quality = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            value = value.strip()
+            quality = float(value) if _QUALITY.match(value) else 0.0
+    return name, quality
+
+
+def _score(media: str, ranges: dict[str, float]) -> float:
+    """The most specific range decides."""
+    for name in (media, media.partition("/")[0] + "/*", "*/*"):
+        if name in ranges:
+            return ranges[name]
+    return 0.0
+
+
+# RefusedError: an answer other than success, raised where it is noticed.
+
+
+_KINDS = {
+    400: "invalid_input",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    409: "duplicate",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "too_many_requests",
+    503: "unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """How the original server words a refusal: the ApiResponse's fields.
+
+    Without a `message` the answer has no body; `code` is the status where it is None.
+    """
+
+    message: str | None
+    code: int | None = None
+    kind: str = "unknown"
+
+
+class RefusedError(Exception):
+    """Ends a request with `status`; a job of the store raises it before it writes anything.
+
+    `headers` are added to the answer's; `original` words it in the `live` profile, as `message`
+    does where it is None.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        original: Original | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers or {}
+        self.original = original or Original(message)
+
+    @property
+    def kind(self) -> str:
+        """The ApiResponse's `type`."""
+        return _KINDS.get(self.status, "error")
+
+
+# Values and refusals as responses, in the representation that the request asked for.
+
+
+_UNROUTED = frozenset({405, 415})
+"""Answered before an operation is chosen: by the original server in XML if Accept is absent."""
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def accepted(request: Request, behaviour: Behaviour) -> tuple[str, ...]:
+    """The representations to answer in, the preferred one first.
+
+    Raises RefusedError (406) where there is none; the live profile sends JSON all the same.
+    """
+    found = _accept(request)
+    if found:
+        return found
+    if behaviour.imitates_original:
+        return (JSON,)
+    raise RefusedError(406, f"there is {JSON} and {XML} to choose from, and Accept allows neither")
+
+
+def one_pet(body: bytes, media: Sequence[str], behaviour: Behaviour) -> Response:
+    """A pet, from its JSON. Raises RefusedError (406) where only XML is welcome but cannot do."""
+    for kind in media:
+        if kind == JSON:
+            return Response(body, media_type=JSON)
+        try:
+            text = pet_xml(body, behaviour.shape)
+        except InvalidInputError:
+            continue
+        return Response(text, media_type=XML)
+    raise not_in_xml("the pet")
+
+
+def pet_xml(body: bytes, shape: xml.Shape) -> bytes:
+    """A pet as an XML document, from its JSON; a list that the JSON leaves out is left out here.
+
+    Raises InvalidInputError for a character that XML cannot carry.
+    """
+    document = xml.encode_pet(json.decode_pet(body), shape)
+    for name in LISTS:
+        if f'"{name}":'.encode() not in body:
+            document = document.replace(f"<{name} />".encode(), b"")
+    return document
+
+
+def not_in_xml(what: str) -> RefusedError:
+    """For what only JSON can carry, such as control characters."""
+    return RefusedError(406, f"{what} holds something that XML cannot carry: ask for {JSON}")
+
+
+def api_response(
+    code: int, kind: str, message: str, media: str, behaviour: Behaviour, *, status: int = 200
+) -> Response:
+    """An ApiResponse; characters that XML cannot carry are replaced."""
+    said = ApiResponse(code, kind, _ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", message))
+    if media == JSON:
+        return Response(json.encode_api_response(said), status, media_type=JSON)
+    if not behaviour.code_in_xml:
+        said = ApiResponse(None, kind, said.message)
+    text = xml.encode_api_response(said, behaviour.response_root)
+    return Response(text, status, media_type=XML)
+
+
+def done(message: str, media: str, behaviour: Behaviour) -> Response:
+    """The success of an operation without a result."""
+    if behaviour.says_done:
+        return api_response(200, "unknown", message, media, behaviour)
+    return Response()
+
+
+def problem(refusal: RefusedError, request: Request, behaviour: Behaviour) -> Response:
+    """A refusal, as the profile words it."""
+    media = (*_accept(request), JSON)[0]
+    if behaviour.imitates_original:
+        response = _as_original(refusal, request, media, behaviour)
+    else:
+        code, kind = refusal.status, refusal.kind
+        response = api_response(code, kind, refusal.message, media, behaviour, status=code)
+    response.headers.update(refusal.headers)
+    return response
+
+
+def _as_original(
+    refusal: RefusedError, request: Request, media: str, behaviour: Behaviour
+) -> Response:
+    status, original = refusal.status, refusal.original
+    if original.message is None:
+        return Response(status_code=status)
+    if status == 413:
+        return Response(original.message, status, media_type="text/plain")
+    if status in _UNROUTED and not request.headers.get("accept"):
+        media = XML
+    code = status if original.code is None else original.code
+    return api_response(code, original.kind, original.message, media, behaviour, status=status)
+
+
+def _accept(request: Request) -> tuple[str, ...]:
+    return welcome(",".join(request.headers.getlist("accept")))
+
+
+# A request's body: held to its limit, and read as a pet.
+
+
+MAX_BODY = 1024 * 1024
+"""The largest pet or form that is taken, in bytes."""
+
+UNKNOWN_TYPE = Original("RESTEASY003065: Cannot consume content type")
+
+
+def limited(request: Request, limit: int) -> Receive:
+    """The request's `receive`, which raises RefusedError (413) beyond `limit` bytes."""
+    refusal = RefusedError(413, f"the body is larger than {limit} bytes")
+    length = request.headers.get("content-length", "0")
+    total = int(length) if length.isascii() and length.isdigit() else 0
+    if total > limit:
+        raise refusal
+    seen = 0
+
+    async def receive() -> Message:
+        nonlocal seen
+        message = await request.receive()
+        seen += len(message.get("body", b""))
+        if seen > limit:
+            raise refusal
+        return message
+
+    return receive
+
+
+async def body(request: Request, limit: int = MAX_BODY) -> bytes:
+    """The whole body. Raises RefusedError (413) beyond `limit` bytes."""
+    return await Request(request.scope, limited(request, limit)).body()
+
+
+async def pet(request: Request, behaviour: Behaviour) -> Bound:
+    """The pet that was sent as JSON or XML. Raises RefusedError: 413, 415, or that it is no pet."""
+    media = sent(request.headers.get("content-type"))
+    if media is None:
+        said = f"a pet is sent as {JSON} or {XML}, said in Content-Type"
+        raise RefusedError(415, said, original=UNKNOWN_TYPE)
+    content = await body(request)
+    if behaviour.imitates_original and content.strip() in (b"", b"null"):
+        raise RefusedError(405, "no data")
+    try:
+        return _from_json(content, behaviour) if media == JSON else _from_xml(content, behaviour)
+    except (ResponseError, msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise _refused(error, media, behaviour) from None
+
+
+def _from_json(content: bytes, behaviour: Behaviour) -> Bound:
+    if behaviour.imitates_original:
+        return bind_json(content)
+    if behaviour.strict_pets:
+        check_json(content, behaviour.statuses)
+    return Bound(json.decode_pet(content))
+
+
+def _from_xml(content: bytes, behaviour: Behaviour) -> Bound:
+    if behaviour.imitates_original:
+        return bind_xml(content)
+    found = xml.decode_pet(content)
+    if behaviour.strict_pets:
+        check_xml(content, behaviour.statuses)
+    return Bound(found)
+
+
+def _refused(error: Exception, media: str, behaviour: Behaviour) -> RefusedError:
+    """400 where the text itself is broken; the profile's for what is well formed and no pet."""
+    said = f"no pet: {_said(error)}"
+    is_broken = isinstance(error, RecursionError) or "not whole" in str(error)
+    if behaviour.imitates_original:
+        is_broken = not isinstance(error, msgspec.ValidationError)
+    if not is_broken:
+        return RefusedError(behaviour.bad_type, said, original=Original("something bad happened"))
+    words = "bad input" if media == JSON else "HTTP 400 Bad Request"
+    return RefusedError(400, said, original=Original(words))
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error).replace("the answer is", "the body is").replace("`", "'")[:300]
+
+
+# What travels in the path, the query and a form.
+
+
+_BAD_ID = Original(
+    "RESTEASY003870: Unable to extract parameter from http request: "
+    'javax.ws.rs.PathParam("petId") value is {1}'
+)
+_PARAMETER_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
+
+
+def array(query: bytes, name: str, *, first_only: bool) -> list[str]:
+    """The values of an array parameter, in csv and multi form alike; [] if it is not given.
+
+    Values are decoded before they are separated: clients and proxies escape commas, and every
+    known server takes `a%2Cb` for two values. Raises RefusedError for bytes that are no UTF-8.
+    """
+    given = [raw for key, raw in _pairs(query) if key == name]
+    if first_only:
+        given = given[:1]
+    return [item for raw in given for item in _decoded(raw).split(",")]
+
+
+def form(body: bytes, *, single: Collection[str] = ()) -> dict[str, str]:
+    """The first value of each field of an urlencoded form.
+
+    Raises RefusedError for anything else, and where a field of `single` repeats itself.
+    """
+    try:
+        pairs = parse_qsl(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100
+        )
+    except ValueError:
+        raise RefusedError(400, "the form cannot be read as urlencoded UTF-8") from None
+    once(pairs, single)
+    return dict(reversed(pairs))
+
+
+def once(pairs: Iterable[tuple[str, object]], single: Collection[str]) -> None:
+    """Return if no field of `single` is among the pairs twice. Raises RefusedError."""
+    counts = Counter(name for name, _ in pairs if name in single)
+    for name, count in counts.items():
+        if count > 1:
+            raise RefusedError(400, f"{name} is given {count} times")
+
+
+def pet_id(text: str, *, refused_with: int) -> int:
+    """The int64 that a path names. Raises RefusedError with the given status for anything else."""
+    if _PARAMETER_INTEGER.fullmatch(text) and MIN_ID <= (number := int(text)) <= MAX_ID:
+        return number
+    said = f"{text[:40]!r} is no pet id: an id is a 64-bit integer"
+    raise RefusedError(refused_with, said, original=_BAD_ID)
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    parts = (pair.partition("=") for pair in query.decode("latin-1").split("&"))
+    return [(unquote_plus(key), raw) for key, _, raw in parts]
+
+
+def _decoded(raw: str) -> str:
+    try:
+        return unquote_plus(raw.encode("latin-1").decode(), errors="strict")
+    except UnicodeDecodeError:
+        raise RefusedError(400, "the query is not UTF-8") from None

@@ -1,1 +1,0 @@
-"""CSV in and out, record by record and byte by byte."""

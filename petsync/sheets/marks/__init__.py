@@ -1,1 +1,0 @@
-"""Findings marked at their cells in a copy of a workbook."""

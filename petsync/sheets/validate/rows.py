@@ -1,0 +1,409 @@
+"""Validate rows: duplicates, ranges, rows that are no data, suspicious values."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from petsync.sheets.grid import Bools, Cells, Grid, Kind, beginning_with
+from petsync.sheets.headers import ACTION, OURS, RESULTS, Headers, loose
+from petsync.sheets.validate import text
+from petsync.sheets.validate.columns import Numbers
+from petsync.sheets.validate.findings import Note, Notes
+from petsync.sheets.xlsx.xml import column_number
+from petsync.table.cells import trim
+from petsync.table.sheet import cell_address
+
+__all__ = ["collapse", "note_repeated", "note_strays", "note_suspects", "note_worksheet"]
+
+
+# Rows that say the same: with one id they are one row, without an id as many pets.
+
+
+_Rows = np.ndarray[Any, np.dtype[np.intp]]
+_Numbers = np.ndarray[Any, np.dtype[np.int64]]
+_LISTED_PLACES = 10
+
+
+def collapse(
+    grid: Grid, ours: Mapping[str, int], ids: Numbers, active: Bools, notes: Notes
+) -> Bools:
+    """Which rows only repeat another, word for word in our columns.
+
+    `ours` are their positions, `ids` the rows' ids. Rows that are not `active` do not count.
+    """
+    repeats = np.zeros(len(ids), dtype=bool)
+    given = np.flatnonzero(active & ~np.asarray(ids.isna()))
+    numbers = ids[given].to_numpy(dtype=np.int64)
+    several = pd.Series(numbers).duplicated(keep=False).to_numpy()
+    rows, numbers = given[several], numbers[several]
+    if not len(rows):
+        return repeats
+    place = grid.places[ours["id"]]
+    codes = {name: _codes(grid.columns[at].take(rows).text) for name, at in ours.items()}
+    same = _combined(list(codes.values()))
+    for group in _groups(numbers):
+        where = {
+            at: cell_address(grid.tab, place, int(grid.rows[at])) for at in rows[group].tolist()
+        }
+        number = str(numbers[group[0]])
+        if (same[group] == same[group[0]]).all():
+            _note_copies(number, where, notes, repeats)
+        else:
+            _note_differing(number, where, _differing(codes, group), notes)
+    return repeats
+
+
+def note_repeated(
+    grid: Grid, ours: Mapping[str, int], free: Bools, active: Bools, notes: Notes
+) -> None:
+    """Note rows without an id (`free`) that say what another `active` row says too: both count."""
+    if "name" not in ours or not free.any():
+        return
+    rows = _alike(grid.columns[ours["name"]], free, active)
+    if not len(rows):
+        return
+    said = [grid.columns[ours[name]] for name in ours if name not in ("id", ACTION)]
+    for group in _groups(_combined([_codes(cells.take(rows).trimmed()) for cells in said])):
+        _note_group(grid, ours, rows[group].tolist(), free, notes)
+
+
+def _alike(names: Cells, free: Bools, active: Bools) -> _Rows:
+    """The rows with a name that is there more than once, and once at least in a row of `free`."""
+    codes = pc.dictionary_encode(names.trimmed()).indices.to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes[active], minlength=codes.max(initial=0) + 1)
+    wanted = np.zeros(len(counts), dtype=bool)
+    wanted[codes[free]] = True
+    wanted &= counts > 1
+    return np.flatnonzero(wanted[codes] & active & ~names.blank())
+
+
+def _codes(text: Any) -> _Numbers:
+    """A number for each cell of an Arrow array, the same for the same text."""
+    codes: _Numbers = pc.dictionary_encode(text).indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _combined(columns: Sequence[_Numbers]) -> _Numbers:
+    """A number for each row, the same for rows that have the same in every column."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for codes in columns:
+        pair = number * (codes.max(initial=0) + 1) + codes
+        number = np.unique(pair, return_inverse=True)[1]
+    return number
+
+
+def _groups(numbers: _Numbers) -> Iterator[_Rows]:
+    """The positions of each number that is there several times, in the order of the numbers."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    ends = np.append(starts[1:], len(order))
+    for n in np.flatnonzero(ends - starts > 1).tolist():
+        yield order[starts[n] : ends[n]]
+
+
+def _note_group(
+    grid: Grid, ours: Mapping[str, int], group: Sequence[int], free: Bools, notes: Notes
+) -> None:
+    known = next((at for at in group if not free[at]), group[0])
+    row = cell_address(grid.tab, grid.places[ours["name"]], int(grid.rows[known]))
+    also = "has no id either" if free[known] else "has an id"
+    problem = f"The row says the same as {row}, which {also}; it stands for one more pet."
+    again = (at for at in group if free[at] and at != known)
+    notes.add_all(again, "name", Note("row-repeated", _name(grid, ours, known), problem))
+
+
+def _name(grid: Grid, ours: Mapping[str, int], at: int) -> str:
+    text: str = grid.columns[ours["name"]].text[at].as_py()
+    return text
+
+
+def _note_differing(
+    number: str, where: Mapping[int, str], differing: Sequence[str], notes: Notes
+) -> None:
+    problem = (
+        f"The id {number} stands in {len(where)} rows that say different things "
+        f"({', '.join(differing)}): {_list_places(where.values())}."
+    )
+    notes.add_all(where, "id", Note("duplicate-id", number, problem))
+
+
+def _note_copies(number: str, where: Mapping[int, str], notes: Notes, repeats: Bools) -> None:
+    first, *again = where
+    problem = f"The row is the same as {where[first]}, word for word; it is used once."
+    repeats[again] = True
+    notes.add_all(again, "id", Note("duplicate-row", number, problem))
+
+
+def _differing(codes: Mapping[str, _Numbers], group: _Rows) -> list[str]:
+    """The columns in which these rows are not the same."""
+    names = [name for name, each in codes.items() if (each[group] != each[group[0]]).any()]
+    return [name for name in names if name != "id"] or names
+
+
+def _list_places(places: Iterable[str]) -> str:
+    shown = list(places)
+    more = f", and {len(shown) - _LISTED_PLACES:,} more" if len(shown) > _LISTED_PLACES else ""
+    return ", ".join(shown[:_LISTED_PLACES]) + more
+
+
+# What a worksheet shows as a whole: headers that are nearly ours, merged and hidden cells.
+
+
+_RANGE = re.compile(r"\$?([A-Z]{1,3})\$?([0-9]{1,7}):\$?([A-Z]{1,3})\$?([0-9]{1,7})")
+_LISTED_RANGES, _SEARCHED = 8, 200
+_WHOLE = r"^#?[0-9]{1,19}(?:\.0)?$"
+_ALIKE = 0.9
+"""So large a part of the numbers in a column of ids are different, duplicates by mistake apart."""
+
+
+def note_worksheet(
+    grid: Grid, headers: Headers, notes: Notes, renamed: Container[int] = ()
+) -> None:
+    """Note these problems: on the header, or on the rows that a merged range covers. Of the
+    columns that are `renamed` it is known what they are.
+    """
+    for position, name in headers.near.items():
+        if position in renamed:
+            continue
+        text = grid.header[position]
+        problem = f"The column '{text}' is not used: no such column is known."
+        hint = f"Rename it to {name} if that is meant, or map it."
+        if is_there := name in headers.ours:
+            problem = f"The column '{text}' is not used: the column {name} is."
+            hint = f"If its values are meant, put them into {name}."
+        notes.add(
+            -1, text, Note("header-near-miss", text, problem, hint, None if is_there else name)
+        )
+    if "id" not in headers.ours:
+        _note_numbers(grid, headers, notes, renamed)
+    for tab in grid.elsewhere:
+        problem = f"The worksheet '{tab}' has headers that petsync knows, too, and is not read."
+        hint = f"Read it by its name if it is meant: --sheet '{tab}'."
+        notes.add(-1, "", Note("header-elsewhere", tab, problem, hint))
+    _note_headless(grid, notes)
+    # Merged ranges do not overlap: together they cover no more than there is.
+    room = len(grid.rows) * max(1, len(headers.ours))
+    for text in grid.merged:
+        room -= _note_merged(grid, headers, text, notes)
+        if room < 0:
+            break
+    _note_hidden(grid, notes)
+    _note_unseen_columns(grid, headers, notes)
+
+
+def _note_numbers(grid: Grid, headers: Headers, notes: Notes, renamed: Container[int]) -> None:
+    """Note the unused columns that may hold the ids that the sheet lacks."""
+    others = ((n, name) for name, n in headers.others.items())
+    columns = [
+        (name, place)
+        for n, name in itertools.islice(others, _SEARCHED)
+        if n not in headers.near and n not in renamed
+        if name.removeprefix(OURS) not in RESULTS and _may_be_ids(grid.columns[n])
+        for place in [grid.places[n]]
+    ]
+    for name, place in columns[:_LISTED_RANGES]:
+        where = f"column {place} ('{name}')" if grid.header_row else f"column '{name}'"
+        problem = f"No column is known to hold ids, and the unused {where} holds whole numbers."
+        hint = f"Rename '{name}' to id if these are the pets' ids, or map it."
+        notes.add(-1, name, Note("header-numbers", name, problem, hint, "id"))
+
+
+def _may_be_ids(cells: Cells) -> bool:
+    texts = cells.trimmed().filter(pc.invert(pa.array(cells.blank())))
+    if not len(texts) or not pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
+        return False
+    return bool(pc.count_distinct(texts).as_py() >= _ALIKE * len(texts))
+
+
+def _note_headless(grid: Grid, notes: Notes) -> None:
+    for position, header in enumerate(grid.header):
+        if header.strip():
+            continue
+        said = np.flatnonzero(~grid.columns[position].blank())
+        if len(said):
+            place, row = grid.places[position], int(grid.rows[said[0]])
+            problem = f"Column {place} has values, the first in row {row}, and no header."
+            notes.add(-1, place, Note("header-missing", "", problem))
+
+
+def _note_merged(grid: Grid, headers: Headers, text: str, notes: Notes) -> int:
+    """How many cells of the table the range covers, each of which is noted."""
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        return 0
+    noted = 0
+    top, bottom = int(found[2]), int(found[4])
+    start, stop = np.searchsorted(grid.rows, [top, bottom + 1]).tolist()
+    covered = range(column_number(found[1]), column_number(found[3]) + 1)
+    problem = f"The cell is merged with others ({text}), of which only {found[1]}{top} has a value."
+    for name, position in headers.ours.items():
+        place = grid.places[position]
+        if start < stop and column_number(place) in covered:
+            bare = (at for at in range(start, stop) if (grid.rows[at], place) != (top, found[1]))
+            notes.add_all(bare, name, Note("merged-cells", text, problem))
+            noted += stop - start
+    return noted
+
+
+def _note_hidden(grid: Grid, notes: Notes) -> None:
+    hidden = sorted(set(grid.hidden) & set(grid.rows.tolist())) if grid.hidden else []
+    if hidden:
+        count = (
+            "1 row is hidden and counts"
+            if len(hidden) == 1
+            else f"{len(hidden):,} rows are hidden and count"
+        )
+        like = "the others"
+        notes.add(
+            -1, "", Note("hidden-rows", "", f"{count} like {like}: {_format_ranges(hidden)}.")
+        )
+
+
+def _note_unseen_columns(grid: Grid, headers: Headers, notes: Notes) -> None:
+    ours = {grid.places[position]: name for name, position in headers.ours.items()}
+    for place in grid.hidden_columns:
+        if place in ours:
+            problem = (
+                f"The column {place} ({ours[place]}) is hidden; its cells count like the others."
+            )
+            notes.add(-1, ours[place], Note("hidden-columns", "", problem))
+    names = {position: name for name, position in {**headers.others, **headers.ours}.items()}
+    for place in grid.filtered:
+        if place in grid.places:
+            name = names.get(grid.places.index(place), place)
+            problem = f"The column {place} ({name}) has a filter; the rows that it hides count too."
+            notes.add(-1, name, Note("filter-active", "", problem))
+
+
+def _format_ranges(numbers: Sequence[int]) -> str:
+    """The numbers, with runs of them as `12-40`."""
+    spans = list(_spans(numbers))
+    shown = [
+        str(first) if first == last else f"{first}-{last}" for first, last in spans[:_LISTED_RANGES]
+    ]
+    return ", ".join(shown) + (", ..." if len(spans) > _LISTED_RANGES else "")
+
+
+def _spans(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last number of each run of consecutive ones."""
+    edges = np.flatnonzero(np.diff(numbers) > 1)
+    starts, ends = np.concatenate(([0], edges + 1)), np.concatenate((edges, [len(numbers) - 1]))
+    yield from ((int(numbers[a]), int(numbers[b])) for a, b in zip(starts, ends, strict=True))
+
+
+# Rows of a sheet that are no pets: its header once more, and lines of totals.
+
+
+_TOTALS = (
+    "total|totals|grand total|subtotal|sum|count|average|"
+    "summe|gesamt|gesamtsumme|anzahl|somme|totale|suma|suma total"
+)
+_TOTAL = re.compile(rf"(?:{_TOTALS})(?: (?:of )?(?:pets|animals|rows))?[\s:=(]*[0-9.,]*\)?", re.I)
+# A pet may well be called Count.
+_NO_NAME = re.compile(r"(?:grand )?totals?\b.*|subtotal|summe|gesamt|gesamtsumme|totale", re.I)
+_INITIALS = bytes({ord(char) for word in _TOTALS.split("|") for char in word[0] + word[0].upper()})
+
+
+def note_strays(grid: Grid, headers: Headers, notes: Notes) -> None:
+    """Note these rows, and nothing else of them: what their cells say is not of a pet."""
+    column = "id" if "id" in headers.ours else next(iter(headers.ours), "")
+    found = {at: Note("totals-row", text) for at, text in _totals(grid, headers)}
+    found |= {at: Note("header-repeated", text) for at, text in _headers(grid, headers)}
+    notes.forget(found)
+    for at, note in found.items():
+        notes.add(at, column, note)
+
+
+def _headers(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
+    """The rows whose cells say what stands above them, in all of our columns that they fill."""
+    if len(headers.ours) < 2:
+        return
+    position = headers.ours.get("id", min(headers.ours.values()))
+    first = trim(grid.header[position])[:1].encode()
+    if not first:
+        return
+    initials = first[:1].lower() + first[:1].upper()
+    for at in beginning_with(grid.columns[position].text, initials).tolist():
+        said = {n: text for n in headers.ours.values() if (text := trim(_text(grid, n, at)))}
+        if len(said) > 1 and all(loose(grid.header[n]) == loose(said[n]) for n in said):
+            yield at, said[position]
+
+
+def _totals(grid: Grid, headers: Headers) -> Iterator[tuple[int, str]]:
+    """The rows with a word for totals in place of an id, and the last one if its name is one and
+    it says nothing else.
+    """
+    ids, name = headers.ours.get("id"), headers.ours.get("name")
+    if ids is not None:
+        for at in beginning_with(grid.columns[ids].text, _INITIALS).tolist():
+            if _is_total(_text(grid, ids, at)):
+                yield at, _text(grid, ids, at)
+    others = [position for position in headers.ours.values() if position != name]
+    last = len(grid.rows) - 1
+    if name is None or not others or last < 1:
+        return
+    text = trim(_text(grid, name, last))
+    if _NO_NAME.fullmatch(text) and not any(trim(_text(grid, n, last)) for n in others):
+        yield last, text
+
+
+def _is_total(text: str) -> bool:
+    return _TOTAL.fullmatch(trim(text)) is not None
+
+
+def _text(grid: Grid, column: int, at: int) -> str:
+    text: str = grid.columns[column].text[at].as_py()
+    return text
+
+
+# Texts that can be read and are probably not what somebody meant.
+
+
+_CONVERTED = ("name", "category", "tags")
+_UNSEEN = ("id", "name", "status", "category", "category_id", "tags", "action")
+
+
+def note_suspects(grid: Grid, headers: Headers, notes: Notes) -> None:
+    """Note the texts of errors, what programs make of dates and numbers, unseen characters."""
+    is_csv = not grid.tab and grid.header_row > 0
+    for name, position in headers.ours.items():
+        cells = grid.columns[position]
+        for at in text.errors(cells.text):
+            if _is_text(cells, at):
+                problem = text.explained(cells.text[at].as_py())[0]
+                _note(cells, at, name, notes, "error-text", problem.replace("cell", "text"))
+        if is_csv and name in _CONVERTED:
+            for at in text.converted(cells.text):
+                _note(cells, at, name, notes, "looks-converted")
+        if name in _UNSEEN:
+            for at, characters in text.unseen(cells.text):
+                if cells.kinds is not None and cells.kinds[at] == Kind.DAMAGED:
+                    continue
+                problem = f"There is a character that cannot be seen: {text.named(characters)}."
+                seen = cells.text[at].as_py().translate(dict.fromkeys(map(ord, characters)))
+                _note(cells, at, name, notes, "invisible-characters", problem, seen)
+
+
+def _is_text(cells: Cells, at: int) -> bool:
+    return cells.kinds is None or cells.kinds[at] in (Kind.TEXT, Kind.FORMULA)
+
+
+def _note(
+    cells: Cells,
+    at: int,
+    name: str,
+    notes: Notes,
+    rule: str,
+    problem: str = "",
+    meant: str | None = None,
+) -> None:
+    notes.add(at, name, Note(rule, cells.text[at].as_py(), problem, "", meant))

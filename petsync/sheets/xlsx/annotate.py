@@ -1,0 +1,881 @@
+"""Mark findings in a copy of a sheet: colours and comments at the cells."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import NamedTuple
+
+from openpyxl import Workbook
+from openpyxl.styles import Font, PatternFill
+from openpyxl.worksheet.worksheet import Worksheet
+
+from petsync.errors import SheetError
+from petsync.sheets import base
+from petsync.sheets.csv import Line, bare, dialect_of, lines
+from petsync.sheets.files import Source
+from petsync.sheets.grid import letter
+from petsync.sheets.results import sidecar_lines
+from petsync.sheets.xlsx.edit import New, Row, WorksheetPart, corners
+from petsync.sheets.xlsx.edit_parts import (
+    Element,
+    Parts,
+    Splices,
+    Styles,
+    outline,
+    start_tag,
+    whole,
+    xml_text,
+)
+from petsync.sheets.xlsx.write import MAX_CELL, MAX_ROWS, OWN_RULE, filled, inline, name_base
+from petsync.sheets.xlsx.xml import MarkupError, column_number
+from petsync.table.cells import visible
+from petsync.table.sheet import Finding, Sheet
+
+__all__ = [
+    "AUTHOR",
+    "ERROR",
+    "MOST_COMMENTS",
+    "TAB",
+    "WARNING",
+    "Box",
+    "Cell",
+    "Comments",
+    "Layout",
+    "Made",
+    "Mark",
+    "Painter",
+    "annotated",
+    "draw",
+    "highest_block",
+    "lines_of",
+    "marks_of",
+    "new_comments",
+    "new_shapes",
+    "of_cells",
+    "of_file",
+    "of_sheet",
+    "resized",
+    "tabulated",
+    "with_boxes",
+    "without_boxes",
+]
+
+
+# A CSV file as a workbook of its cells, each record in the row of the line it starts at.
+
+
+TAB = "Pets"
+_DATA = re.compile(rb"<sheetData\s*/>|<sheetData>\s*</sheetData>")
+_UNWRITABLE = re.compile(r"[^\x20-\x7e]")
+_WIDE, _NARROW, _SAMPLE = 48, 10, 500
+_Rows = Sequence[tuple[int, list[str]]]
+
+
+def tabulated(source: Source, sheet: Sheet) -> Source:
+    """The workbook: on TAB every cell as text, and where the file has a sidecar, that.
+
+    Raises SheetError where a worksheet cannot hold it.
+    """
+    records = [each for each in lines(source, dialect_of(source, sheet)) if _says(each)]
+    if records[-1].number > MAX_ROWS:
+        raise SheetError(
+            f"{source.path}: line {records[-1].number:,} is beyond the last row of a worksheet "
+            f"({MAX_ROWS:,})",
+            hint="Take the file apart; petsync check lists the findings of all of it.",
+        )
+    rows = [(each.number, _texts(each, source)) for each in records]
+    book = Workbook()
+    styles = _lay_out(book.worksheets[0], rows, sheet.header_row)
+    _hide(book, sidecar_lines(source))
+    body = "".join(_row(row, styles[row[0] == sheet.header_row]) for row in rows).encode()
+    return Source(source.path, "workbook", filled(book, lambda part: _with_rows(part, body)))
+
+
+def _says(line: Line) -> bool:
+    return line.cells is None or any(line.cells)
+
+
+def _texts(line: Line, source: Source) -> list[str]:
+    """The cells as they are meant; of a record that cannot be taken apart, all of it."""
+    whole = [line.body.decode("utf-8", "replace")]
+    texts = whole if line.cells is None else list(map(bare, line.cells))
+    if any(len(text) > MAX_CELL for text in texts):
+        raise SheetError(
+            f"{source.path}: line {line.number} has a cell of more than the {MAX_CELL:,} "
+            "characters that a workbook's cell holds",
+            hint="Shorten it; petsync check lists the findings of the file as it is.",
+        )
+    return texts
+
+
+def _lay_out(sheet: Worksheet, rows: _Rows, header_row: int) -> tuple[int, int]:
+    """Lay out the columns; the styles of a cell and of a header are returned."""
+    sheet.title = TAB
+    sheet.freeze_panes = f"A{header_row + 1}"
+    body, head = sheet.cell(1, 1), sheet.cell(1, 2)
+    body.number_format = head.number_format = "@"
+    head.font = Font(name="Calibri", size=11, bold=True)
+    head.fill = PatternFill("solid", fgColor="DDEBF7")
+    styles = body.style_id, head.style_id
+    sheet.delete_rows(1)
+    width = next(len(texts) for number, texts in rows if number >= header_row)
+    for column in range(width):
+        dimension = sheet.column_dimensions[letter(column)]
+        dimension.number_format = "@"
+        lengths = (len(texts[column]) for _, texts in rows[:_SAMPLE] if column < len(texts))
+        dimension.width = min(max(_NARROW, 2 + max(lengths)), _WIDE)
+    return styles
+
+
+def _hide(book: Workbook, carried: Sequence[str] | None) -> None:
+    """Let the copy carry the base of its CSV file, whatever it is worth."""
+    if carried is None:
+        return
+    hidden = book.create_sheet(base.TAB)
+    hidden.sheet_state = "veryHidden"
+    name_base(book)
+    for number, line in enumerate(carried, 1):
+        # A damaged one is refused in the copy too, whatever stands in place of what was lost.
+        text = _UNWRITABLE.sub("?", line[:MAX_CELL])
+        hidden.cell(number, 1, text).data_type = "s"
+
+
+def _row(row: tuple[int, list[str]], style: int) -> str:
+    number, texts = row
+    cells = "".join(
+        f'<c r="{letter(n)}{number}" s="{style}" t="inlineStr">{inline(text)}</c>'
+        for n, text in enumerate(texts)
+        if text
+    )
+    # A fixed height, or photo addresses below each other would make the rows tall.
+    return f'<row r="{number}" ht="15" customHeight="1">{cells}</row>'
+
+
+def _with_rows(part: bytes, body: bytes) -> bytes:
+    before, behind = _DATA.split(part)
+    return before + b"<sheetData>" + body + b"</sheetData>" + behind
+
+
+# A worksheet's comments: petsync's own added or taken away, everybody else's kept.
+
+
+AUTHOR = "petsync"
+_THREADED = "tc="
+_FONT = (
+    '<{0}rPr><{0}sz val="9"/><{0}color indexed="81"/><{0}rFont val="Tahoma"/>'
+    '<{0}family val="2"/></{0}rPr>'
+)
+# One finding as it stands in a comment: the problem in one line, the cure and the code in the next.
+_OURS = re.compile(r"(?:\A|(?<=\n))petsync: [^\n]+(?:\n[^\n]+)?? \([a-z0-9-]+\)(?:\n+|\Z)")
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def new_comments(namespace: str) -> bytes:
+    """The part of a worksheet that has no comments yet."""
+    return f'<comments xmlns="{namespace}"><authors/><commentList/></comments>'.encode()
+
+
+class Comments:
+    """The comments of one worksheet; all that petsync wrote earlier is taken out of them.
+
+    `gone` are the addresses of the comments that were petsync's alone, `others` those of the
+    comments that stay, `removed` what was taken out of these, `threaded` the addresses of
+    conversations, to which nothing can be added. Raises MarkupError where the part is none.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._root = outline(data)
+        self._splices = Splices()
+        self._authors = self._section("authors")
+        self._list = self._section("commentList")
+        self._texts: dict[str, Element] = {}
+        self._added = ""
+        self.gone: set[str] = set()
+        self.removed: dict[str, str] = {}
+        self.threaded: set[str] = set()
+        self._names = [each.text for each in self._authors.all("author")]
+        for comment in self._list.all("comment"):
+            self._take(comment)
+
+    @property
+    def others(self) -> frozenset[str]:
+        """The addresses of the comments that stay."""
+        return frozenset(self._texts)
+
+    @property
+    def had_ours(self) -> bool:
+        """Whether petsync wrote in them earlier."""
+        return bool(self.gone or self.removed)
+
+    def add(self, address: str, text: str) -> None:
+        """Say something about a cell; behind what a person says there already."""
+        prefix = self._root.prefix
+        font = _FONT.format(prefix)
+        there = self._texts.get(address)
+        if there is None:
+            run = f"<{prefix}r>{font}{self._t(text)}</{prefix}r>"
+            tag = start_tag(f"{prefix}comment", {"ref": address, "authorId": str(self._author())})
+            self._added += f"{tag}<{prefix}text>{run}</{prefix}text></{prefix}comment>"
+            return
+        run = f"<{prefix}r>{font}{self._t(chr(10) * 2 + text)}</{prefix}r>"
+        for plain in there.all("t"):
+            self._splices.insert(plain.start, f"<{prefix}r>")
+            self._splices.insert(plain.end, f"</{prefix}r>")
+        behind = next((each for each in there.children if _is_phonetic(each)), None)
+        if behind is None:
+            self._splices.append(there, run)
+        else:
+            self._splices.insert(behind.start, run)
+
+    def bytes(self) -> bytes:
+        """The part as it is now."""
+        prefix = self._root.prefix
+        new = self._names[len(list(self._authors.all("author"))) :]
+        if new:
+            names = (f"<{prefix}author>{xml_text(name)}</{prefix}author>" for name in new)
+            self._splices.append(self._authors, "".join(names))
+        if self._added:
+            self._splices.append(self._list, self._added)
+        return self._splices.applied(self._data)
+
+    def _section(self, name: str) -> Element:
+        found = self._root.one(name)
+        if found is None:
+            raise MarkupError(f"it has no {name}")
+        return found
+
+    def _take(self, comment: Element) -> None:
+        address, text = comment.get("ref").upper().replace("$", ""), comment.one("text")
+        number = whole(comment.get("authorId"))
+        author = dict(enumerate(self._names)).get(-1 if number is None else number, "")
+        if author.startswith(_THREADED):
+            self.threaded.add(address)
+        elif text is not None and any(_OURS.search(each.text) for _, each in _runs(text)):
+            self._clean(comment, text, address)
+        elif text is not None:
+            self._texts[address] = text
+
+    def _clean(self, comment: Element, text: Element, address: str) -> None:
+        rest = [(run, piece, _OURS.sub("", piece.text)) for run, piece in _runs(text)]
+        if not any(left.strip() for _, _, left in rest):
+            self._splices.replace(comment.start, comment.end, "")
+            self.gone.add(address)
+            return
+        self._texts[address] = text
+        said = (match[0] for _, piece, _ in rest for match in _OURS.finditer(piece.text))
+        self.removed[address] = "".join(said)
+        is_last = True
+        for run, piece, left in reversed(rest):
+            # The blank lines above petsync's words go with them.
+            kept = left.rstrip("\n") if is_last else left
+            is_last &= not kept
+            if run is not piece and piece.text and not kept:
+                self._splices.replace(run.start, run.end, "")
+            elif kept != piece.text:
+                self._splices.replace(piece.inside, piece.close, _content(kept))
+
+    def _author(self) -> int:
+        if AUTHOR not in self._names:
+            self._names.append(AUTHOR)
+        return self._names.index(AUTHOR)
+
+    def _t(self, text: str) -> str:
+        prefix = self._root.prefix
+        return f'<{prefix}t xml:space="preserve">{_content(text)}</{prefix}t>'
+
+
+def _runs(text: Element) -> Iterator[tuple[Element, Element]]:
+    """Each run with its text; a text without a run is its own."""
+    for child in text.children:
+        if child.local == "t":
+            yield child, child
+        elif child.local == "r":
+            yield from ((child, piece) for piece in child.all("t"))
+
+
+def _content(text: str) -> str:
+    return xml_text(_UNFIT.sub("\ufffd", text))
+
+
+def _is_phonetic(element: Element) -> bool:
+    return element.local in ("rPh", "phoneticPr")
+
+
+# Where a comment's box stands and how large it is, in columns, rows and pixels.
+
+
+Box = tuple[int, int, int, int, int, int, int, int]
+"""Left column, pixels into it, top row, pixels into it; then the same of right and bottom."""
+
+_LAST_COLUMN, _LAST_ROW = (1 << 14) - 1, (1 << 20) - 1
+_WIDTH, _LINE_HEIGHT, _LETTERS, _TALLEST = 280, 15, 42, 450
+_GAP, _MARGIN = 15, 10
+_DIGIT, _PADDING = 7, 5
+_PIXELS_A_POINT = 4 / 3
+_Size = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The sizes of a worksheet's columns and rows in pixels, hidden ones 0.
+
+    `columns` are ranges (first, last, both from 0) with their width; `rows` heights by number
+    from 0.
+    """
+
+    columns: tuple[tuple[int, int, int], ...]
+    rows: Mapping[int, int]
+    width: int
+    height: int
+
+    @classmethod
+    def of(cls, root: Element, heights: Mapping[int, float]) -> Layout:
+        """The layout of a worksheet; `heights` in points by number from 1."""
+        standard = root.one("sheetFormatPr")
+        wide = standard.get("defaultColWidth") if standard else ""
+        high = standard.get("defaultRowHeight") if standard else ""
+        columns = (
+            ((whole(each.get("min")) or 1) - 1, (whole(each.get("max")) or 1) - 1, _column(each))
+            for each in root.all("cols", "col")
+        )
+        rows = {number - 1: round(height * _PIXELS_A_POINT) for number, height in heights.items()}
+        width = _pixels(wide) if wide else 64
+        return cls(tuple(columns), rows, width, round(_float(high, 15) * _PIXELS_A_POINT))
+
+    def box(self, row: int, column: int, lines: int) -> Box:
+        """A box for so many lines beside a cell, a little above it as spreadsheets place it."""
+        left = column + 1 if column < _LAST_COLUMN - 8 else max(column - 8, 0)
+        top, into = (row - 1, min(_MARGIN, self._height(row - 1))) if row else (0, 2)
+        right, across = self._along(left, _GAP + _WIDTH, self._width, _LAST_COLUMN)
+        bottom, down = self._along(top, into + _tall(lines), self._height, _LAST_ROW)
+        return left, _GAP, top, into, right, across, bottom, down
+
+    def taller(self, box: Box, lines: int) -> Box:
+        """The box with room for more lines."""
+        bottom, down = self._along(box[6], box[7] + lines * _LINE_HEIGHT, self._height, _LAST_ROW)
+        return (*box[:6], bottom, down)
+
+    def _along(self, at: int, pixels: int, size: _Size, last: int) -> tuple[int, int]:
+        """The column or row, and the pixels into it, that are so far from the start of `at`."""
+        while pixels < 0 < at:
+            at -= 1
+            pixels += size(at)
+        while at < last and pixels >= size(at):
+            pixels -= size(at)
+            at += 1
+        return at, max(pixels, 0)
+
+    def _width(self, column: int) -> int:
+        found = (width for first, last, width in self.columns if first <= column <= last)
+        return next(found, self.width)
+
+    def _height(self, row: int) -> int:
+        return self.rows.get(row, self.height)
+
+
+def lines_of(text: str) -> int:
+    """How many lines a text takes in a box."""
+    return sum(max(1, ceil(len(line) / _LETTERS)) for line in text.split("\n"))
+
+
+def _tall(lines: int) -> int:
+    return min(lines * _LINE_HEIGHT + _MARGIN, _TALLEST)
+
+
+def _column(element: Element) -> int:
+    is_hidden = element.get("hidden") in ("1", "true")
+    return 0 if is_hidden else _pixels(element.get("width"))
+
+
+def _pixels(width: str) -> int:
+    """The pixels of a width in characters (ECMA-376, part 1, 18.3.1.13)."""
+    return round(_float(width, (64 - _PADDING) / _DIGIT) * _DIGIT)
+
+
+def _float(text: str, default: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return default
+
+
+# What an annotated copy says of each cell: one text for all its findings, and how bad it is.
+
+
+_PLACE = re.compile(r"(?:.*!)?([A-Z]{1,3})([0-9]{1,7})", re.DOTALL)
+_LINE_PLACE = re.compile(r"line ([0-9]+)(?:, column ([0-9]+))?")
+_BREAKS = re.compile(r"\s+")
+_MOST, _LONGEST = 8, 320
+
+
+@dataclass(slots=True)
+class Mark:
+    """One cell by row (from 1) and column (from 0), and its findings."""
+
+    row: int
+    column: int
+    is_error: bool = False
+    paragraphs: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The cell in A1 notation."""
+        return f"{letter(self.column)}{self.row}"
+
+    @property
+    def text(self) -> str:
+        """All findings, a paragraph each."""
+        shown = list(self.paragraphs)[:_MOST]
+        more = len(self.paragraphs) - len(shown)
+        if more:
+            are = "finding is" if more == 1 else "findings are"
+            shown.append(f"petsync: {more} more {are} listed by petsync check. (more)")
+        return "\n\n".join(shown)
+
+
+def marks_of(
+    findings: Iterable[Finding], merged: Mapping[tuple[int, int], tuple[int, int]]
+) -> dict[tuple[int, int], Mark]:
+    """A mark for each cell with findings, by row and column. Of merged cells only the first is
+    seen: `merged` gives it for the others.
+    """
+    marks: dict[tuple[int, int], Mark] = {}
+    for finding in findings:
+        cell = _finding_cell(finding)
+        cell = merged.get(cell, cell)
+        mark = marks.setdefault(cell, Mark(*cell))
+        mark.is_error |= finding.severity == "error"
+        mark.paragraphs[_paragraph(finding)] = None
+    return marks
+
+
+def _finding_cell(finding: Finding) -> tuple[int, int]:
+    """The cell that an address names; the first of the row where it names none."""
+    place, line = _PLACE.fullmatch(finding.address), _LINE_PLACE.fullmatch(finding.address)
+    if place is not None:
+        return int(place[2]), column_number(place[1])
+    if line is not None:
+        return int(line[1]), int(line[2] or 1) - 1
+    return finding.row, 0
+
+
+def _paragraph(finding: Finding) -> str:
+    problem, cure = _line(finding.problem), _line(finding.suggestion)
+    return f"petsync: {problem}" + (f"\n{cure}" if cure else "") + f" ({finding.rule})"
+
+
+def _line(text: str) -> str:
+    line = _BREAKS.sub(" ", visible(text, keep="\t\n\r")).strip()
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1].rstrip() + "…"
+
+
+# The boxes in which comments are shown: shapes in a VML part, searched as text.
+#
+# Excel itself writes VML that is not well-formed XML, so no parser can be used.
+
+
+Cell = tuple[int, int]
+"""A cell by row and column, both from 0, as VML counts them."""
+
+_NAMESPACES = {
+    "v": "urn:schemas-microsoft-com:vml",
+    "o": "urn:schemas-microsoft-com:office:office",
+    "x": "urn:schemas-microsoft-com:office:excel",
+}
+_BLOCK = 1024
+# Whatever prefix a program gives to the namespaces.
+_P = rb"(?:[\w.-]+:)?"
+# A shape that has no end ends where the next one begins: each byte is looked at once.
+_SHAPE = re.compile(rb"<%bshape\s[^<]*(?:<(?!/?%bshape[\s>])[^<]*)*</%bshape\s*>" % (_P, _P, _P))
+_NOTE = re.compile(rb"ObjectType\s*=\s*[\"']Note[\"']")
+_ROW = re.compile(rb"<%bRow\s*>\s*([0-9]{1,9})\s*<" % _P)
+_COLUMN = re.compile(rb"<%bColumn\s*>\s*([0-9]{1,9})\s*<" % _P)
+_ANCHOR = re.compile(rb"(<%bAnchor\s*>)([0-9,\s]+)(?=</%bAnchor)" % (_P, _P))
+_BLOCKS = re.compile(rb"<%bidmap\s[^<>]*?\bdata\s*=\s*[\"']([0-9,\s]*)[\"']" % _P)
+_HEIGHT = re.compile(rb"(?<![\w-])(height:\s*)([0-9]+(?:\.[0-9]+)?)(px|pt)")
+_LINE_UNITS = {b"px": 15, b"pt": 11.25}
+_ROOT = re.compile(rb"<xml\b[^<>]*>")
+_TYPE = (
+    '<v:shapetype id="_x0000_t202" coordsize="21600,21600" o:spt="202" '
+    'path="m,l,21600r21600,l21600,xe"><v:stroke joinstyle="miter"/>'
+    '<v:path gradientshapeok="t" o:connecttype="rect"/></v:shapetype>'
+)
+_NOTE_SHAPE = (
+    '<v:shape id="_x0000_s{id}" type="#_x0000_t202" style="position:absolute;z-index:{z};'
+    'visibility:hidden" fillcolor="#ffffe1" o:insetmode="auto">'
+    '<v:fill color2="#ffffe1"/><v:shadow on="t" color="black" obscured="t"/>'
+    '<v:path o:connecttype="none"/><v:textbox style="mso-direction-alt:auto">'
+    '<div style="text-align:left"></div></v:textbox><x:ClientData ObjectType="Note">'
+    "<x:MoveWithCells/><x:SizeWithCells/><x:Anchor>{anchor}</x:Anchor>"
+    "<x:AutoFill>False</x:AutoFill><x:Row>{row}</x:Row><x:Column>{column}</x:Column>"
+    "</x:ClientData></v:shape>"
+)
+
+
+def new_shapes() -> bytes:
+    """The part of a worksheet that has no shapes yet."""
+    names = "".join(f' xmlns:{prefix}="{name}"' for prefix, name in _NAMESPACES.items())
+    return f"<xml{names}></xml>".encode()
+
+
+def highest_block(data: bytes) -> int:
+    """The highest number of the blocks of 1,024 ids that a part has for its shapes."""
+    numbers = re.findall(rb"\b[0-9]{1,9}\b", b",".join(_BLOCKS.findall(data)))
+    return max(map(int, numbers), default=0)
+
+
+def without_boxes(data: bytes, cells: Collection[Cell]) -> bytes:
+    """The part without the boxes of the comments on these cells."""
+    return _each_note(data, lambda shape, cell: b"" if cell in cells else shape)
+
+
+def resized(data: bytes, lines: Mapping[Cell, int], taller: Callable[[Box, int], Box]) -> bytes:
+    """The part with the boxes on these cells made larger by so many lines, or smaller."""
+
+    def size(shape: bytes, cell: Cell) -> bytes:
+        more = lines.get(cell, 0)
+        if not more:
+            return shape
+        if _ANCHOR.search(shape):
+            return _ANCHOR.sub(lambda match: match[1] + _anchored(match[2], more, taller), shape)
+        return _HEIGHT.sub(lambda match: _heightened(match, more), shape, count=1)
+
+    return _each_note(data, size)
+
+
+def with_boxes(data: bytes, boxes: Iterable[tuple[Cell, Box]], block: int) -> bytes:
+    """The part with hidden boxes at these cells; their ids begin with those of a free block."""
+    shapes = []
+    for n, ((row, column), box) in enumerate(boxes, 1):
+        anchor = ", ".join(map(str, box))
+        shapes.append(
+            _NOTE_SHAPE.format(id=block * _BLOCK + n, z=n, anchor=anchor, row=row, column=column)
+        )
+    if not shapes:
+        return data
+    head = "" if b'"_x0000_t202"' in data.replace(b"#_x0000_t202", b"") else _TYPE
+    blocks = ",".join(str(block + n) for n in range(len(shapes) // _BLOCK + 1))
+    data = _with_blocks(_opened(data), blocks)
+    before, end, behind = data.rpartition(b"</xml") if b"</xml" in data else (data, b"", b"")
+    return before + head.encode() + "".join(shapes).encode() + end + behind
+
+
+def _each_note(data: bytes, change: Callable[[bytes, Cell], bytes]) -> bytes:
+    def changed(match: re.Match[bytes]) -> bytes:
+        row, column = _ROW.search(match[0]), _COLUMN.search(match[0])
+        if row is None or column is None or not _NOTE.search(match[0]):
+            return match[0]
+        return change(match[0], (int(row[1]), int(column[1])))
+
+    return _SHAPE.sub(changed, data)
+
+
+def _anchored(text: bytes, more: int, taller: Callable[[Box, int], Box]) -> bytes:
+    try:
+        a, b, c, d, e, f, g, h = map(int, text.split(b","))
+    except ValueError:
+        return text
+    return ", ".join(map(str, taller((a, b, c, d, e, f, g, h), more))).encode()
+
+
+def _heightened(match: re.Match[bytes], more: int) -> bytes:
+    """A box without an anchor, as openpyxl writes it, is as high as its style says."""
+    height = max(float(match[2]) + more * _LINE_UNITS[match[3]], 0)
+    return match[1] + f"{height:g}".encode() + match[3]
+
+
+def _opened(data: bytes) -> bytes:
+    """The part with a root that has an end tag, and all of the namespaces."""
+    root = _ROOT.search(data)
+    if root is None:
+        return new_shapes()
+    tag = root[0].removesuffix(b">").removesuffix(b"/")
+    for prefix, name in _NAMESPACES.items():
+        if f"xmlns:{prefix}=".encode() not in tag:
+            tag += f' xmlns:{prefix}="{name}"'.encode()
+    end = b"></xml>" if root[0].endswith(b"/>") else b">"
+    return data[: root.start()] + tag + end + data[root.end() :]
+
+
+def _with_blocks(data: bytes, blocks: str) -> bytes:
+    found = _BLOCKS.search(data)
+    if found is not None:
+        listed = b",".join(filter(None, (found[1].strip(b", "), blocks.encode())))
+        return data[: found.start(1)] + listed + data[found.end(1) :]
+    root = _ROOT.search(data)
+    at = root.end() if root else 0
+    layout = f'<o:shapelayout v:ext="edit"><o:idmap v:ext="edit" data="{blocks}"/></o:shapelayout>'
+    return data[:at] + layout.encode() + data[at:]
+
+
+# The part with the boxes of a worksheet's comments: found or made, and brought up to date.
+
+
+_KIND = "application/vnd.openxmlformats-officedocument.vmlDrawing"
+
+
+def draw(
+    parts: Parts, part: str, sheet: WorksheetPart, comments: Comments, speaking: Sequence[Mark]
+) -> None:
+    """Have a box for each comment of `speaking`, and none for those that are gone."""
+    layout = Layout.of(sheet.root, sheet.heights)
+    name = _name(parts, part, sheet)
+    data = without_boxes(
+        parts.read(name) if name else new_shapes(), set(map(_shape_cell, comments.gone))
+    )
+    lines = {_shape_cell(address): -_added(text) for address, text in comments.removed.items()}
+    for mark in speaking:
+        cell = mark.row - 1, mark.column
+        if mark.address in comments.others:
+            lines[cell] = lines.get(cell, 0) + _added(mark.text)
+    data = resized(data, lines, layout.taller)
+    boxes = (
+        ((mark.row - 1, mark.column), layout.box(mark.row - 1, mark.column, lines_of(mark.text)))
+        for mark in speaking
+        if mark.address not in comments.others
+    )
+    data = with_boxes(data, boxes, _free_block(parts))
+    if name:
+        parts.put(name, data)
+    else:
+        name = parts.add("xl/drawings/vmlDrawing{}.vml", _KIND, data)
+        sheet.add_drawing(parts.relate(part, "vmlDrawing", name), parts.namespace)
+
+
+def _name(parts: Parts, part: str, sheet: WorksheetPart) -> str:
+    """The part that the worksheet names, "" where there is none."""
+    drawing = sheet.root.one("legacyDrawing")
+    targets = {each.id: each.target for each in parts.relations(part)}
+    return targets.get(drawing.get("id"), "") if drawing is not None else ""
+
+
+def _added(text: str) -> int:
+    """The lines that petsync's words take below a person's, with the blank one between."""
+    return lines_of(text) + 1
+
+
+def _free_block(parts: Parts) -> int:
+    taken = (highest_block(parts.read(name)) for name in parts.names(".vml"))
+    return max(taken, default=0) + 1
+
+
+def _shape_cell(address: str) -> Cell:
+    top, left, _, _ = corners(address) or (0, 0, 0, 0)
+    return top - 1, left
+
+
+# What an annotated copy cannot keep or show, in sentences.
+
+
+_Area = tuple[int, int, int, int]
+
+
+def of_file(*, signed: bool, macros: bool) -> Iterator[str]:
+    """What the file as a whole loses."""
+    if signed:
+        yield "The digital signature is left out: it does not hold for a changed copy."
+    if macros:
+        yield "The macros are left out, since the copy is an .xlsx; name it .xlsm to keep them."
+
+
+def of_sheet(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]:
+    """What the worksheet's own settings hide of the marked cells (row from 1, column from 0)."""
+    areas = list(_conditional(root))
+    if covered := sum(any(_is_in(cell, area) for area in areas) for cell in cells):
+        where = "in the range of a conditional format, which may show its own colour instead."
+        yield f"{_cells(covered, 'is', 'are')} {where}"
+    if cells and root.one("sheetProtection") is not None:
+        yield "The sheet is protected: to mend it, unprotect it first (Review, Unprotect Sheet)."
+
+
+def of_cells(
+    *, patterned: int = 0, hidden: int = 0, talked: int = 0, threaded: int = 0, silent: int = 0
+) -> Iterator[str]:
+    """What becomes of single cells, by how many they are."""
+    if patterned:
+        yield f"{_cells(patterned, 'has', 'have')} a pattern or gradient under the colour."
+    if hidden:
+        yield f"{_cells(hidden, 'is', 'are')} in hidden rows; show all rows to see them."
+    if talked:
+        yield f"{_cells(talked, 'has', 'have')} a comment already; petsync's words stand below it."
+    if threaded:
+        which = _cells(threaded, "has", "have")
+        yield f"{which} a conversation, to which nothing is added; there is only the colour."
+    if silent:
+        why = "more comments would make the workbook slow to open."
+        yield f"{_cells(silent, 'is', 'are')} only coloured: {why} petsync check lists everything."
+
+
+def _conditional(root: Element) -> Iterator[_Area]:
+    for each in root.walk():
+        if each.local == "conditionalFormatting" and not all(map(_is_own, each.all("cfRule"))):
+            newer = each.one("sqref")
+            ranges = each.get("sqref") or (newer.text if newer else "")
+            yield from filter(None, map(corners, ranges.split()))
+
+
+def _is_own(rule: Element) -> bool:
+    """Whether an export has the rule from the beginning: its rows are coloured on purpose."""
+    formula = rule.one("formula")
+    return formula is not None and OWN_RULE.fullmatch(formula.text.strip()) is not None
+
+
+def _is_in(cell: tuple[int, int], area: _Area) -> bool:
+    top, left, bottom, right = area
+    return top <= cell[0] <= bottom and left <= cell[1] <= right
+
+
+def _cells(number: int, one: str, many: str) -> str:
+    return f"1 cell {one}" if number == 1 else f"{number:,} cells {many}"
+
+
+# Which cells of a worksheet get a colour, and which lose the one they got earlier.
+
+
+ERROR, WARNING = "FFB9BE", "FFE985"
+"""The colours: not those that spreadsheet programs offer, so that petsync knows its own."""
+
+
+@dataclass(slots=True)
+class Painter:
+    """Paints the marked cells; with `again`, takes the colours of an earlier time away first.
+
+    `patterned` counts the cells whose pattern the colour replaced, `hidden` those in hidden rows.
+    """
+
+    styles: Styles
+    marks: Mapping[int, Mapping[int, Mark]]
+    again: bool
+    patterned: int = 0
+    hidden: int = 0
+    _stripped: dict[int, int] = field(default_factory=dict)
+
+    def change(self, row: Row) -> dict[int, New]:
+        """The styles of the cells that change in a row."""
+        marks = self.marks.get(row.number, {})
+        new = {at: New(self._bare(row.style(at))) for at in row.cells} if self.again else {}
+        self.hidden += len(marks) if _is_hidden(row.element) else 0
+        for at, mark in marks.items():
+            style = self._bare(row.style(at))
+            self.patterned += self.styles.has_pattern(style)
+            new[at] = New(self.styles.painted(style, ERROR if mark.is_error else WARNING))
+        return new
+
+    def _bare(self, style: int) -> int:
+        if not self.again:
+            return style
+        if style not in self._stripped:
+            self._stripped[style] = self.styles.stripped(style, ERROR, WARNING)
+        return self._stripped[style]
+
+
+def _is_hidden(row: Element | None) -> bool:
+    return row is not None and row.get("hidden") in ("1", "true")
+
+
+# One workbook annotated: cells coloured, comments and the boxes that show them added.
+
+
+MOST_COMMENTS = 5_000
+"""Above that, cells are only coloured: spreadsheet programs take long to open so many comments."""
+
+_MERGED = re.compile(rb"<(?:[\w.-]+:)?mergeCell\s[^<>]*?\bref\s*=\s*[\"']([A-Z0-9:$]+)[\"']")
+_MOST_MERGED = 1 << 16
+_FEW = 256
+_COMMENTS = "application/vnd.openxmlformats-officedocument.spreadsheetml.comments+xml"
+
+
+class Made(NamedTuple):
+    """The copy's bytes, how many cells are marked in it, and what is lost."""
+
+    data: bytes
+    cells: int
+    lost: tuple[str, ...]
+
+
+def annotated(source: Source, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+    """The workbook with the findings marked in the tab, for a file name with that suffix.
+
+    Raises SheetError where a part of it is damaged.
+    """
+    try:
+        return _annotated(Parts(source), tab, findings, suffix)
+    except MarkupError as error:
+        raise SheetError(
+            f"{source.path}: the workbook is damaged: {error}",
+            hint="Save it again, or take it from a backup.",
+        ) from None
+
+
+def _annotated(parts: Parts, tab: str, findings: Iterable[Finding], suffix: str) -> Made:
+    part = parts.worksheet(tab)
+    data, styles = parts.read(part), parts.styles()
+    marks = marks_of(findings, _merged(data))
+    told = parts.related(part, "comments")
+    comments = Comments(parts.read(told) if told else new_comments(parts.main_namespace))
+    painter = Painter(Styles(parts.read(styles)), _by_row(marks.values()), comments.had_ours)
+    sheet = WorksheetPart(data, painter.change, painter.marks.keys(), painter.again)
+    speaking = _speaking(marks.values(), comments)
+    if speaking or comments.had_ours:
+        draw(parts, part, sheet, comments, speaking)
+        for mark in speaking:
+            comments.add(mark.address, mark.text)
+        name = told or parts.add("xl/comments{}.xml", _COMMENTS, b"")
+        parts.put(name, comments.bytes())
+        if not told:
+            parts.relate(part, "comments", name)
+    parts.put(part, sheet.bytes())
+    parts.put(styles, painter.styles.bytes())
+    lost = [
+        *of_file(signed=parts.drop_signatures(), macros=parts.suit(suffix)),
+        *of_sheet(sheet.root, marks),
+        *of_cells(**_counts(marks.values(), comments, painter, speaking)),
+    ]
+    return Made(parts.bytes(), len(marks), tuple(lost))
+
+
+def _speaking(marks: Iterable[Mark], comments: Comments) -> list[Mark]:
+    """The marks that get a comment: where there are too many, those of errors first."""
+    able = [mark for mark in marks if mark.address not in comments.threaded]
+    chosen = sorted(able, key=lambda mark: not mark.is_error)[:MOST_COMMENTS]
+    return sorted(chosen, key=lambda mark: (mark.row, mark.column))
+
+
+def _counts(
+    marks: Iterable[Mark], comments: Comments, painter: Painter, speaking: Sequence[Mark]
+) -> dict[str, int]:
+    addresses = [mark.address for mark in marks]
+    threaded = sum(address in comments.threaded for address in addresses)
+    return {
+        "patterned": painter.patterned,
+        "hidden": painter.hidden,
+        "talked": sum(mark.address in comments.others for mark in speaking),
+        "threaded": threaded,
+        "silent": len(addresses) - threaded - len(speaking),
+    }
+
+
+def _by_row(marks: Iterable[Mark]) -> dict[int, dict[int, Mark]]:
+    rows: dict[int, dict[int, Mark]] = {}
+    for mark in marks:
+        rows.setdefault(mark.row, {})[mark.column] = mark
+    return rows
+
+
+def _merged(data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
+    """The first cell of the merged ones for each of the others."""
+    firsts: dict[tuple[int, int], tuple[int, int]] = {}
+    for reference in _MERGED.findall(data):
+        area = corners(reference.decode())
+        if area is not None and len(firsts) < _MOST_MERGED:
+            top, left, bottom, right = area
+            columns = range(left, min(right, left + _FEW) + 1)
+            cells = ((row, column) for row in range(top, bottom + 1) for column in columns)
+            room = _MOST_MERGED - len(firsts)
+            firsts |= dict.fromkeys(itertools.islice(cells, room), (top, left))
+    return firsts

@@ -1,0 +1,124 @@
+"""Contents of an exported workbook, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import pandas as pd
+
+from petsync.errors import SheetError
+from petsync.models import Tag
+from petsync.sheets.headers import ACTION
+from petsync.sheets.validate.findings import escaped, escaped_list
+from petsync.table.base import Base
+from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.columns import CLEARED, COLUMNS
+
+__all__ = ["GUIDE", "OUT", "Contents", "cell_texts"]
+
+
+# A table's rows as the texts of cells.
+
+
+OUT = (*COLUMNS, ACTION)
+"""The columns of a sheet that is written, in their order."""
+
+
+def cell_texts(
+    frame: pd.DataFrame,
+    *,
+    marker: str,
+    empty: str = "",
+    separator: Literal["\n", " | "] = "\n",
+) -> list[list[str]]:
+    """The columns of OUT, each a list of one text for each row, blank where nothing is said.
+
+    An empty text or list is written as `empty`. Raises SheetError where an id is no integer.
+    """
+    addresses = partial(format_photo_urls, separator=separator)
+    forms: dict[str, Callable[[Any], str]] = {
+        "id": _number,
+        "category": lambda value: empty if value == CLEARED else escaped(str(value), marker),
+        "category_id": _number,
+        "tags": lambda value: escaped_list(_tags, value, "; ", marker),
+        "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),
+        ACTION: lambda value: "" if value == "merge" else str(value),
+    }
+
+    def column(name: str) -> Iterable[str]:
+        form = forms.get(name, lambda value: escaped(str(value), marker))
+        values, missing = _values(frame, name)
+        for value, gone in zip(values, missing, strict=True):
+            if gone:
+                yield ""
+            else:
+                yield form(value) if value == 0 or value else empty
+
+    return [list(column(name)) for name in OUT]
+
+
+def _values(frame: pd.DataFrame, name: str) -> tuple[Sequence[Any], Sequence[bool]]:
+    if name not in frame:
+        return [None] * len(frame), [True] * len(frame)
+    values = frame[name].tolist()
+    if frame[name].dtype == object:
+        return values, [value is None or value is pd.NA or value != value for value in values]
+    return values, frame[name].isna().tolist()
+
+
+def _number(value: Any) -> str:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or number != value:
+        raise SheetError(
+            f"the table has the id {value!r}, which is not a whole number",
+            hint="Make the column Int64: frame['id'] = frame['id'].astype('Int64').",
+        )
+    return str(number)
+
+
+def _tags(tags: Iterable[Tag | str]) -> str:
+    return format_tags(map(_tag, tags))
+
+
+def _tag(tag: Tag | str) -> Tag:
+    return Tag(None, tag) if isinstance(tag, str) else tag
+
+
+# What a workbook is made of, before it is laid out.
+
+
+GUIDE = "How to use this sheet"
+"""The worksheet that an export adds for its reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """`columns` are the texts of the columns of OUT, all of one length; `tab` is the worksheet's
+    name, `file` the workbook's. `statuses` are the usual ones, `clear` empties a field, and
+    `base` are the records that the workbook carries. `exact` is whether it also carries the exact
+    texts of cells that LibreOffice would change.
+    """
+
+    columns: Sequence[Sequence[str]]
+    tab: str
+    file: str
+    statuses: Sequence[str] = ()
+    clear: str = ""
+    base: Base | None = None
+    exact: bool = True
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are below the header."""
+        return len(self.columns[0])
+
+    @property
+    def by_name(self) -> Mapping[str, Sequence[str]]:
+        """The texts by their column's name."""
+        return dict(zip(OUT, self.columns, strict=True))

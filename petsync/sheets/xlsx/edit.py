@@ -1,0 +1,914 @@
+"""Edit a workbook: new values, columns and rows; every other byte stays."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from petsync.errors import SheetError
+from petsync.sheets import exact
+from petsync.sheets.base import TAB
+from petsync.sheets.edits import Obstacle, SheetEdits
+from petsync.sheets.files import Source
+from petsync.sheets.grid import letter
+from petsync.sheets.headers import OURS
+from petsync.sheets.xlsx.edit_parts import (
+    Element,
+    Parts,
+    Splices,
+    Styles,
+    outline,
+    start_tag,
+    whole,
+    xml_text,
+)
+from petsync.sheets.xlsx.survey import Survey
+from petsync.sheets.xlsx.write import height_of, inline
+from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
+from petsync.table.sheet import Sheet, cell_address
+
+__all__ = [
+    "New",
+    "Reach",
+    "Row",
+    "WorksheetPart",
+    "amended",
+    "corners",
+    "hide",
+    "is_free",
+    "name_ranges",
+    "naming_damage",
+    "patched",
+    "stretch_ranges",
+    "stretch_tables",
+    "totalled",
+    "widened",
+]
+
+
+# A worksheet's `cols` with other widths for some columns; what it says of the others stays.
+
+
+_Columns = dict[str, str]
+
+
+def widened(root: Element, widths: Mapping[int, float]) -> list[_Columns]:
+    """The attributes of each `col`, in order, with these widths by column from 0.
+
+    A range that covers some of the columns is taken apart; these are shown if they were hidden.
+    """
+    columns = [dict(each.attributes) for each in root.all("cols", "col")]
+    for column, width in sorted(widths.items()):
+        number = column + 1
+        before = next((each for each in columns if _covers(each, number)), {})
+        columns = [part for each in columns for part in _around(each, number)]
+        kept = {key: value for key, value in before.items() if key not in ("hidden", "collapsed")}
+        new = {"min": str(number), "max": str(number), "width": f"{width:g}", "customWidth": "1"}
+        columns.append({**kept, **new})
+    return sorted(columns, key=lambda each: _ends(each)[0])
+
+
+def _around(columns: _Columns, number: int) -> Iterator[_Columns]:
+    """What is left of a range without one of its columns."""
+    if not _covers(columns, number):
+        yield columns
+        return
+    first, last = _ends(columns)
+    if first < number:
+        yield {**columns, "max": str(number - 1)}
+    if number < last:
+        yield {**columns, "min": str(number + 1)}
+
+
+def _covers(columns: Mapping[str, str], number: int) -> bool:
+    first, last = _ends(columns)
+    return first <= number <= last
+
+
+def _ends(columns: Mapping[str, str]) -> tuple[int, int]:
+    """The first column and the last one, from 1."""
+    return whole(columns.get("min", "")) or 0, whole(columns.get("max", "")) or 0
+
+
+# A worksheet's part with some of its cells set anew; every other byte of it stays.
+
+
+_REFERENCE = re.compile(r"\$?([A-Za-z]{1,3})\$?([0-9]{1,7})")
+# What stands before `legacyDrawing`, and what may stand behind it (ECMA-376, CT_Worksheet).
+_BEHIND_DRAWING = frozenset(
+    ("legacyDrawingHF", "drawingHF", "picture", "oleObjects", "controls", "webPublishItems")
+) | {"tableParts", "extLst"}
+
+
+class New(NamedTuple):
+    """What a cell becomes: its style, and its text (None: the content stays), which may be that of
+    a number.
+    """
+
+    style: int
+    text: str | None = None
+    is_number: bool = False
+
+
+@dataclass(slots=True)
+class Row:
+    """One row: its number (from 1), its element where it has one, its cells by column (from 0)."""
+
+    number: int
+    element: Element | None
+    cells: Mapping[int, Element]
+    styles: Callable[[int], int]
+
+    def style(self, column: int) -> int:
+        """The style that a cell has, or that its row or its column gives it."""
+        cell = self.cells.get(column)
+        if cell is not None:
+            return _number(cell.get("s"))
+        if self.element is not None and self.element.get("customFormat") in ("1", "true"):
+            return _number(self.element.get("s"))
+        return self.styles(column)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a person chose the row's height."""
+        return self.element is not None and self.element.get("customHeight") in ("1", "true")
+
+    def has_formula(self, column: int) -> bool:
+        """Whether the cell has a formula."""
+        cell = self.cells.get(column)
+        return cell is not None and cell.one("f") is not None
+
+    def has_dependents(self, column: int) -> bool:
+        """Whether the cell has a formula that is that of other cells too."""
+        cell = self.cells.get(column)
+        formula = None if cell is None else cell.one("f")
+        # Only the first cell of those that share one says of which cells it is.
+        return formula is not None and bool(formula.get("ref"))
+
+
+@dataclass(slots=True)
+class WorksheetPart:
+    """The part and the changes to it. `root` has all of it but the rows. A row whose height no
+    person chose becomes as high as `tall` says, by its number, where it is lower, or is new and the
+    row `like` has a height.
+    """
+
+    data: bytes
+    change: Callable[[Row], Mapping[int, New]]
+    numbers: Collection[int]
+    every: bool = False
+    tall: Mapping[int, float] = field(default_factory=dict)
+    like: int = 0
+    root: Element = field(init=False)
+    splices: Splices = field(default_factory=Splices)
+    heights: dict[int, float] = field(default_factory=dict)
+    _rows: list[tuple[int, int]] = field(default_factory=list)
+    _last: str = ""
+    _widest: tuple[int, int] = (0, 0)
+    _prefix: str = ""
+
+    def __post_init__(self) -> None:
+        """Ask `change` what becomes of the rows `numbers`, or of every row too.
+
+        Raises MarkupError where the part is not well-formed.
+        """
+        self.root = outline(self.data, self)
+        self._prefix = self.root.prefix
+        self._add_rows()
+        self._extend_dimension()
+
+    def bytes(self) -> bytes:
+        """The part as it is now."""
+        return self.splices.applied(self.data)
+
+    def wants(self, row: Element) -> bool:
+        """Whether the cells of a row that begins are needed."""
+        given, before = whole(row.get("r")), self._rows[-1][0] if self._rows else 0
+        number = before + 1 if given is None else given
+        self._rows.append((number, row.start))
+        return self.every or number in self.numbers
+
+    def take(self, root: Element, row: Element) -> None:
+        """A row has ended."""
+        number = self._rows[-1][0]
+        if row.get("ht"):
+            self.heights[number] = _measure(row.get("ht"))
+        if not self.every and number not in self.numbers:
+            return
+        self._prefix = row.prefix
+        cells: dict[int, Element] = {}
+        column = -1
+        for cell in row.all("c"):
+            place = _REFERENCE.fullmatch(cell.get("r").strip())
+            column = column_number(place[1]) if place else column + 1
+            cells[column] = cell
+        self._set(Row(number, row, cells, lambda at: _column_style(root, at)))
+
+    def add_drawing(self, relation: str, namespace: str) -> None:
+        """Name the part with the comments' boxes, at the place that the schema gives it."""
+        prefix = self.root.prefix
+        name = f"{prefix}legacyDrawing"
+        tag = start_tag(name, {"xmlns:r": namespace, "r:id": relation}, empty=True)
+        old = self.root.one("legacyDrawing")
+        behind = next((each for each in self.root.children if _is_behind(each)), None)
+        if old is not None:
+            self.splices.replace(old.start, old.end, tag)
+        else:
+            self.splices.insert(behind.start if behind else self.root.close, tag)
+
+    def set_widths(self, widths: Mapping[int, float]) -> None:
+        """Give columns (from 0) that had no cells a width, and show them."""
+        there, data = self.root.one("cols"), self.root.one("sheetData")
+        name = f"{self._prefix}col"
+        tags = [start_tag(name, each, empty=True) for each in widened(self.root, widths)]
+        text = f"<{name}s>{''.join(tags)}</{name}s>"
+        if there is not None:
+            self.splices.replace(there.start, there.end, text)
+        elif data is not None:
+            self.splices.insert(data.start, text)
+
+    def extend_filter(self, columns: Collection[int]) -> str:
+        """Have the filter reach over new columns where it ends just before them; its new range,
+        "" where it stays.
+        """
+        there = self.root.one("autoFilter")
+        area = corners(there.get("ref")) if there is not None else None
+        if there is None or area is None or area[3] + 1 != min(columns):
+            return ""
+        reference = f"{letter(area[1])}{area[0]}:{letter(max(columns))}{area[2]}"
+        self.splices.retag(there, ref=reference)
+        return reference
+
+    def _set(self, row: Row) -> None:
+        new = self.change(row)
+        texts = {at: self._cell(row, at, cell) for at, cell in sorted(new.items())}
+        added = {at: text for at, text in texts.items() if at not in row.cells}
+        if added:
+            self._widest = max(self._widest[0], row.number), max(self._widest[1], max(added))
+        element = row.element
+        if element is None or (element.empty and added):
+            tag = start_tag(f"{self._prefix}row", self._attributes(row, added))
+            text = f"{tag}{''.join(added.values())}</{self._prefix}row>"
+            if element is None:
+                self._insert_row(row.number, text if added else "")
+            else:
+                self.splices.replace(element.start, element.end, text)
+            return
+        for at, cell in row.cells.items():
+            if at in new:
+                self._replace(cell, new[at], texts[at])
+        for at, text in added.items():
+            behind = (cell.start for column, cell in row.cells.items() if column > at)
+            self.splices.insert(min(behind, default=element.close), text)
+        attributes = self._attributes(row, added)
+        if attributes != element.attributes:
+            self.splices.retag(element, **attributes)
+
+    def _attributes(self, row: Row, added: Collection[int]) -> dict[str, str]:
+        attributes, wanted = _spanned(row, added), self.tall.get(row.number, 0.0)
+        given = _measure(attributes.get("ht", ""))
+        is_new = not row.cells and self.like in self.heights
+        if not row.is_fixed and wanted > given and (given or is_new):
+            attributes["ht"] = f"{wanted:g}"
+        return attributes
+
+    def _replace(self, cell: Element, new: New, text: str) -> None:
+        if new.text is not None:
+            self.splices.replace(cell.start, cell.end, text)
+        elif _number(cell.get("s")) != new.style:
+            self.splices.retag(cell, s=str(new.style))
+
+    def _cell(self, row: Row, column: int, new: New) -> str:
+        name = f"{self._prefix}c"
+        attributes = {"r": f"{letter(column)}{row.number}"}
+        if new.style:
+            attributes["s"] = str(new.style)
+        if not new.text:
+            return start_tag(name, attributes, empty=True)
+        if new.is_number:
+            value = f"{self._prefix}v"
+            return f"{start_tag(name, attributes)}<{value}>{new.text}</{value}></{name}>"
+        tag = start_tag(name, {**attributes, "t": "inlineStr"})
+        return f"{tag}{inline(new.text, self._prefix)}</{name}>"
+
+    def _add_rows(self) -> None:
+        there = {number for number, _ in self._rows}
+        for number in sorted(set(self.numbers) - there):
+            self._set(Row(number, None, {}, lambda at: _column_style(self.root, at)))
+        data = self.root.one("sheetData")
+        if self._last and data is not None:
+            self.splices.append(data, self._last)
+
+    def _insert_row(self, number: int, text: str) -> None:
+        behind = bisect(self._rows, (number, 0))
+        if behind < len(self._rows):
+            self.splices.insert(self._rows[behind][1], text)
+        else:
+            self._last += text
+
+    def _extend_dimension(self) -> None:
+        dimension = self.root.one("dimension")
+        extent = corners(dimension.get("ref")) if dimension is not None else None
+        if dimension is None or extent is None:
+            return
+        top, left, bottom, right = extent
+        row, column = self._widest
+        if row > bottom or column > right:
+            last = f"{letter(max(right, column))}{max(bottom, row)}"
+            self.splices.retag(dimension, ref=f"{letter(left)}{top}:{last}")
+
+
+def corners(reference: str) -> tuple[int, int, int, int] | None:
+    """Top row, left column (from 0), bottom row, right column of `B2:C3` or `B2`."""
+    ends = [_REFERENCE.fullmatch(end) for end in reference.strip().split(":")]
+    if len(ends) > 2 or ends[0] is None or ends[-1] is None:
+        return None
+    first, last = ends[0], ends[-1]
+    return int(first[2]), column_number(first[1]), int(last[2]), column_number(last[1])
+
+
+def _column_style(root: Element, column: int) -> int:
+    for each in root.all("cols", "col"):
+        if _number(each.get("min")) <= column + 1 <= _number(each.get("max")):
+            return _number(each.get("style"))
+    return 0
+
+
+def _spanned(row: Row, added: Collection[int]) -> dict[str, str]:
+    """The row's attributes; `spans`, where it is there, covers the new cells."""
+    attributes = dict(row.element.attributes) if row.element else {"r": str(row.number)}
+    first, last = map(whole, (attributes.get("spans", "").split(":") * 2)[:2])
+    if first is not None and last is not None and added:
+        attributes["spans"] = f"{min(first, min(added) + 1)}:{max(last, max(added) + 1)}"
+    return attributes
+
+
+def _is_behind(element: Element) -> bool:
+    """Whether `legacyDrawing` stands before it, also where an alternative wraps it."""
+    if element.local == "AlternateContent":
+        return any(each.local in _BEHIND_DRAWING for each in element.walk())
+    return element.local in _BEHIND_DRAWING
+
+
+def _number(text: str) -> int:
+    return whole(text) or 0
+
+
+def _measure(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+# How far a worksheet's ranges reach down: they follow rows that are added behind the last one.
+
+
+_RULES = ("dataValidation", "conditionalFormatting", "ignoredError", "protectedRange")
+_END = re.compile(r"(?P<column>\$?[A-Z]{1,3})(?P<row>\$?[0-9]+)\Z")
+_FILTER, _PRINTED = "_xlnm._FilterDatabase", "_xlnm.Print_Area"
+
+
+class Reach(NamedTuple):
+    """Ranges that end in one of the rows from `last` to before `end` are to end in `end`; a filter
+    whose last column stands before the columns `free` (from 0) is to have these too. A filter that
+    begins in the row `header` has the rows of the table, also where it ended before a person's
+    own last ones.
+    """
+
+    last: int
+    end: int
+    free: tuple[int, ...] = ()
+    header: int = 0
+
+    def row(self, bottom: int) -> int:
+        """The row in which a range ends that ended in the row `bottom`."""
+        return self.end if self.last <= bottom < self.end else bottom
+
+    def stretched(self, reference: str) -> str:
+        """One range, or several with spaces between them, as they are to be."""
+        return " ".join(map(self._one, reference.split()))
+
+    def filtered(self, reference: str) -> str:
+        """The range of a filter."""
+        area = corners(reference)
+        if area is None:
+            return reference
+        top, left, bottom, right = area
+        if self.free and right + 1 == min(self.free):
+            right = max(self.free)
+        is_short = top == self.header and bottom < self.last < self.end
+        end = self.end if is_short else self.row(bottom)
+        return f"{letter(left)}{top}:{letter(right)}{end}"
+
+    def _one(self, reference: str) -> str:
+        area = corners(reference)
+        if area is None or self.row(area[2]) == area[2]:
+            return reference
+        top, left, _, right = area
+        return f"{letter(left)}{top}:{letter(right)}{self.end}"
+
+
+def stretch_ranges(worksheet: WorksheetPart, reach: Reach) -> str:
+    """Have filter, drop-downs and formats of the worksheet reach so far; the filter's new range,
+    "" where it has none or it stays.
+    """
+    splices = worksheet.splices
+    for each in worksheet.root.walk():
+        if each.local in _RULES and each.get("sqref"):
+            _retag(splices, each, "sqref", reach.stretched)
+        elif each.local == "sqref" and each.text:
+            # What newer programs keep in an extension.
+            splices.replace(each.inside, each.close, xml_text(reach.stretched(each.text)))
+    own = worksheet.root.one("autoFilter")
+    return "" if own is None else _retag(splices, own, "ref", reach.filtered)
+
+
+def stretch_tables(parts: Parts, part: str, reach: Reach) -> None:
+    """Have the worksheet's tables reach so far."""
+    for name in _tables(parts, part):
+        root, splices = parts.outline(name), Splices()
+        # The filter first: it stands in the table's own tag's content.
+        own = root.one("autoFilter")
+        if own is not None:
+            _retag(splices, own, "ref", reach.stretched)
+        _retag(splices, root, "ref", reach.stretched)
+        parts.put(name, splices.applied(parts.read(name)))
+
+
+def totalled(parts: Parts, part: str, reach: Reach) -> str:
+    """The name of a table whose row of totals stands where rows are to be added, "" for none."""
+    for name in _tables(parts, part):
+        root = parts.outline(name)
+        area = corners(root.get("ref"))
+        if area and whole(root.get("totalsRowCount")) and reach.row(area[2]) != area[2]:
+            return root.get("displayName") or root.get("name")
+    return ""
+
+
+def name_ranges(parts: Parts, part: str, reach: Reach, filtered: str) -> None:
+    """Have the hidden name of the filter's range say the same as the filter, and what is printed
+    reach as far.
+    """
+    book = parts.package.workbook
+    root, splices = parts.outline(book), Splices()
+    targets = {each.id: each.target.casefold() for each in parts.relations(book)}
+    listed = [targets.get(each.get("id"), "") for each in root.all("sheets", "sheet")]
+    for each in root.all("definedNames", "definedName"):
+        at = whole(each.get("localSheetId"))
+        if at is None or listed[at : at + 1] != [part.casefold()]:
+            continue
+        named = each.text
+        if each.get("name") == _FILTER and filtered:
+            _, _, bottom, right = corners(filtered) or (0, 0, 0, 0)
+            named = _END.sub(f"${letter(right)}${bottom}", named)
+        elif each.get("name") == _PRINTED:
+            named = _ended(named, reach)
+        if named != each.text:
+            splices.replace(each.inside, each.close, xml_text(named))
+    if len(splices):
+        parts.put(book, splices.applied(parts.read(book)))
+
+
+def _ended(text: str, reach: Reach) -> str:
+    def end(match: re.Match[str]) -> str:
+        mark, row = ("$" if "$" in match["row"] else ""), int(match["row"].lstrip("$"))
+        return f"{match['column']}{mark}{reach.row(row)}"
+
+    return _END.sub(end, text)
+
+
+def _retag(splices: Splices, element: Element, name: str, form: Callable[[str], str]) -> str:
+    """Set a range anew; the new one, "" where it stays."""
+    before = element.get(name)
+    after = form(before) if before else before
+    if after == before:
+        return ""
+    splices.retag(element, **{name: after})
+    return after
+
+
+def _tables(parts: Parts, part: str) -> Iterator[str]:
+    for each in list(parts.relations(part)):
+        if each.kind == "table":
+            yield each.target
+
+
+# A workbook with the results beside its rows; everything else in it stays.
+#
+# Formats, widths, formulas with their values, charts and other sheets are copied as they are,
+# which a library that loads and saves the workbook would not do.
+
+
+Edits = Mapping[int, Mapping[str, str]]
+
+_COLOURS = {"applied": "D3F0D6", "failed": "F9CDC9", "conflict": "FCE3BC", "unknown": "FBF3B4"}
+_WIDTHS = {"outcome": 11, "message": 90, "assigned_id": 22, "row": 8, "id": 22}
+
+
+def patched(
+    source: Source,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    *,
+    lines: Sequence[str] | None = None,
+    suffix: str = "",
+    over: Collection[tuple[int, str]] = (),
+    strict: bool = False,
+) -> bytes:
+    """The workbook with `edits` (texts by row and column name) in the sheet's tab.
+
+    The columns `new` are added behind the last one that has a value, with a header. A formula
+    stays but in the cells `over` which an edit may go, by row and column; one on which other cells
+    hang stays there too, and with `strict` SheetError is raised. `lines` are those of a new base.
+    `suffix` is that of the file it becomes, if that is another one: without `.xlsm` no macros are
+    kept.
+    """
+    parts = Parts(source)
+    with naming_damage(source):
+        _patch(parts, sheet, edits, new, over, strict=strict)
+        if lines is not None:
+            hide(parts, lines)
+    parts.drop_signatures()
+    if suffix:
+        parts.suit(suffix)
+    return parts.bytes()
+
+
+@contextmanager
+def naming_damage(source: Source) -> Iterator[None]:
+    """Raise SheetError that names the file where a part of it is not well-formed."""
+    try:
+        yield
+    except MarkupError as error:
+        raise SheetError(
+            f"{source.path}: the workbook is damaged: {error}",
+            hint="Save it again, or take it from a backup.",
+        ) from None
+
+
+def _patch(
+    parts: Parts,
+    sheet: Sheet,
+    edits: Edits,
+    new: Sequence[str],
+    over: Collection[tuple[int, str]],
+    *,
+    strict: bool,
+) -> None:
+    part, styles = parts.worksheet(sheet.tab), parts.styles()
+    data = parts.read(part)
+    survey = Survey()
+    Walk(survey.take).run(data)
+    places = {name: column_number(place) for name, place in sheet.columns.items()}
+    free = {name: survey.last_column + n for n, name in enumerate(new, 1)}
+    desk = _CellPatch(sheet, edits, places, free, Styles(parts.read(styles)), frozenset(over))
+    worksheet = WorksheetPart(data, desk.change, {*edits, sheet.header_row})
+    if strict and desk.shared:
+        raise SheetError(
+            f"{sheet.source}: the formula in {desk.shared[0]} is shared with other cells, and "
+            "cannot be replaced here",
+            hint="Type the value over it in Excel or LibreOffice.",
+        )
+    if free:
+        worksheet.set_widths({at: _WIDTHS[name.removeprefix(OURS)] for name, at in free.items()})
+        reference = worksheet.extend_filter(free.values())
+        if reference:
+            name_ranges(parts, part, Reach(0, 0), reference)
+    parts.put(part, worksheet.bytes())
+    parts.put(styles, desk.styles.bytes())
+    if over:
+        # It lists the cells with formulas; programs make it anew.
+        parts.drop_calculation_order()
+
+
+def hide(parts: Parts, lines: Sequence[str], tab: str = TAB) -> None:
+    """Put the lines into a worksheet that no person sees, by default the one with the base."""
+    part = parts.worksheet(tab)
+    texts = dict(enumerate(lines, 1))
+    worksheet = WorksheetPart(
+        parts.read(part), lambda row: {0: New(0, texts.get(row.number, ""))}, texts, every=True
+    )
+    parts.put(part, worksheet.bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class _CellPatch:
+    """Says, row by row, what the cells become."""
+
+    sheet: Sheet
+    edits: Edits
+    places: Mapping[str, int]
+    free: Mapping[str, int]
+    styles: Styles
+    over: frozenset[tuple[int, str]]
+    shared: list[str] = field(default_factory=list)
+
+    def change(self, row: Row) -> dict[int, New]:
+        """The new cells of a row."""
+        if row.element is None:
+            return {}
+        if row.number == self.sheet.header_row:
+            beside = row.style(max(row.cells, default=0))
+            return {at: New(beside, name) for name, at in self.free.items()}
+        edit = self.edits.get(row.number, {})
+        places = {**self.places, **self.free}
+        return {
+            places[name]: New(self._style(row, name, text), text)
+            for name, text in edit.items()
+            if name in places and self._is_open(row, name, places[name], text)
+        }
+
+    def _is_open(self, row: Row, name: str, column: int, text: str) -> bool:
+        if column not in row.cells:
+            return bool(text)
+        if not row.has_formula(column):
+            return True
+        if (row.number, name) not in self.over:
+            return False
+        if row.has_dependents(column):
+            self.shared.append(f"{letter(column)}{row.number}")
+            return False
+        return True
+
+    def _style(self, row: Row, name: str, text: str) -> int:
+        role = name.removeprefix(OURS)
+        colour = _COLOURS.get(text, "") if role == "outcome" else ""
+        if name in self.free:
+            beside = self.places.get("status", self.places.get("name", 0))
+            # In a row of fixed height a second line would only hide the first.
+            wrapped = role == "message" and not row.is_fixed
+            return self.styles.text(row.style(beside), colour, wrapped=wrapped)
+        own = row.style(self.places[name])
+        if role != "outcome":
+            return own
+        plain = self.styles.stripped(own, *_COLOURS.values())
+        return self.styles.painted(plain, colour) if colour else plain
+
+
+# A person's own workbook with new values, rows and no more of others; everything else stays.
+#
+# Formats, formulas, charts, other sheets and people's own columns are copied byte by byte, which
+# a library that loads and saves the workbook would not do.
+
+
+_IDS = ("id", "category_id")
+_NUMBER = re.compile(r"-?[0-9]{1,15}")
+_WIDTH = 22
+_FORMULA = re.compile(rb"<(?:[^\s<>/]+:)?f[\s>/]")
+# What stands behind `calcPr` (ECMA-376, CT_Workbook).
+_BEHIND_CALCULATION = frozenset(
+    ("oleSize", "customWorkbookViews", "pivotCaches", "smartTagPr", "smartTagTypes")
+) | {"webPublishing", "fileRecoveryPr", "webPublishObjects", "extLst"}
+
+
+def amended(
+    source: Source, sheet: Sheet, edits: SheetEdits, *, lines: Sequence[str] | None = None
+) -> tuple[bytes, tuple[Obstacle, ...]]:
+    """The workbook with the edits in the sheet's tab, and those of them that cannot be made.
+
+    Added rows look like the last one, and what reaches as far as that one follows them: table
+    objects, the filter, drop-downs, conditional formats and what is printed. Of a row that is taken
+    out the cells stay, blank, so that nothing is shifted. A formula stays but in a row that is
+    taken out. `lines` are those of a new base. Raises SheetError where the workbook is damaged.
+    """
+    parts = Parts(source)
+    with naming_damage(source):
+        obstacles = _amend(parts, sheet, edits)
+        if lines is not None:
+            hide(parts, lines)
+        kept = exact.lines_without(parts.package, _edited(sheet, edits))
+        if kept is not None:
+            hide(parts, kept, exact.TAB)
+    parts.drop_signatures()
+    return parts.bytes(), obstacles
+
+
+def is_free(source: Source, sheet: Sheet) -> bool:
+    """Whether nothing in the sheet's tab can stand in an edit's way: no formula, and no table."""
+    parts = Parts(source)
+    part = parts.worksheet(sheet.tab)
+    has_table = any(each.kind == "table" for each in parts.relations(part))
+    return not has_table and not _FORMULA.search(parts.read(part))
+
+
+def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...]:
+    part, styles = parts.worksheet(sheet.tab), parts.styles()
+    data = parts.read(part)
+    places = {name: column_number(place) for name, place in sheet.columns.items()}
+    seen = _Seen(frozenset(places.values()), _model(sheet, edits), frozenset(edits.removed))
+    Walk(seen.take).run(data)
+    free = {} if "id" in places or not _gives_ids(edits) else {"id": seen.column + 1}
+    start = max(seen.row, seen.formula, sheet.header_row) + 1
+    added = dict(enumerate(edits.added, start))
+    desk = _CellAmendment(sheet, edits, added, places, free, seen, Styles(parts.read(styles)))
+    reach = Reach(start - 1, start + len(added) - 1, tuple(free.values()), sheet.header_row)
+    table = totalled(parts, part, reach) if added else ""
+    if table:
+        desk.obstacles.append(_below_totals(sheet, start, table))
+    rows = {*edits.cells, *edits.removed, *added, sheet.header_row}
+    worksheet = WorksheetPart(data, desk.change, rows, tall=_heights(edits, added), like=seen.model)
+    worksheet.set_widths(dict.fromkeys(free.values(), _WIDTH)) if free else None
+    name_ranges(parts, part, reach, stretch_ranges(worksheet, reach))
+    stretch_tables(parts, part, reach)
+    parts.put(part, worksheet.bytes())
+    parts.put(styles, desk.styles.bytes())
+    if edits.removed:
+        # It lists the cells with formulas; programs make it anew.
+        parts.drop_calculation_order()
+    _calculate(parts)
+    return tuple(desk.obstacles)
+
+
+def _model(sheet: Sheet, edits: SheetEdits) -> int:
+    """The last row that is of a pet and stays: new ones are to look like it."""
+    gone = set(edits.removed)
+    return max((row for row in sheet.frame.index.tolist() if row not in gone), default=0)
+
+
+def _edited(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
+    """The cells that are edited, by their pets' ids and the columns."""
+    if "id" not in sheet.frame:
+        return set()
+    ids = sheet.frame["id"].reindex(list(edits.cells)).tolist()
+    rows = zip(ids, edits.cells.values(), strict=True)
+    return {(str(pet_id), name) for pet_id, texts in rows for name in texts}
+
+
+def _heights(edits: SheetEdits, added: Mapping[int, Mapping[str, str]]) -> dict[int, float]:
+    """The heights that rows need for the lines of their texts."""
+    lines = {
+        row: max((text.count("\n") for text in texts.values()), default=0) + 1
+        for row, texts in {**edits.cells, **added}.items()
+    }
+    return {row: height_of(count) for row, count in lines.items()}
+
+
+def _gives_ids(edits: SheetEdits) -> bool:
+    return bool(edits.added) or any("id" in texts for texts in edits.cells.values())
+
+
+def _below_totals(sheet: Sheet, row: int, table: str) -> Obstacle:
+    return Obstacle(
+        row=None,
+        column="",
+        address=cell_address(sheet.tab, "A", row),
+        problem=f"the table {table} ends with a row of totals, and no row can be added below it",
+        suggestion="Switch its row of totals off, or move the totals above the table.",
+    )
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a walk through the rows that are not `removed` tells: the last row and column with a
+    value, the last row with a formula in one of the columns `ours`, and the cells of the row
+    `model` by column.
+    """
+
+    ours: frozenset[int]
+    model: int
+    removed: frozenset[int]
+    row: int = 0
+    column: int = 0
+    formula: int = 0
+    cells: Mapping[int, CellMark] = field(default_factory=dict)
+
+    def take(self, row: RowMark) -> None:
+        """Note what a row has."""
+        for cell in row.cells:
+            if cell.value:
+                self.column = max(self.column, cell.column)
+            if row.number in self.removed:
+                continue
+            if cell.value:
+                self.row = row.number
+            if cell.formula and cell.column in self.ours:
+                self.formula = row.number
+        if row.number == self.model:
+            self.cells = {cell.column: cell for cell in row.cells}
+
+
+@dataclass(slots=True)
+class _CellAmendment:
+    """Says, row by row, what the cells become, and what cannot be."""
+
+    sheet: Sheet
+    edits: SheetEdits
+    added: Mapping[int, Mapping[str, str]]
+    places: Mapping[str, int]
+    free: Mapping[str, int]
+    seen: _Seen
+    styles: Styles
+    obstacles: list[Obstacle] = field(default_factory=list)
+
+    def change(self, row: Row) -> dict[int, New]:
+        """The new cells of a row."""
+        if row.number == self.sheet.header_row:
+            beside = row.style(max(row.cells, default=0))
+            return {at: New(beside, name) for name, at in self.free.items()}
+        gone = self._emptied(row) if row.number in self.edits.removed else {}
+        if row.number in self.added:
+            return gone | dict(self._added(row, self.added[row.number]))
+        return gone or dict(self._edited(row, self.edits.cells.get(row.number, {})))
+
+    def _added(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+        """The cells of a new row: blank ones too where the model has a format."""
+        is_gone = row.number in self.edits.removed
+        blank = {at: "" for at in self.seen.cells if is_gone or not row.has_formula(at)}
+        said = {at: texts.get(name, "") for name, at in {**self.places, **self.free}.items()}
+        return [
+            (at, New(self._like(row, at), text, self._is_number(at, text)))
+            for at, text in {**blank, **{at: text for at, text in said.items() if text}}.items()
+        ]
+
+    def _like(self, row: Row, at: int) -> int:
+        if at in self.free.values():
+            return self._beside(row)
+        cell = self.seen.cells.get(at)
+        return row.style(at) if cell is None or not cell.style.isdigit() else int(cell.style)
+
+    def _is_number(self, at: int, text: str) -> bool:
+        """Whether an id is written as a number, as the row has it whose looks are taken."""
+        cell = self.seen.cells.get(at)
+        is_like = cell is not None and cell.kind in ("", "n") and bool(cell.value)
+        return is_like and at in self._ids and _NUMBER.fullmatch(text) is not None
+
+    @property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(self.places[name] for name in _IDS if name in self.places)
+
+    def _emptied(self, row: Row) -> dict[int, New]:
+        held = [at for at in row.cells if row.has_dependents(at)]
+        if held:
+            problem = "the row cannot be taken out: a formula in it is shared with other cells"
+            self._hinder(row, "", held[0], problem)
+            return {}
+        return {at: New(row.style(at), "") for at in row.cells}
+
+    def _edited(self, row: Row, texts: Mapping[str, str]) -> list[tuple[int, New]]:
+        news = []
+        for name, text in texts.items():
+            at = self.places.get(name, self.free.get(name, -1))
+            if at < 0 or (at not in row.cells and not text):
+                continue
+            if row.has_formula(at):
+                self._hinder(row, name, at, "the cell has a formula, which is not overwritten")
+                continue
+            style = self._beside(row) if name in self.free else row.style(at)
+            news.append((at, New(style, text, self._stays_number(row, at, text))))
+        return news
+
+    def _stays_number(self, row: Row, at: int, text: str) -> bool:
+        cell = row.cells.get(at)
+        if cell is None or cell.empty:
+            return self._is_number(at, text)
+        is_like = at in self._ids and cell.get("t") in ("", "n")
+        return is_like and _NUMBER.fullmatch(text) is not None
+
+    def _beside(self, row: Row) -> int:
+        return self.styles.text(row.style(self.places.get("status", self.places.get("name", 0))))
+
+    def _hinder(self, row: Row, name: str, at: int, problem: str) -> None:
+        self.obstacles.append(
+            Obstacle(
+                row=row.number,
+                column=name,
+                address=cell_address(self.sheet.tab, letter(at), row.number),
+                problem=problem,
+                suggestion="Type the value over the formula, or change what it is calculated from.",
+            )
+        )
+
+
+def _calculate(parts: Parts) -> None:
+    """Have programs calculate the formulas afresh when they open the workbook, if it has any: Excel
+    is told so, and LibreOffice does it where no program that it trusts has written the workbook.
+    """
+    if not any(_FORMULA.search(parts.read(tab.part)) for tab in parts.package.tabs):
+        return
+    book = parts.package.workbook
+    root, splices = parts.outline(book), Splices()
+    there = root.one("calcPr")
+    behind = next((each for each in root.children if each.local in _BEHIND_CALCULATION), None)
+    if there is not None:
+        splices.retag(there, fullCalcOnLoad="1")
+    else:
+        tag = start_tag(f"{root.prefix}calcPr", {"fullCalcOnLoad": "1"}, empty=True)
+        splices.insert(behind.start if behind else root.close, tag)
+    parts.put(book, splices.applied(parts.read(book)))
+    _sign(parts)
+
+
+def _sign(parts: Parts) -> None:
+    """Say that petsync wrote the workbook."""
+    name = parts.related("", "extended-properties")
+    own = parts.outline(name).one("Application") if name else None
+    if own is not None and not own.empty:
+        splices = Splices()
+        splices.replace(own.inside, own.close, "petsync")
+        parts.put(name, splices.applied(parts.read(name)))

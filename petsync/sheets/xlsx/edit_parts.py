@@ -1,0 +1,732 @@
+"""Edit single parts of a workbook: XML with positions, styles, and the copied package."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple, Protocol
+from xml.parsers import expat
+
+from petsync.errors import SheetError
+from petsync.sheets.files import Source
+from petsync.sheets.xlsx.package import Package, part_key, resolved
+from petsync.sheets.xlsx.xml import MAX_DEPTH, MAX_ELEMENTS, MarkupError
+
+__all__ = [
+    "Element",
+    "Parts",
+    "Relation",
+    "Rows",
+    "Splices",
+    "Styles",
+    "outline",
+    "start_tag",
+    "whole",
+    "xml_text",
+]
+
+
+# A part's XML as elements that know the bytes they stand in, so that these can be changed alone.
+#
+# What is put in is ASCII, other characters as references: right in whatever encoding the part is.
+
+
+_TAG = re.compile(rb"<[^\"'>]*(?:\"[^\"]*\"[^\"'>]*|'[^']*'[^\"'>]*)*>")
+_WHOLE = re.compile(r"\s*([0-9]{1,10})\s*", re.ASCII)
+_SLASH = ord("/")
+_ROW_DEPTH = 4
+_SPECIAL = re.compile('[&<>"\x00-\x1f\x7f-\U0010ffff]')
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """One element: the bytes from `start` to `end`, its content from `inside` to `close`.
+
+    An `empty` one (`<a/>`) has no end tag:
+    `inside`, `close` and `end` are all behind it.
+    """
+
+    name: str
+    attributes: Mapping[str, str]
+    start: int
+    inside: int = 0
+    close: int = 0
+    end: int = 0
+    empty: bool = False
+    pieces: list[str] = field(default_factory=list)
+    children: list[Element] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The character data directly in it, all pieces together."""
+        return "".join(self.pieces)
+
+    @property
+    def local(self) -> str:
+        """The name without its namespace's prefix."""
+        return self.name.rpartition(":")[2]
+
+    @property
+    def prefix(self) -> str:
+        """The namespace's prefix with its colon, "" without one."""
+        return self.name[: -len(self.local)]
+
+    def get(self, name: str) -> str:
+        """An attribute by its local name, "" where it is not there."""
+        if name in self.attributes:
+            return self.attributes[name]
+        ends = (value for key, value in self.attributes.items() if key.endswith(f":{name}"))
+        return next(ends, "")
+
+    def all(self, *path: str) -> Iterator[Element]:
+        """The elements that a path of local names leads to."""
+        for child in self.children:
+            if child.local == path[0]:
+                if len(path) == 1:
+                    yield child
+                else:
+                    yield from child.all(*path[1:])
+
+    def one(self, *path: str) -> Element | None:
+        """The first of them."""
+        return next(self.all(*path), None)
+
+    def walk(self) -> Iterator[Element]:
+        """The element and all below it, in order, however deep they are."""
+        ahead = [self]
+        while ahead:
+            element = ahead.pop()
+            yield element
+            ahead.extend(reversed(element.children))
+
+
+class Splices:
+    """Bytes of a part that are replaced by other ones; all else stays."""
+
+    def __init__(self) -> None:
+        self._splices: list[tuple[int, int, int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._splices)
+
+    def replace(self, start: int, end: int, text: str) -> None:
+        """Put `text` for the bytes from `start` to `end`."""
+        self._splices.append((start, end, len(self._splices), text))
+
+    def insert(self, at: int, text: str) -> None:
+        """Put `text` in; several at one place stand in the order in which they came."""
+        self.replace(at, at, text)
+
+    def append(self, element: Element, text: str, **attributes: str) -> None:
+        """Put `text` behind the element's content, opening it where it is empty; set attributes."""
+        if element.empty:
+            opened = start_tag(element.name, {**element.attributes, **attributes})
+            self.replace(element.start, element.end, f"{opened}{text}</{element.name}>")
+            return
+        self.insert(element.close, text)
+        if attributes:
+            self.retag(element, **attributes)
+
+    def retag(self, element: Element, **attributes: str) -> None:
+        """Set attributes of the element; its content stays."""
+        merged = {**element.attributes, **attributes}
+        self.replace(
+            element.start, element.inside, start_tag(element.name, merged, empty=element.empty)
+        )
+
+    def applied(self, data: bytes) -> bytes:
+        """The part with all of it."""
+        return b"".join(self._pieces(data))
+
+    def _pieces(self, data: bytes) -> Iterator[bytes]:
+        done = 0
+        for start, end, _, text in sorted(self._splices):
+            yield data[done:start]
+            yield text.encode("ascii", "xmlcharrefreplace")
+            done = end
+        yield data[done:]
+
+
+class Rows(Protocol):
+    """Takes the rows of a worksheet one by one, so that they need not all be kept."""
+
+    def wants(self, row: Element) -> bool:
+        """Whether the cells of a row that begins are needed."""
+
+    def take(self, root: Element, row: Element) -> None:
+        """A row has ended; `root` has what stands before the rows."""
+
+
+def outline(data: bytes, rows: Rows | None = None) -> Element:
+    """The part's root element with all below it, but not the rows of a worksheet that are handed
+    to `rows`; of the content of these rows' cells only formulas are told.
+
+    Raises MarkupError where the part is not well-formed or has a DTD.
+    """
+    builder = _Builder(data, rows)
+    builder.run()
+    return builder.root
+
+
+def start_tag(name: str, attributes: Mapping[str, str], *, empty: bool = False) -> str:
+    """A start tag; `empty`: one that is its own end."""
+    pairs = "".join(f' {key}="{xml_text(value)}"' for key, value in attributes.items())
+    return f"<{name}{pairs}{'/' * empty}>"
+
+
+def whole(text: str) -> int | None:
+    """The whole number that an attribute holds, None where it holds something else."""
+    match = _WHOLE.fullmatch(text)
+    return int(match[1]) if match else None
+
+
+def xml_text(text: str) -> str:
+    """The text as ASCII that is the same in an attribute and in content."""
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
+class _Builder:
+    def __init__(self, data: bytes, rows: Rows | None) -> None:
+        self._data = data
+        self._rows = rows
+        self._open = [Element("", {}, 0)]
+        self._unwanted = self._within = self._count = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = _refuse
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+
+    @property
+    def root(self) -> Element:
+        return self._open[0].children[0]
+
+    def run(self) -> None:
+        try:
+            self._parser.Parse(self._data, True)
+        except (expat.ExpatError, LookupError, ValueError) as error:
+            raise MarkupError(str(error)) from None
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._unwanted + self._within > MAX_DEPTH:
+            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
+        if self._unwanted:
+            self._unwanted += 1
+            return
+        if self._within or (self._rows is not None and self._is_in_cell()):
+            self._within += 1
+            if self._within == 1 and name.rpartition(":")[2] == "f":
+                self._open[-1].children.append(Element(name, attributes, 0))
+            return
+        # Rows are handed on one by one; all else is kept.
+        self._count += self._rows is None or len(self._open) < _ROW_DEPTH - 1
+        if self._count > MAX_ELEMENTS:
+            raise MarkupError(f"it has more than {MAX_ELEMENTS:,} elements")
+        element = Element(name, attributes, self._parser.CurrentByteIndex)
+        tag = _TAG.match(self._data, element.start)
+        if tag is None:
+            raise MarkupError("its encoding is not one in which tags can be found")
+        element.inside = tag.end()
+        element.empty = self._data[element.inside - 2] == _SLASH
+        self._open[-1].children.append(element)
+        self._open.append(element)
+        if self._rows is not None and self._is_row(element) and not self._rows.wants(element):
+            self._unwanted = 1
+
+    def _characters(self, text: str) -> None:
+        if not self._unwanted and not self._within:
+            self._open[-1].pieces.append(text)
+
+    def _end(self, _: str) -> None:
+        if self._unwanted > 1:
+            self._unwanted -= 1
+            return
+        if self._within:
+            self._within -= 1
+            return
+        self._unwanted = 0
+        element = self._open[-1]
+        if element.empty:
+            element.close = element.end = element.inside
+        else:
+            element.close = self._parser.CurrentByteIndex
+            element.end = self._data.index(b">", element.close) + 1
+        if self._rows is not None and self._is_row(element):
+            self._rows.take(self.root, element)
+            self._open[-2].children.clear()
+        self._open.pop()
+
+    def _is_in_cell(self) -> bool:
+        return len(self._open) > _ROW_DEPTH and self._open[_ROW_DEPTH - 1].local == "row"
+
+    def _is_row(self, element: Element) -> bool:
+        return len(self._open) == _ROW_DEPTH and element.local == "row"
+
+
+def _refuse(*_: object) -> None:
+    raise MarkupError("it has a document type declaration")
+
+
+# A copy of a workbook in the making: parts changed, added and dropped, all others as they are.
+
+
+_CONTENT_TYPES = "[Content_Types].xml"
+_ROOT = "_rels/.rels"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_STRICT = "http://purl.oclc.org/ooxml/officeDocument/relationships"
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_STRICT_MAIN = "http://purl.oclc.org/ooxml/spreadsheetml/main"
+_NORMAL = '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>'
+_STYLES = "application/vnd.openxmlformats-officedocument.spreadsheetml.styles+xml"
+_MACROS = "application/vnd.ms-excel.sheet.macroEnabled.main+xml"
+_PLAIN = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+_KEPT = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+class Relation(NamedTuple):
+    """One relation of a part: its id, the last word of its type, the part it leads to."""
+
+    id: str
+    kind: str
+    target: str
+
+
+class Parts:
+    """The parts of the workbook as the copy will have them. Raises SheetError where a part that
+    is asked for is damaged.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.package = Package(source)
+        self._source = source
+        self._new: dict[str, bytes] = {}
+        self._names: dict[str, str] = {}
+        self._dropped: set[str] = set()
+        with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
+            self._there = {part_key(info.filename): info for info in archive.infolist()}
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of relations, which a strict workbook has another of."""
+        return _STRICT if _STRICT.encode() in self.read(_ROOT) else _OFFICE
+
+    def suit(self, suffix: str) -> bool:
+        """Make the copy of the kind that the suffix of its name tells, or no Excel would open it;
+        whether the macros had to go for that.
+        """
+        before, after = (_MACROS, _PLAIN) if suffix.casefold() != ".xlsm" else (_PLAIN, _MACROS)
+        types = self.read(_CONTENT_TYPES)
+        if before.encode() not in types:
+            return False
+        self.put(_CONTENT_TYPES, types.replace(before.encode(), after.encode()))
+        code = [
+            each.target
+            for each in self.relations(self.package.workbook)
+            if each.kind == "vbaProject" and before == _MACROS
+        ]
+        for part in code:
+            further = [each.target for each in self.relations(part)]
+            self._drop([part, *further, _relations(part)], _relations(self.package.workbook))
+        return bool(code)
+
+    @property
+    def main_namespace(self) -> str:
+        """The namespace of worksheets and what belongs to them."""
+        return _STRICT_MAIN if self.namespace == _STRICT else _MAIN
+
+    def names(self, ending: str) -> list[str]:
+        """The parts whose name ends so."""
+        keys = [*self._there, *(self._new.keys() - self._there.keys())]
+        return [key for key in keys if key.endswith(ending) and key not in self._dropped]
+
+    def related(self, part: str, kind: str) -> str:
+        """The part of that kind that a part is related to, "" where there is none."""
+        targets = (each.target for each in self.relations(part) if each.kind == kind)
+        return next((target for target in targets if self._has(target)), "")
+
+    def worksheet(self, tab: str) -> str:
+        """The part of the worksheet with that name. Raises SheetError where two have it."""
+        if sum(each.name == tab for each in self.package.tabs) > 1:
+            raise SheetError(
+                f"{self._source.path}: two worksheets have the name {tab[:31]!r}",
+                hint="Rename one of them.",
+            )
+        return self.package.tab(tab).part
+
+    def styles(self) -> str:
+        """The part with the styles; a new one where the workbook has none."""
+        book = self.package.workbook
+        name = self.related(book, "styles")
+        if not name:
+            data = f'<styleSheet xmlns="{self.main_namespace}">{_NORMAL}</styleSheet>'
+            is_taken = self._has("xl/styles.xml")
+            wanted = "xl/styles{}.xml" if is_taken else "xl/styles.xml"
+            name = self.add(wanted, _STYLES, data.encode())
+            self.relate(book, "styles", name)
+        return name
+
+    def read(self, name: str) -> bytes:
+        """The part as the copy has it."""
+        return self._new[part_key(name)] if part_key(name) in self._new else self.package.part(name)
+
+    def outline(self, name: str) -> Element:
+        """The part's elements."""
+        try:
+            return outline(self.read(name))
+        except MarkupError as error:
+            raise SheetError(
+                f"{self._source.path}: the workbook is damaged: {name}: {error}",
+                hint="Save the workbook again, or take it from a backup.",
+            ) from None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Have these bytes in the part."""
+        self._new[part_key(name)] = data
+        self._names[part_key(name)] = name
+        self._dropped.discard(part_key(name))
+
+    def relations(self, part: str) -> Iterator[Relation]:
+        """The relations of a part to other parts of the workbook."""
+        name = _relations(part)
+        for each in self.outline(name).all("Relationship") if self._has(name) else ():
+            if each.get("TargetMode") != "External":
+                target = resolved(posixpath.dirname(part), each.get("Target"))
+                yield Relation(each.get("Id"), each.get("Type").rpartition("/")[2], target)
+
+    def relate(self, part: str, kind: str, target: str) -> str:
+        """Relate a part to another one; the relation's id is returned."""
+        name = _relations(part)
+        if not self._has(name):
+            self.put(name, f'<Relationships xmlns="{_PACKAGE}/relationships"/>'.encode())
+        root = self.outline(name)
+        taken = {each.get("Id").casefold() for each in root.all("Relationship")}
+        free = next(text for n in count(1) if (text := f"rId{n}").casefold() not in taken)
+        attributes = {"Id": free, "Type": f"{self.namespace}/{kind}", "Target": f"/{target}"}
+        self._append(name, root, "Relationship", attributes)
+        return free
+
+    def add(self, part: str, content_type: str, data: bytes) -> str:
+        """A new part, named like `part` with a free number in place of `{}`; its name."""
+        name = next(each for n in count(1) if not self._has(each := part.format(n)))
+        self.put(name, data)
+        root = self.outline(_CONTENT_TYPES)
+        suffix = name.rpartition(".")[2]
+        if suffix == "xml":
+            tag, attributes = "Override", {"PartName": f"/{name}"}
+        else:
+            tag, attributes = "Default", {"Extension": suffix}
+        known = {each.get("Extension").casefold() for each in root.all("Default")}
+        if tag == "Override" or suffix not in known:
+            attributes["ContentType"] = content_type
+            self._append(_CONTENT_TYPES, root, tag, attributes)
+        return name
+
+    def drop_signatures(self) -> bool:
+        """Leave out the digital signature, with all that refers to it; whether there is one."""
+        signed = [
+            info.filename for key, info in self._there.items() if key.startswith("_xmlsignatures/")
+        ]
+        if signed:
+            self._drop(signed, _ROOT)
+        return bool(signed)
+
+    def drop_calculation_order(self) -> None:
+        """Leave out the list of the cells that have formulas."""
+        listed = self.related(self.package.workbook, "calcChain")
+        if listed:
+            self._drop([listed], _relations(self.package.workbook))
+
+    def bytes(self) -> bytes:
+        """The copy."""
+        copy = io.BytesIO()
+        with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
+            for key, info in self._there.items():
+                if key not in self._dropped:
+                    archive.writestr(_fresh(info), self.read(info.filename.lstrip("/")))
+            for key, name in self._names.items():
+                if key not in self._there:
+                    added = zipfile.ZipInfo(name)
+                    archive.writestr(added, self._new[key], zipfile.ZIP_DEFLATED)
+        return copy.getvalue()
+
+    def _drop(self, names: Sequence[str], relations: str) -> None:
+        gone = {part_key(name) for name in names}
+        self._dropped |= gone
+        folder = posixpath.dirname(posixpath.dirname(relations))
+        for name, attribute in ((relations, "Target"), (_CONTENT_TYPES, "PartName")):
+            root, splices = self.outline(name), Splices()
+            for each in root.children:
+                if part_key(resolved(folder, each.get(attribute))) in gone:
+                    splices.replace(each.start, each.end, "")
+            self.put(name, splices.applied(self.read(name)))
+
+    def _has(self, name: str) -> bool:
+        key = part_key(name)
+        return key not in self._dropped and (key in self._there or key in self._new)
+
+    def _append(self, name: str, root: Element, local: str, attributes: dict[str, str]) -> None:
+        splices = Splices()
+        splices.append(root, start_tag(root.prefix + local, attributes, empty=True))
+        self.put(name, splices.applied(self.read(name)))
+
+
+def _relations(part: str) -> str:
+    folder, name = posixpath.split(part)
+    return posixpath.join(folder, "_rels", f"{name}.rels")
+
+
+def _fresh(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """The entry without what its archive added to it."""
+    fresh = zipfile.ZipInfo(info.filename, info.date_time)
+    fresh.external_attr = info.external_attr
+    fresh.compress_type = info.compress_type if info.compress_type in _KEPT else _KEPT[-1]
+    return fresh
+
+
+# A workbook's styles: a cell's own style with another fill, all else of it the same.
+
+
+# The sections that a style needs, in the order of the schema, with the least that they hold.
+_SECTIONS = {
+    "numFmts": "",
+    "fonts": '<{0}fonts count="1"><{0}font/></{0}fonts>',
+    "fills": '<{0}fills count="2"><{0}fill><{0}patternFill patternType="none"/></{0}fill>'
+    '<{0}fill><{0}patternFill patternType="gray125"/></{0}fill></{0}fills>',
+    "borders": '<{0}borders count="1"><{0}border><{0}left/><{0}right/><{0}top/><{0}bottom/>'
+    "<{0}diagonal/></{0}border></{0}borders>",
+    "cellStyleXfs": '<{0}cellStyleXfs count="1"><{0}xf/></{0}cellStyleXfs>',
+    "cellXfs": '<{0}cellXfs count="1"><{0}xf xfId="0"/></{0}cellXfs>',
+}
+_TEXT = "49"
+_WRAP = re.compile(r"\swrapText\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+_SHOWN, _BENEATH = "FF", "FE"
+
+
+class _Fill(NamedTuple):
+    """A fill by its pattern and the attributes of its two colours."""
+
+    pattern: str
+    front: Mapping[str, str]
+    back: Mapping[str, str]
+
+
+class _Format(NamedTuple):
+    """One `xf`: its attributes, and the markup of its content."""
+
+    attributes: Mapping[str, str]
+    content: str
+
+    @property
+    def fill(self) -> int:
+        return whole(self.attributes.get("fillId", "")) or 0
+
+
+class Styles:
+    """The cell formats of one `styles.xml`, and those that are added to them.
+
+    A colour (RGB, six hexadecimal digits) that is put over a plain fill keeps that one as the
+    fill's second colour, which nobody sees: so it can be taken away again. Raises MarkupError
+    where the part is not well-formed.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = _completed(data)
+        self._root = outline(self._data)
+        self._formats = [self._format(each) for each in self._root.all("cellXfs", "xf")]
+        self._fills = [_fill(each) for each in self._root.all("fills", "fill")]
+        self._old = len(self._formats), len(self._fills)
+        self._places: dict[object, int] = {}
+        for at, each in enumerate(self._formats):
+            self._note(each, at)
+        self._fill_places: dict[object, int] = {}
+        self._plain_places: dict[object, int] = {}
+        for at, fill in enumerate(self._fills):
+            self._note_fill(fill, at)
+        self._paint: dict[tuple[int, str], int] = {}
+
+    def painted(self, style: int, colour: str) -> int:
+        """The style with a fill of that colour."""
+        if (style, colour) not in self._paint:
+            self._paint[style, colour] = self._painted(style, colour)
+        return self._paint[style, colour]
+
+    def stripped(self, style: int, *colours: str) -> int:
+        """The style as it was before it got a fill of one of these colours."""
+        fill = self._fill_of(style)
+        if not self.is_painted(style, *colours):
+            return style
+        text = fill.back.get("rgb", "")
+        beneath = {**fill.back, "rgb": _SHOWN + text[2:]} if text else dict(fill.back)
+        is_known = text.startswith(_BENEATH) if text else "theme" in fill.back
+        return self._filled(style, self._plain(beneath) if is_known else 0)
+
+    def is_painted(self, style: int, *colours: str) -> bool:
+        """Whether the style has a fill of one of these colours."""
+        fill = self._fill_of(style)
+        return fill.pattern == "solid" and fill.front.get("rgb", "")[2:] in colours
+
+    def has_pattern(self, style: int) -> bool:
+        """Whether the style has a fill that a colour would replace for good."""
+        return self._fill_of(style).pattern not in ("", "none", "solid")
+
+    def text(self, style: int, colour: str = "", *, wrapped: bool = False) -> int:
+        """The style for a text beside a cell of `style`: with a colour, or without any fill."""
+        old = self._formats[self._known(style)]
+        attributes = {**old.attributes, "numFmtId": _TEXT, "applyNumberFormat": "1"}
+        content = old.content
+        if wrapped:
+            attributes["applyAlignment"] = "1"
+            content = _wrapped(old.content, f"<{self._root.prefix}alignment")
+        plain = self._format_at(_Format({**attributes, "fillId": "0"}, content))
+        return self.painted(plain, colour) if colour else plain
+
+    def bytes(self) -> bytes:
+        """The part with the styles that were asked for."""
+        splices = Splices()
+        formats, fills = self._formats[self._old[0] :], self._fills[self._old[1] :]
+        if fills:
+            texts = map(self._fill_text, fills)
+            self._append(splices, "fills", "".join(texts), len(self._fills))
+        if formats:
+            texts = map(self._format_text, formats)
+            self._append(splices, "cellXfs", "".join(texts), len(self._formats))
+        return splices.applied(self._data)
+
+    def _painted(self, style: int, colour: str) -> int:
+        beneath = self._fill_of(style)
+        back = {"indexed": "64"}
+        if beneath.pattern == "solid" and beneath.front:
+            text = beneath.front.get("rgb", "")
+            back = {**beneath.front, "rgb": _BENEATH + text[2:]} if text else {**beneath.front}
+        return self._filled(style, self._fill_at(_Fill("solid", {"rgb": _SHOWN + colour}, back)))
+
+    def _filled(self, style: int, fill: int) -> int:
+        old = self._formats[self._known(style)]
+        attributes = {**old.attributes, "fillId": str(fill)}
+        if fill:
+            attributes["applyFill"] = "1"
+        return self._format_at(_Format(attributes, old.content))
+
+    def _plain(self, colour: Mapping[str, str]) -> int:
+        """The fill of one colour; alpha, which spreadsheets pass over, does not count."""
+        at = self._plain_places.get(_key(_opaque(colour)))
+        return self._fill_at(_Fill("solid", colour, {"indexed": "64"})) if at is None else at
+
+    def _known(self, style: int) -> int:
+        return style if style < len(self._formats) else 0
+
+    def _fill_of(self, style: int) -> _Fill:
+        at = self._formats[self._known(style)].fill
+        return self._fills[at] if at < len(self._fills) else _Fill("", {}, {})
+
+    def _fill_at(self, fill: _Fill) -> int:
+        at = self._fill_places.get(_fill_key(fill))
+        if at is None:
+            at = len(self._fills)
+            self._fills.append(fill)
+            self._note_fill(fill, at)
+        return at
+
+    def _note_fill(self, fill: _Fill, at: int) -> None:
+        self._fill_places.setdefault(_fill_key(fill), at)
+        if fill.pattern == "solid":
+            self._plain_places.setdefault(_key(_opaque(fill.front)), at)
+
+    def _format_at(self, wanted: _Format) -> int:
+        """Where the format is, or one that differs in nothing but whether a fill is applied."""
+        for attributes in (dict(wanted.attributes), _applied(wanted)):
+            at = self._places.get((_key(attributes), wanted.content))
+            if at is not None:
+                return at
+        self._formats.append(wanted)
+        self._note(wanted, len(self._formats) - 1)
+        return len(self._formats) - 1
+
+    def _note(self, each: _Format, at: int) -> None:
+        for attributes in (dict(each.attributes), _applied(each)):
+            self._places.setdefault((_key(attributes), each.content), at)
+
+    def _format(self, element: Element) -> _Format:
+        content = self._data[element.inside : element.close].decode("utf-8", "replace")
+        return _Format(dict(element.attributes), content)
+
+    def _append(self, splices: Splices, section: str, text: str, count: int) -> None:
+        element = self._root.one(section)
+        if element is not None:
+            splices.append(element, text, count=str(count))
+
+    def _format_text(self, each: _Format) -> str:
+        name = f"{self._root.prefix}xf"
+        return f"{start_tag(name, each.attributes)}{each.content}</{name}>"
+
+    def _fill_text(self, fill: _Fill) -> str:
+        prefix = self._root.prefix
+        colours = (("fgColor", fill.front), ("bgColor", fill.back))
+        inner = "".join(start_tag(prefix + name, pairs, empty=True) for name, pairs in colours)
+        tag = start_tag(f"{prefix}patternFill", {"patternType": fill.pattern})
+        return f"<{prefix}fill>{tag}{inner}</{prefix}patternFill></{prefix}fill>"
+
+
+def _completed(data: bytes) -> bytes:
+    """The part with the sections that a style refers to."""
+    root, splices = outline(data), Splices()
+    there = {each.local: each for each in root.children}
+    names, missing = list(_SECTIONS), ""
+    for at, name in enumerate(names):
+        section = there.get(name)
+        if name == "numFmts" or (section is not None and section.children):
+            continue
+        if section is not None:
+            splices.replace(section.start, section.end, "")
+        behind = [each for each in root.children if each.local not in names[: at + 1]]
+        text = _SECTIONS[name].format(root.prefix)
+        if behind and not root.empty:
+            splices.insert(behind[0].start, text)
+        else:
+            missing += text
+    if missing:
+        splices.append(root, missing)
+    return splices.applied(data) if len(splices) else data
+
+
+def _fill(element: Element) -> _Fill:
+    pattern = element.one("patternFill")
+    if pattern is None:
+        return _Fill("gradient", {}, {})
+    front, back = pattern.one("fgColor"), pattern.one("bgColor")
+    return _Fill(
+        pattern.get("patternType"),
+        dict(front.attributes) if front else {},
+        dict(back.attributes) if back else {},
+    )
+
+
+def _wrapped(content: str, alignment: str) -> str:
+    """The content of a format whose text is broken into lines."""
+    if alignment not in content:
+        return f'{alignment} wrapText="1"/>{content}'
+    return _WRAP.sub("", content).replace(alignment, f'{alignment} wrapText="1"', 1)
+
+
+def _opaque(colour: Mapping[str, str]) -> dict[str, str]:
+    return {key: value[-6:] if key == "rgb" else value for key, value in colour.items()}
+
+
+def _key(values: Mapping[str, str]) -> object:
+    return frozenset(values.items())
+
+
+def _fill_key(fill: _Fill) -> object:
+    return fill.pattern, _key(fill.front), _key(fill.back)
+
+
+def _applied(each: _Format) -> dict[str, str]:
+    """The attributes; whether a fill is applied does not matter, since a fill always is."""
+    return {key: value for key, value in each.attributes.items() if key != "applyFill"}

@@ -1,0 +1,509 @@
+"""The package of a workbook: ZIP parts with limits, shared strings, and what is misread."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import posixpath
+import re
+import struct
+import threading
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import unescape
+
+import numpy as np
+
+from petsync.errors import SheetError
+from petsync.sheets.files import AS_WORKBOOK, Source, packed
+from petsync.sheets.xlsx.xml import MAX_ELEMENTS, MarkupError, check_count, check_form, elements
+
+__all__ = [
+    "MAX_SEARCHED",
+    "Package",
+    "Tab",
+    "misreading",
+    "part_key",
+    "resolved",
+    "shared_size",
+    "stored",
+    "uncounted",
+    "without_trailing",
+]
+
+
+# A ZIP file in memory, of parts that are stored as they are.
+
+
+_VERSION = 20
+_UTF8 = 0x800
+_DAY = 0x21
+"""The first day that such a file can name: 1 January 1980."""
+
+
+def stored(parts: Mapping[str, bytes]) -> io.BytesIO:
+    """The file, with these parts by their names, together less than 4 GB.
+
+    `zipfile` would copy each part several times, and a worksheet may have a hundred megabytes.
+    """
+    pieces: list[bytes] = []
+    directory: list[bytes] = []
+    at = 0
+    for name, data in parts.items():
+        raw = name.encode()
+        entry = struct.pack(
+            "<5H3I2H",
+            *(_VERSION, _UTF8, 0, 0, _DAY),
+            *(zlib.crc32(data), len(data), len(data)),
+            *(len(raw), 0),
+        )
+        head = b"PK\x03\x04" + entry + raw
+        place = struct.pack("<3H2I", 0, 0, 0, 0, at)
+        directory.append(b"PK\x01\x02" + struct.pack("<H", _VERSION) + entry + place + raw)
+        pieces += (head, data)
+        at += len(head) + len(data)
+    listed = b"".join(directory)
+    end = struct.pack("<4H2IH", 0, 0, len(parts), len(parts), len(listed), at, 0)
+    return io.BytesIO(b"".join((*pieces, listed, b"PK\x05\x06", end)))
+
+
+# What a worksheet's XML may be made of that calamine reads otherwise than everybody else.
+
+
+_SHEET_DATA = re.compile(rb"<(?:[^\s<>/]+:)?sheetData[\s/>]")
+_REFERENCE = re.compile(rb"&#")
+_HEAD = 1 << 16
+# Formulas' texts (`t="str"`) are put together, so that only what begins like a number counts.
+_PIECES = re.compile(rb"v>[0-9.eE+\-]*(?:<!|&#(?:4[3-9]|5[0-7]|x2[bBdDeE]|x3[0-9]);)")
+
+
+def misreading(data: bytes) -> str:
+    """What calamine would take something else for than is meant, "" where there is nothing.
+
+    It reads the first of two tables of cells, and the first piece of a number that a comment, a
+    CDATA section or a character reference divides; the rest would be lost.
+    """
+    if _tables(data) > 1:
+        return "it has two tables of cells"
+    # Both are rare characters, for which a search costs next to nothing.
+    divided = (b"!" in data and (b"<!--" in data or b"<![CDATA[" in data)) or (
+        b"&" in data and _REFERENCE.search(data)
+    )
+    return "a number in it is written in pieces" if divided and _PIECES.search(data) else ""
+
+
+def _tables(data: bytes) -> int:
+    if b":sheetData" in data[:_HEAD]:
+        return len(_SHEET_DATA.findall(data))
+    return data.count(b"<sheetData")
+
+
+# A workbook's shared texts, measured before they are handed out to the cells that refer to them.
+#
+# A cell takes 30 bytes in the file, whatever the size of the text that it refers to: 100,000
+# cells with one text of 30 MB would need three terabytes.
+
+
+_COUNT = b"uniqueCount"
+# Up to the next element: nothing but blanks stands between the two.
+_STRING_TABLE = re.compile(rb"<(?:[^\s<>/]+:)?sst\s[^<]*")
+_INDEX = re.compile(rb">([0-9]{1,9})<")
+_END_OF_STRING = b"</si>"
+_WORTH = 64
+_LEAST = 16
+"""Fewer bytes than the shortest cell with a reference has."""
+
+
+def uncounted(strings: bytes) -> bytes:
+    """The part without its claim of how many texts it has, for which calamine makes room."""
+    return _STRING_TABLE.sub(lambda tag: tag[0].replace(_COUNT, b"was"), strings)
+
+
+def shared_size(sheet: bytes, strings: bytes, most: int) -> int:
+    """An upper bound of the bytes of text that a worksheet's cells take from the shared ones.
+
+    It is exact enough where it is over `most`; below that it is a coarse one, which costs little.
+    """
+    fits = len(sheet) // _LEAST + 1
+    size = most // fits
+    if size >= _WORTH and _is_cut(strings, size):
+        return fits * size
+    # Whatever stands around it, a reference has the type `s` in quotes.
+    references = sheet.count(b'"s"') + (sheet.count(b"'s'") if b"'" in sheet else 0)
+    sizes = [len(text) for text in strings.split(_END_OF_STRING)]
+    if references * max(sizes) <= most:
+        return references * max(sizes)
+    indexes = np.array(_INDEX.findall(sheet), dtype=np.int64)
+    known = indexes[indexes < len(sizes)]
+    # What is no index is taken for the first one.
+    others = max(0, references - len(known))
+    return int(np.array(sizes)[known].sum()) + others * sizes[0]
+
+
+def _is_cut(strings: bytes, size: int) -> bool:
+    """Whether the part has an end of a text in every `size` bytes, so that none is longer."""
+    at = 0
+    while len(strings) - at > size:
+        end = strings.rfind(_END_OF_STRING, at, at + size)
+        if end < 0:
+            return False
+        at = end + len(_END_OF_STRING)
+    return True
+
+
+# The rows at a worksheet's end that are only formatted: programs leave hundreds of thousands.
+
+
+_FEW = 4096
+
+
+def without_trailing(data: bytes) -> bytes:
+    """A worksheet's part without the rows behind the last cell that has content.
+
+    Nobody who reads the sheet has to walk past them then. A part in which anything else than
+    formatted cells stands there, or that is written in an unusual way, is returned as it is.
+    """
+    # A cell without content is its own end (`<c/>`), so that this is where the last other one ends.
+    last = data.rfind(b"</c>")
+    end = data.find(b"</sheetData>", last)
+    cut = data.find(b"</row>", last, end) + len(b"</row>")
+    if last < 0 or end - cut < _FEW or cut < last:
+        return data
+    blank = sum(data.count(tag, cut, end) for tag in (b"<c ", b"<row ", b"</row>"))
+    return data[:cut] + data[end:] if data.count(b"<", cut, end) == blank else data
+
+
+# A workbook's parts: the ZIP container with its limits, the tabs, and one tab packed anew.
+#
+# The parts are unpacked here, measured and looked at, and only what is needed to read one tab is
+# handed on. So no reader ever unpacks more than was measured, whatever a file's headers claim.
+
+
+MAX_UNPACKED = 1 << 30
+"""The most bytes that a workbook may have unpacked."""
+MAX_RATIO = 250
+"""How many times its size a workbook of more than `FREE` bytes may have unpacked."""
+FREE = 1 << 26
+MAX_TEXT = 1 << 30
+"""The most bytes of text that a sheet's cells may have together."""
+MAX_TEXT_RATIO = 16
+"""How many times its parts' size the text may have where it is more than `FREE` bytes: a cell
+that repeats a text of the workbook takes 30 bytes, whatever the text's size.
+"""
+MAX_STRINGS = 20_000_000
+MAX_CELLS = 60_000_000
+"""The most elements of the shared texts, and of one worksheet: a million pets have some twenty
+million of the latter.
+"""
+MAX_SEARCHED = 1 << 26
+"""The most bytes of worksheets that are looked through for one with a header."""
+MAX_TABS = 1_000
+MAX_PARTS = 10_000
+"""The most parts of a workbook. One with a picture in each row has some thousand."""
+
+_DAMAGED = (
+    "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file anew "
+    "or take it from a backup."
+)
+_AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
+_UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet anew as .xlsx."
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
+# The archive's last record may have a comment of 65,535 bytes behind it.
+_TAIL = 22 + (1 << 16)
+_CUT_OFF = (
+    "Where it is still being saved, copied or downloaded, wait until that is done; else fetch it "
+    "anew."
+)
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+# U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves
+# them. The escape of an underscore is matched too, so that what follows it stays as it is.
+_NONCHARACTER = re.compile(rb"_x(?:005F|FFF[EF])_", re.IGNORECASE)
+# `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
+_ESCAPED = re.compile(rb"_x[Ff]{3}")
+_ENCODING = re.compile(rb"(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"']*)")
+_ENCODINGS = (b"utf-8", b"utf8", b"us-ascii", b"ascii")
+_ITEM = re.compile(
+    rb"<(?:\w+:)?si(?:\s[^>]*)?>(.*?)(?=<(?:\w+:)?si[\s>/]|</(?:\w+:)?sst>)", re.DOTALL
+)
+_PIECE = re.compile(rb"<(?:\w+:)?t(?:\s[^>]*)?>([^<]*)</")
+_MOST_TEXTS = 200_000
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_ROOT = "_rels/.rels"
+# calamine looks for these two by name, whatever the workbook's relations say.
+_STYLES, _STRINGS = "xl/styles.xml", "xl/sharedStrings.xml"
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One worksheet: its name, whether a person sees it, and the part it is in."""
+
+    name: str
+    visible: bool
+    part: str
+
+
+class Package:
+    """The parts of one workbook. Raises SheetError wherever the file is not one."""
+
+    def __init__(self, source: Source) -> None:
+        self.path = source.path
+        if _END_OF_ARCHIVE not in source.data[-_TAIL:]:
+            raise SheetError(f"{self.path}: the end of the workbook is missing", hint=_CUT_OFF)
+        # Counted beforehand, because each costs some hundred bytes once it is looked at.
+        if source.data.count(_ENTRY) > MAX_PARTS:
+            raise SheetError(f"{self.path}: the workbook has too many parts", hint=_AS_CSV)
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(source.data))
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+            raise self._damaged(str(error)) from None
+        self._check_size(len(source.data))
+        self._parts: dict[str, zipfile.ZipInfo] = {}
+        self._doubled: set[str] = set()
+        for info in self._zip.infolist():
+            name = part_key(info.filename)
+            if self._parts.setdefault(name, info) is not info:
+                self._doubled.add(name)
+        kind = packed(self._parts)
+        if kind is not None:
+            raise SheetError(f"{self.path}: the file is {kind.what}", hint=kind.hint)
+        self.workbook = self._workbook()
+        self._book = self.elements(self.workbook)
+        self._related = self._relations(self.workbook)
+        self.tabs: Sequence[Tab] = self._tabs()
+        self._texts: Mapping[str, bytes] | None = None
+        self._texts_lock = threading.Lock()
+
+    def part(self, name: str) -> bytes:
+        """The bytes of one part."""
+        info = self._parts.get(part_key(name))
+        if info is None:
+            raise self._damaged(f"the part {name} is missing")
+        if part_key(name) in self._doubled:
+            raise self._damaged(f"the part {name} is there twice")
+        if info.flag_bits & 1:
+            raise SheetError(f"{self.path}: the file is encrypted", hint=_UNZIPPED)
+        if info.compress_type not in _METHODS:
+            raise self._damaged(f"{name} is packed in a way that no spreadsheet program uses")
+        try:
+            with self._zip.open(info) as part:
+                # Never more than was measured: without a size all is unpacked before it is cut.
+                return part.read(info.file_size)
+        except _UNREADABLE as error:
+            raise self._damaged(f"{name}: {error or 'it ends too early'}") from None
+
+    def text_part(self, name: str) -> bytes:
+        """The bytes of an XML part. Refused where it is not UTF-8 or has a DTD."""
+        data = self.part(name)
+        if not _is_usual(data):
+            raise self._damaged(f"{name} is XML of a kind that no spreadsheet program writes")
+        if b"_" in data and _ESCAPED.search(data):
+            data = _NONCHARACTER.sub(_character, data)
+        return data
+
+    def worksheet(self, tab: Tab) -> bytes:
+        """The bytes of a tab's part up to the last cell that holds anything."""
+        data = without_trailing(self.text_part(tab.part))
+        self._check(tab.part, data, MAX_CELLS)
+        why = misreading(data)
+        if why:
+            raise self._damaged(f"{tab.part}: {why}")
+        return data
+
+    def head(self, tab: Tab, size: int) -> bytes:
+        """The first bytes of a tab's part; b"" where they cannot be read."""
+        info = self._parts.get(part_key(tab.part))
+        if info is None or info.flag_bits & 1 or info.compress_type not in _METHODS:
+            return b""
+        try:
+            with self._zip.open(info) as part:
+                data = part.read(min(size, info.file_size))
+        except _UNREADABLE:
+            return b""
+        return data if _is_usual(data) else b""
+
+    def tab(self, name: str) -> Tab:
+        """The tab of that name; case does not count if no tab has exactly that name."""
+        exact = [tab for tab in self.tabs if tab.name == name]
+        alike = [tab for tab in self.tabs if tab.name.casefold() == name.casefold()]
+        if not exact + alike:
+            listed = ", ".join(repr(tab.name) for tab in self.tabs)
+            raise SheetError(f"{self.path}: there is no sheet {name!r}", hint=f"It has {listed}.")
+        return (exact + alike)[0]
+
+    def texts(self) -> Mapping[str, bytes]:
+        """The parts that every worksheet refers to, the styles and the texts, by their names; they
+        are read once.
+        """
+        with self._texts_lock:
+            if self._texts is None:
+                self._texts = self._read_texts()
+            return self._texts
+
+    def _read_texts(self) -> Mapping[str, bytes]:
+        parts = {
+            target: self.text_part(part)
+            for kind, target in (("styles", _STYLES), ("sharedStrings", _STRINGS))
+            for part in self._of_kind(kind)
+        }
+        if _STYLES in parts:
+            self._check(_STYLES, parts[_STYLES], MAX_ELEMENTS)
+            try:
+                # calamine reads past what is not well-formed, and a date becomes a number.
+                check_form(parts[_STYLES])
+            except MarkupError as error:
+                raise self._damaged(f"{_STYLES}: {error}") from None
+        if _STRINGS in parts:
+            self._check(_STRINGS, parts[_STRINGS], MAX_STRINGS)
+            parts[_STRINGS] = uncounted(parts[_STRINGS])
+        return parts
+
+    def _check(self, name: str, data: bytes, most: int) -> None:
+        try:
+            check_count(data, most)
+        except MarkupError as error:
+            raise self._damaged(f"{name}: {error}") from None
+
+    def size(self, tab: Tab) -> int:
+        """How many bytes the tab's part has unpacked; 0 where it is missing."""
+        info = self._parts.get(part_key(tab.part))
+        return 0 if info is None else info.file_size
+
+    def shared_texts(self, indexes: Collection[int]) -> dict[int, str]:
+        """Those of the texts that cells refer to by their index; of very many only the first."""
+        found: dict[int, str] = {}
+        for part in self._of_kind("sharedStrings"):
+            items = _ITEM.finditer(self.text_part(part))
+            for at, item in enumerate(itertools.islice(items, min(max(indexes) + 1, _MOST_TEXTS))):
+                if at in indexes:
+                    pieces = (unescape(piece.decode()) for piece in _PIECE.findall(item[0]))
+                    found[at] = "".join(pieces)
+        return found
+
+    def alone(self, sheet: bytes, texts: Mapping[str, bytes] | None = None) -> io.BytesIO:
+        """A workbook of one worksheet with these bytes, and this one's styles and texts, which
+        may be there already.
+        """
+        parts = self.texts() if texts is None else texts
+        if _STRINGS in parts:
+            self._check_texts(sheet, parts[_STRINGS])
+        frame = _frame(self._since_1904(), parts)
+        plain = {name: text.encode() for name, text in frame.items()}
+        return stored({**plain, **parts, "xl/sheet.xml": sheet})
+
+    def elements(self, name: str) -> list[tuple[str, dict[str, str]]]:
+        """The elements of a small part. Raises SheetError where it is not well-formed."""
+        try:
+            return elements(self.text_part(name))
+        except MarkupError as error:
+            raise self._damaged(f"{name}: {error}") from None
+
+    def _check_size(self, packed: int) -> None:
+        size = sum(info.file_size for info in self._zip.infolist())
+        if size > MAX_UNPACKED or (size > FREE and size > packed * MAX_RATIO):
+            raise SheetError(
+                f"{self.path}: unpacked the workbook has {size / 1e6:,.0f} MB, "
+                f"{size // max(packed, 1)} times its size; it is not opened",
+                hint=_AS_CSV,
+            )
+
+    def _check_texts(self, sheet: bytes, strings: bytes) -> None:
+        most = min(MAX_TEXT, max(FREE, MAX_TEXT_RATIO * (len(sheet) + len(strings))))
+        size = shared_size(sheet, strings, most)
+        if size > most:
+            raise SheetError(
+                f"{self.path}: the sheet's cells hold {size / 1e6:,.0f} MB of text, "
+                f"{size // (len(sheet) + len(strings))} times what is in the file; it is not read",
+                hint=_AS_CSV,
+            )
+
+    def _workbook(self) -> str:
+        for local, attributes in self.elements(_ROOT) if _ROOT in self._parts else ():
+            if local == "Relationship" and attributes.get("Type", "").endswith("/officeDocument"):
+                return resolved("", attributes.get("Target", ""))
+        raise self._damaged("it does not say which of its parts is the workbook")
+
+    def _relations(self, part: str) -> dict[str, tuple[str, str]]:
+        folder, name = posixpath.split(part)
+        relations = posixpath.join(folder, "_rels", f"{name}.rels")
+        return {
+            attributes["Id"]: (
+                attributes.get("Type", "").rpartition("/")[2],
+                resolved(folder, attributes.get("Target", "")),
+            )
+            for local, attributes in self.elements(relations)
+            if local == "Relationship" and "Id" in attributes
+        }
+
+    def _tabs(self) -> list[Tab]:
+        tabs = []
+        for local, attributes in self._book:
+            kind, part = self._related.get(attributes.get("id", ""), ("", ""))
+            if local == "sheet" and kind == "worksheet":
+                visible = attributes.get("state", "visible") == "visible"
+                tabs.append(Tab(attributes.get("name", ""), visible, part))
+        if len(tabs) > MAX_TABS:
+            raise self._damaged(f"it has {len(tabs):,} sheets")
+        if not tabs:
+            raise SheetError(f"{self.path}: there is no worksheet in this file", hint=AS_WORKBOOK)
+        return tabs
+
+    def _of_kind(self, kind: str) -> list[str]:
+        parts = [part for what, part in self._related.values() if what == kind]
+        return [part for part in parts if part_key(part) in self._parts][:1]
+
+    def _since_1904(self) -> bool:
+        found = [attributes for name, attributes in self._book if name == "workbookPr"]
+        return any(each.get("date1904") in ("1", "true") for each in found)
+
+    def _damaged(self, why: str) -> SheetError:
+        return SheetError(f"{self.path}: the workbook is damaged: {why}", hint=_DAMAGED)
+
+
+def _is_usual(xml: bytes) -> bool:
+    declared = _ENCODING.match(xml)
+    if declared is not None and declared[1].lower() not in _ENCODINGS:
+        return False
+    wide = xml.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in xml[:4]
+    return not wide and not (b"!" in xml and b"<!DOCTYPE" in xml)
+
+
+def _character(match: re.Match[bytes]) -> bytes:
+    code = match[0][2:6].upper()
+    return match[0] if code == b"005F" else chr(int(code, 16)).encode()
+
+
+def part_key(name: str) -> str:
+    """A part's name as it is compared: some programs write backslashes."""
+    return name.replace("\\", "/").lstrip("/").casefold()
+
+
+def resolved(folder: str, target: str) -> str:
+    """The name of the part that a relation of a part in the folder leads to, "" for none."""
+    target = target.replace("\\", "/")
+    if target.startswith("/"):
+        return target.lstrip("/")
+    return posixpath.normpath(posixpath.join(folder, target)) if target else ""
+
+
+def _frame(since_1904: bool, parts: Mapping[str, bytes]) -> dict[str, str]:
+    kinds = {_STYLES: "styles", _STRINGS: "sharedStrings"}
+    targets = {"xl/sheet.xml": "worksheet", **{part: kinds[part] for part in parts}}
+    links = "".join(
+        f'<Relationship Id="r{n}" Type="{_RELATIONS}/{kind}" Target="{part[3:]}"/>'
+        for n, (part, kind) in enumerate(targets.items())
+    )
+    root = f'<Relationship Id="r" Type="{_RELATIONS}/officeDocument" Target="xl/workbook.xml"/>'
+    return {
+        "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"/>',
+        _ROOT: f'<Relationships xmlns="{_PACKAGE}/relationships">{root}</Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATIONS}">'
+        f'<workbookPr date1904="{int(since_1904)}"/>'
+        '<sheets><sheet name="sheet" sheetId="1" r:id="r0"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">{links}'
+        "</Relationships>",
+    }

@@ -1,0 +1,347 @@
+"""Read a workbook: values through calamine, and the rest from the XML."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from python_calamine import CalamineSheet, load_workbook
+
+from petsync.errors import SheetError
+from petsync.sheets.files import Source
+from petsync.sheets.grid import Cells, Grid, Kind, letter
+from petsync.sheets.headers import Mapper
+from petsync.sheets.xlsx.contents import GUIDE
+from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
+from petsync.sheets.xlsx.survey import Survey, extent, is_irregular, misplaced, survey, view
+from petsync.sheets.xlsx.xml import first_rows
+
+__all__ = ["cells_of", "halves", "read", "shown", "top"]
+
+
+# A large worksheet as two smaller ones, which two cores take apart at the same time.
+
+
+_TABLE, _ROW, _END_OF_DATA = b"<sheetData", b"<row ", b"</sheetData>"
+
+
+def halves(data: bytes, least: int) -> tuple[bytes, ...]:
+    """The worksheet's part, or two with the first and the other half of its rows where it has
+    `least` bytes and there is no doubt where a row begins.
+
+    Each cell has to name its place, as `extent` makes sure, for the second half does not begin in
+    the first row.
+    """
+    # What looks like a tag in a comment or in CDATA is none.
+    if len(data) < least or (b"!" in data and b"<!" in data):
+        return (data,)
+    first, end = data.find(_ROW, data.find(_TABLE)), data.rfind(_END_OF_DATA)
+    middle = data.find(_ROW, (first + end) // 2, end)
+    if not 0 < first < middle:
+        return (data,)
+    return data[:middle] + data[end:], data[:first] + data[middle:]
+
+
+# XLSX in: the values through calamine, what calamine cannot tell through a survey of the XML.
+
+
+_KINDS = {str: Kind.TEXT, float: Kind.NUMBER, int: Kind.NUMBER, bool: Kind.BOOLEAN}
+LARGE = 1 << 23
+_TOGETHER = 1000
+_TOP = 20
+_TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
+"""So much of so many other worksheets is looked at for at least so many headers of ours."""
+_EXACT = 2.0**53
+
+
+def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE) -> Grid:
+    """The grid of the named tab, else of the first visible one with a header that we know.
+
+    A worksheet of `large` bytes is taken apart in two halves at the same time.
+    Raises SheetError where the workbook cannot be read or no such tab is there.
+    """
+    package = Package(source)
+    if tab is not None:
+        return _known(package, package.tab(tab), mapper, large)
+    seen = [each for each in package.tabs if each.visible] or package.tabs[:1]
+    failure: SheetError | None = None
+    known: set[str] = set()
+    searched = 0
+    for each in seen:
+        if each.part.casefold() in known:
+            continue  # Another name for what has no header.
+        known.add(each.part.casefold())
+        searched += package.size(each)
+        if failure is not None and searched > MAX_SEARCHED:
+            raise SheetError(
+                f"{package.path}: none of the first {len(known) - 1} sheets has a header that "
+                "petsync knows, and together they are too large to look through the others",
+                hint="Name the sheet with the pets: --tab, tab=.",
+            )
+        try:
+            grid = _known(package, each, mapper, large)
+            return replace(grid, elsewhere=_elsewhere(package, each, mapper))
+        except _NoHeaderError as error:
+            failure = failure or error
+    raise failure or mapper.unusable([])
+
+
+def top(source: Source, tab: str | None) -> tuple[str, list[str], list[list[str]]]:
+    """A worksheet's name, those of all that a person sees, and the texts of its first rows.
+
+    Without `tab` it is the first one. Raises SheetError where it cannot be read.
+    """
+    package = Package(source)
+    seen = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
+    chosen = seen[0] if tab is None else package.tab(tab)
+    where = f"{package.path}, sheet {chosen.name!r}"
+    sheets = _opened(package, chosen, where, LARGE).sheets
+    rows = [
+        [shown(value) for value in row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)
+    ]
+    return chosen.name, [each.name for each in seen], rows
+
+
+class _NoHeaderError(SheetError):
+    pass
+
+
+class _Opened(NamedTuple):
+    """A worksheet's bytes, their survey, how many cells have content in them, and the values, in
+    one part or in two that follow each other.
+    """
+
+    data: bytes
+    surveyed: Survey
+    content: int
+    sheets: Sequence[CalamineSheet]
+
+
+def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
+    where = f"{package.path}, sheet {tab.name!r}"
+    data, surveyed, content, sheets = _opened(package, tab, where, large)
+    top, first_column = sheets[0].start or (0, 0)
+    rows = _rows_of_sheets(sheets)
+    first = list(itertools.islice(rows, 20))
+    head = [_widened([shown(value) for value in row], surveyed, first_column) for row in first]
+    at = mapper.header_row(head)
+    if at is None:
+        error = mapper.unusable(head, f", sheet {tab.name!r}")
+        raise _NoHeaderError(error.message, hint=error.hint)
+    header_row, header = top + 1 + at, head[at]
+    body = _columns(itertools.chain(first[at + 1 :], rows), len(first[at]))
+    if not surveyed.cells and content > _said(first[: at + 1], body):
+        _check_places(data, where)
+    columns = _completed(body, len(header), header_row + 1, first_column, surveyed)
+    seen = view(data)
+    return Grid(
+        tab=tab.name,
+        header=header,
+        header_row=header_row,
+        rows=np.arange(header_row + 1, header_row + 1 + len(columns[0]), dtype=np.int64),
+        columns=columns,
+        places=[letter(first_column + n) for n in range(len(header))],
+        merged=surveyed.merged,
+        hidden=[row for row in surveyed.hidden if row > header_row],
+        hidden_columns=[
+            letter(n)
+            for n in range(first_column, first_column + len(header))
+            if any(n in span for span in seen.hidden)
+        ],
+        filtered=seen.filtered,
+        tabs=[each.name for each in package.tabs if each is not tab and _is_theirs(each)],
+    ).without_blank_rows()
+
+
+def _elsewhere(package: Package, chosen: Tab, mapper: Mapper) -> list[str]:
+    """The other tabs that people see and that have several headers of ours in their first rows."""
+    others = {tab.part: tab for tab in package.tabs if _is_theirs(tab) and tab.part != chosen.part}
+    heads = [
+        (tab.name, first_rows(package.head(tab, _TAB_HEAD), _TOP))
+        for tab in itertools.islice(others.values(), _TABS)
+    ]
+    wanted = {at for _, rows in heads for row in rows for at in row if isinstance(at, int)}
+    texts = package.shared_texts(wanted) if wanted else {}
+    return [name for name, rows in heads if _has_headers(rows[:-1], texts, mapper)]
+
+
+def _has_headers(
+    rows: Sequence[Sequence[str | int]], texts: Mapping[int, str], mapper: Mapper
+) -> bool:
+    """Whether one of the rows has several headers of ours."""
+    named = (
+        [texts.get(cell, "") if isinstance(cell, int) else cell for cell in row] for row in rows
+    )
+    return any(mapper.score(row) >= _SEVERAL for row in named)
+
+
+def _is_theirs(tab: Tab) -> bool:
+    """Whether people see the tab and put it there themselves."""
+    return tab.visible and tab.name != GUIDE and not tab.name.startswith("petsync ")
+
+
+def _opened(package: Package, tab: Tab, where: str, large: int) -> _Opened:
+    """A worksheet. Unpacking and calamine do not hold the interpreter, so they go on beside what
+    does; but calamine is not asked for the cells before it is known that none is too far away.
+    """
+    with ThreadPoolExecutor(2) as beside:
+        texts = beside.submit(package.texts)
+        data = package.worksheet(tab)
+        seen = extent(data)
+        irregular = is_irregular(seen)
+        surveyed = survey(data, where, irregular=True) if irregular else None
+        known = texts.result()
+
+        parts = (data,) if irregular else halves(data, large)
+        asked = [beside.submit(_sheet, package, part, known, where) for part in parts]
+        surveyed = surveyed or survey(data, where, irregular=False)
+        sheets = [each.result() for each in asked]
+        if not _fit(sheets):
+            sheets = [_sheet(package, data, known, where)]
+        return _Opened(data, surveyed, seen.cells if seen else 0, sheets)
+
+
+def _sheet(package: Package, data: bytes, texts: Mapping[str, bytes], where: str) -> CalamineSheet:
+    with _naming_damage(where):
+        return load_workbook(package.alone(data, texts)).get_sheet_by_index(0)
+
+
+def _fit(sheets: Sequence[CalamineSheet]) -> bool:
+    """Whether the parts have the same columns and follow each other."""
+    if len(sheets) == 1:
+        return True
+    ends = [(sheet.start, sheet.end) for sheet in sheets]
+    if any(start is None or end is None for start, end in ends):
+        return False
+    columns = {(start[1], end[1]) for start, end in ends if start and end}
+    (_, before), (after, _) = ends
+    return len(columns) == 1 and bool(before and after and before[0] < after[0])
+
+
+def _rows_of_sheets(sheets: Sequence[CalamineSheet]) -> Iterator[list[Any]]:
+    """The rows from the first one that has a value, with those that are blank between the parts."""
+    done = (sheets[0].start or (0, 0))[0]
+    for sheet in sheets:
+        # A part begins with the rows above it, as blank ones.
+        yield from itertools.islice(sheet.iter_rows(), done, None)
+        done = (sheet.end or (0, 0))[0] + 1
+
+
+@contextmanager
+def _naming_damage(where: str) -> Iterator[None]:
+    try:
+        yield
+    except SheetError:
+        raise
+    except BaseException as error:
+        # A panic in calamine derives from BaseException; it is a damaged file like the others.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise SheetError(
+                f"{where}: the worksheet is damaged: {error}",
+                hint="Save the workbook again, or take it from a backup.",
+            ) from None
+        raise
+
+
+def _said(rows: Sequence[Sequence[Any]], columns: Sequence[Cells]) -> int:
+    """How many cells say something."""
+    cells = sum(len(row) - row.count("") for row in rows)
+    return cells + sum(int(np.count_nonzero(pc.binary_length(each.text))) for each in columns)
+
+
+def _check_places(data: bytes, where: str) -> None:
+    """Refuse a sheet in which a cell took another one's place."""
+    place = misplaced(data)
+    if place:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: the cell {place} stands where another one should",
+            hint="Open it in Excel or LibreOffice, see whether all is there, and save it again.",
+        )
+
+
+def _widened(row: list[str], surveyed: Survey, first_column: int) -> list[str]:
+    """The row with room for the cells behind the table that calamine took for blank."""
+    last = max((column for _, column in surveyed.special), default=0)
+    return row + [""] * (last - first_column + 1 - len(row))
+
+
+def _columns(rows: Iterator[list[Any]], width: int) -> list[Cells]:
+    """The columns of rows, taken a few at a time: so they are still in the processor's cache."""
+    parts: list[list[Cells]] = [[] for _ in range(width)]
+    while some := list(itertools.islice(rows, _TOGETHER)):
+        for part, values in zip(parts, zip(*some, strict=True), strict=True):
+            part.append(cells_of(values))
+    return [Cells.joined(part) for part in parts]
+
+
+def _completed(
+    columns: Sequence[Cells], width: int, first_row: int, first_column: int, surveyed: Survey
+) -> list[Cells]:
+    """The columns with the cells that calamine does not give."""
+    special: list[dict[int, tuple[Kind, str]]] = [{} for _ in range(width)]
+    for (row, column), cell in sorted(surveyed.special.items()):
+        if row >= first_row and column >= first_column:
+            special[column - first_column][row - first_row] = cell
+    height = max([len(columns[0]), *(at + 1 for cells in special for at in cells)])
+    blank = Cells(pa.array([""] * height, pa.large_string()))
+    added = [blank.part(0, 0)] * (width - len(columns))
+    return [
+        _with(Cells.joined([cells, blank.part(len(cells), height)]), marks)
+        for cells, marks in zip([*columns, *added], special, strict=True)
+    ]
+
+
+def _with(cells: Cells, special: dict[int, tuple[Kind, str]]) -> Cells:
+    if not special:
+        return cells
+    marked = np.zeros(len(cells), dtype=bool)
+    marked[list(special)] = True
+    kinds = np.zeros(len(cells), dtype=np.int8) if cells.kinds is None else cells.kinds
+    kinds[marked] = [kind for kind, _ in special.values()]
+    texts = pa.array([text for _, text in special.values()], pa.large_string())
+    return Cells(pc.replace_with_mask(cells.text, pa.array(marked), texts), kinds)
+
+
+def cells_of(values: Sequence[Any]) -> Cells:
+    """The cells of one column, of the values that calamine gives."""
+    whole = _whole_numbers(values) if type(values[0]) is float else None
+    if whole is not None:
+        texts = pa.array(whole).cast(pa.large_string())
+        return Cells(texts, np.full(len(whole), Kind.NUMBER, dtype=np.int8))
+    try:
+        return Cells(pa.array(values, pa.large_string()))
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        pass
+    texts = [value if type(value) is str else shown(value) for value in values]
+    kinds = np.array([_KINDS.get(type(value), Kind.DATE) for value in values], dtype=np.int8)
+    return Cells(pa.array(texts, pa.large_string()), kinds)
+
+
+def _whole_numbers(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The numbers, where all are without a fraction and exact; else None."""
+    if set(map(type, values)) != {float}:
+        return None
+    numbers = np.array(values)
+    if not (np.abs(numbers) < _EXACT).all():
+        return None
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else None
+
+
+def shown(value: Any) -> str:
+    """A value as a person sees it in the cell; whole numbers without a decimal point."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date().isoformat()
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,355 @@
+"""What a worksheet has that calamine does not tell: errors, formulas, what is hidden."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from petsync.errors import SheetError
+from petsync.sheets.grid import Kind, letter
+from petsync.sheets.xlsx.xml import CellMark, MarkupError, RowMark, Walk, column_number
+
+if TYPE_CHECKING:
+    from petsync.sheets.xlsx.package import Package
+
+__all__ = [
+    "Extent",
+    "Survey",
+    "View",
+    "extent",
+    "is_irregular",
+    "lines_of",
+    "misplaced",
+    "survey",
+    "view",
+]
+
+
+# How far a worksheet's cells reach, seen in its bytes: calamine holds the whole rectangle around
+# them, so this is known before it is let near.
+
+
+_PREFIXED = re.compile(rb":c[\s>/]")
+_BEHIND = 40
+_DIGITS = 7
+_PART = 1 << 20
+_Positions = np.ndarray[Any, np.dtype[np.intp]]
+_Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Extent(NamedTuple):
+    """No cell is behind row `rows` or behind column `columns`, both counted from 1; `cells` have
+    content.
+    """
+
+    rows: int
+    columns: int
+    cells: int
+
+
+def extent(data: bytes) -> Extent | None:
+    """The extent of a worksheet part, formatted cells too; None where it takes a walk to know.
+
+    It is known where each cell begins with `<c r="`, a column of one letter and a row.
+    """
+    if b"<sheetData" not in data or _PREFIXED.search(data) or b"<c" in data[-_BEHIND:]:
+        return None
+    raw = np.frombuffer(data, np.uint8)
+    cells = _cells(raw)
+    if cells is None:
+        return None
+    letters = raw[cells] & 0xDF
+    if not _between(letters, b"AZ").all() or not _between(raw[cells + 1], b"09").all():
+        return None
+    # From the row 100,000 on there is a sixth digit; what else stands there does no harm.
+    last = _last_row(raw, cells[_between(raw[cells + 6], b"09")] + 1)
+    return Extent(last, int(letters.max(initial=ord("A"))) - ord("A") + 1, data.count(b"</c>"))
+
+
+def _cells(raw: _Bytes) -> _Positions | None:
+    """Where the references of the cells begin; None where a cell is written in another way."""
+    cells = np.concatenate([_tags(raw, at) for at in range(0, len(raw) - _BEHIND, _PART)])
+    behind = raw[cells + 2]
+    if np.isin(behind, tuple(b"\t\r\n/>")).any():
+        return None
+    cells = cells[behind == ord(" ")]
+    for place, mark in enumerate(b'r="', 3):
+        if (raw[cells + place] != mark).any():
+            return None
+    references: _Positions = cells + 6
+    return references
+
+
+def _tags(raw: _Bytes, at: int) -> _Positions:
+    """Where tags begin in a part that start with a `c`."""
+    part = raw[at : min(at + _PART, len(raw) - _BEHIND) + 1]
+    return np.flatnonzero((part[:-1] == ord("<")) & (part[1:] == ord("c"))) + at
+
+
+def _last_row(raw: _Bytes, digits: _Positions) -> int:
+    """The last of the rows whose digits begin there, and no less than 99,999."""
+    last = 99_999
+    rows = np.zeros(len(digits), dtype=np.int64)
+    for place in range(_DIGITS + 1):
+        going = _between(raw[digits + place], b"09")
+        digits, rows = digits[going], rows[going] * 10 + raw[digits[going] + place] - ord("0")
+        last = max(last, int(rows.max(initial=0)))
+    return last
+
+
+def _between(values: np.ndarray[Any, Any], ends: bytes) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    between: np.ndarray[Any, np.dtype[np.bool_]] = (values >= ends[0]) & (values <= ends[1])
+    return between
+
+
+# What a worksheet has that calamine does not tell: error cells (it reads them as blank), formulas
+# without a value, hidden rows, merged cells, and cells that are absurdly far away.
+#
+# A sheet that has none of it is only searched for their marks; the others are walked.
+
+
+MAX_ROW, MAX_COLUMN = 1 << 20, 1 << 14
+FREE_AREA = 4_000_000
+"""The cells that the rectangle around all that have a value may always have: calamine holds it
+whole, at some 64 bytes for each.
+"""
+MAX_SPARSENESS = 10
+"""How many times the cells with a value a larger rectangle may have."""
+
+# `re` finds short texts in many bytes faster than `in` does, and a single byte `in` the fastest.
+_FORMULAS = (re.compile(rb"<f[\s>/]"), re.compile(rb":f[\s>/]"))
+_ERROR = re.compile(rb'"e"')
+_HIDDEN_MARK = re.compile(rb"hidden(?: |='|=\"[1t])")
+
+
+@dataclass(slots=True)
+class Survey:
+    """`special` holds, by row (from 1) and column (from 0), the cells whose value calamine does
+    not give; `hidden` the hidden rows, `merged` the merged ranges. `empty` are the formulas whose
+    value is there and has no text, and whether an empty text is in the formula; whether others
+    were `calculated` tells what that means.
+    """
+
+    special: dict[tuple[int, int], tuple[Kind, str]] = field(default_factory=dict)
+    empty: dict[tuple[int, int], bool] = field(default_factory=dict)
+    calculated: bool = False
+    hidden: list[int] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    last_row: int = 0
+    last_column: int = 0
+    cells: int = 0
+
+    def take(self, row: RowMark) -> None:
+        """Note what a row has."""
+        if row.hidden:
+            self.hidden.append(row.number)
+        for cell in row.cells:
+            special = _special(cell)
+            self.calculated |= cell.formula and bool(cell.value)
+            if special is not None and special[0] is Kind.UNCALCULATED and cell.has_value:
+                # A formula that is that of another cell has no text of its own.
+                may_be = '""' in cell.formula_text or not cell.formula_text
+                self.empty[row.number, cell.column] = may_be
+            if special is not None:
+                self.special[row.number, cell.column] = special
+            if special is not None or cell.value:
+                self.cells += 1
+                self.last_row = max(self.last_row, row.number)
+                self.last_column = max(self.last_column, cell.column)
+
+    def settle(self) -> None:
+        """Take formulas without a text for blank cells, if formulas were calculated: some programs
+        write an empty text so, and others each formula that they did not calculate. Where none has
+        a value, they are blank if each of them may give an empty text, which is pointed out.
+        """
+        unknown = [at for at, (kind, _) in self.special.items() if kind is Kind.UNCALCULATED]
+        if self.calculated:
+            for place in self.empty:
+                del self.special[place]
+        elif all(self.empty.get(at) for at in unknown):
+            self.special.update(dict.fromkeys(unknown, (Kind.EMPTY, "")))
+
+
+def survey(data: bytes, where: str, *, irregular: bool | None = None) -> Survey:
+    """The survey of one worksheet part, of which it may be known whether it is `irregular`.
+
+    Raises SheetError where it is malformed or too wide.
+    """
+    found = Survey()
+    if not (is_irregular(extent(data)) if irregular is None else irregular) and not _is_marked(
+        data
+    ):
+        return found
+    walk = Walk(found.take)
+    try:
+        walk.run(data)
+    except MarkupError as error:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: {error}",
+            hint="Save the workbook again, or take it from a backup.",
+        ) from None
+    found.merged = walk.merged
+    found.settle()
+    _check_extent(found, where)
+    return found
+
+
+def is_irregular(seen: Extent | None) -> bool:
+    """Whether there may be cells too far away to be read, or a walk must tell where they are."""
+    return seen is None or _is_too_large(seen.rows, seen.columns, seen.cells)
+
+
+def _is_marked(data: bytes) -> bool:
+    # Merged cells are listed behind the table.
+    rows, end = data.find(b"<row"), data.rfind(b"</sheetData>")
+    return (
+        _ERROR.search(data) is not None
+        or (b"'" in data and b"'e'" in data)
+        or data.find(b"mergeCell", end) >= 0
+        or data.find(b"mergeCell", 0, rows) >= 0
+        or _HIDDEN_MARK.search(data) is not None
+        or any(pattern.search(data) for pattern in _FORMULAS)
+    )
+
+
+def _is_too_large(rows: int, columns: int, cells: int) -> bool:
+    return rows * columns > max(FREE_AREA, MAX_SPARSENESS * cells)
+
+
+def _special(cell: CellMark) -> tuple[Kind, str] | None:
+    if cell.kind == "e":
+        return Kind.ERROR, cell.value
+    if cell.formula and not cell.value and cell.kind != "str":
+        return Kind.UNCALCULATED, ""
+    return None
+
+
+def _check_extent(found: Survey, where: str) -> None:
+    if found.last_row > MAX_ROW or found.last_column >= MAX_COLUMN:
+        raise SheetError(
+            f"{where}: the worksheet is damaged: it has a cell outside of what a sheet can hold",
+            hint="Save the workbook again, or take it from a backup.",
+        )
+    if _is_too_large(found.last_row + 1, found.last_column + 1, found.cells):
+        raise SheetError(
+            f"{where}: the sheet has values as far as column {letter(found.last_column)} and as "
+            f"far as row {found.last_row:,}, too far for a table of pets",
+            hint="Delete the stray cells (Ctrl+End leads to the last one), or copy the table into "
+            "a sheet of its own.",
+        )
+
+
+# Worksheets that no person sees, in which a workbook carries lines of plain ASCII.
+
+
+def lines_of(package: Package, name: str) -> list[str] | None:
+    """The first column of the worksheet of that name; None where there is none.
+
+    It is the same where somebody had it shown.
+
+    Raises SheetError where it is damaged.
+    """
+    tab = next((tab for tab in package.tabs if tab.name == name), None)
+    if tab is None:
+        return None
+    where = f"{package.path}, sheet {name!r}"
+    data = package.text_part(tab.part)
+    # A cell far away would make calamine hold a huge rectangle.
+    survey(data, where)
+    return [str(row[0]) for row in _rows_of_workbook(package.alone(data), where) if row]
+
+
+def _rows_of_workbook(workbook: io.BytesIO, where: str) -> list[list[Any]]:
+    # calamine is loaded when a workbook is read.
+    from python_calamine import load_workbook
+
+    try:
+        return load_workbook(workbook).get_sheet_by_index(0).to_python()
+    except BaseException as error:
+        # A panic in calamine derives from BaseException; it is a damaged file like the others.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise SheetError(f"{where}: the worksheet is damaged") from None
+        raise
+
+
+# Whether a worksheet's cells stand in their order, so that no two of them claim one place.
+
+
+_CELL = re.compile(rb'<c r="([A-Za-z]{1,3})([0-9]{1,7})"')
+_COLUMNS = 27**3
+
+
+def misplaced(data: bytes) -> str:
+    """The first cell that does not stand behind the one before it, "" where there is none.
+
+    Of two cells with one reference calamine keeps the later one, and a value would be lost.
+    """
+    found = _CELL.findall(data)
+    if len(found) < 2:
+        return ""
+    letters, digits = zip(*found, strict=True)
+    # Letters as digits to the base of 27, in upper case by the fifth bit; shorter ones end in NUL.
+    codes = np.array(letters).view(np.uint8).reshape(len(found), -1).astype(np.int64) & 31
+    width = codes.shape[1]
+    columns = codes @ 27 ** np.arange(width)[::-1] // 27 ** (codes == 0).sum(axis=1)
+    places = np.array(digits).astype(np.int64) * _COLUMNS + columns
+    behind = np.flatnonzero(np.diff(places) <= 0)
+    return b"".join(found[behind[0] + 1]).decode() if len(behind) else ""
+
+
+# What a worksheet's view leaves out: hidden columns, and filters that are set.
+
+
+_VIEW_HEAD = 1 << 20
+_COLUMN = re.compile(rb"<(?:\w+:)?col\s([^<>]*)>")
+_NUMBER = re.compile(rb"\b(min|max)\s*=\s*[\"']([0-9]{1,5})[\"']")
+_HIDDEN_COLUMN = re.compile(
+    rb"\bhidden\s*=\s*[\"'](?:1|true)[\"']|\bwidth\s*=\s*[\"']0(?:\.0+)?[\"']"
+)
+_FILTER = re.compile(rb"<(?:\w+:)?autoFilter\s([^<>]*)>")
+_REF = re.compile(rb"\bref\s*=\s*[\"']\$?([A-Z]{1,3})")
+_CRITERION = re.compile(rb"<(?:\w+:)?filterColumn\s([^<>]*)>")
+_PLACE = re.compile(rb"\bcolId\s*=\s*[\"']([0-9]{1,5})[\"']")
+_END_OF_VIEW = re.compile(rb"</(?:\w+:)?autoFilter>|<(?:\w+:)?customSheetViews\b")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The columns that are hidden (numbers, from 0) and the letters of those with a filter."""
+
+    hidden: tuple[range, ...] = ()
+    filtered: tuple[str, ...] = ()
+
+
+def view(data: bytes) -> View:
+    """The view of one worksheet part: what is said of it before its cells and behind them."""
+    start = data.find(b"sheetData")
+    if start < 0:
+        return View()
+    tail = data[data.rfind(b"sheetData") :]
+    return View(tuple(_hidden(data[: min(start, _VIEW_HEAD)])), tuple(_filtered(tail)))
+
+
+def _hidden(head: bytes) -> Iterator[range]:
+    for column in _COLUMN.finditer(head):
+        span = {name: int(number) for name, number in _NUMBER.findall(column[1])}
+        if len(span) == 2 and _HIDDEN_COLUMN.search(column[1]):
+            yield range(span[b"min"] - 1, span[b"max"])
+
+
+def _filtered(tail: bytes) -> Iterator[str]:
+    """The columns of the sheet's own filter; one without criteria only has its button."""
+    before = _END_OF_VIEW.split(tail, maxsplit=1)[0]
+    found = _FILTER.search(before)
+    ref = found and _REF.search(found[1])
+    if not found or not ref or found[1].endswith(b"/"):
+        return
+    for criterion in _CRITERION.finditer(before, found.end()):
+        place = _PLACE.search(criterion[1])
+        if place and not criterion[1].endswith(b"/"):
+            yield letter(column_number(ref[1].decode()) + int(place[1]))

@@ -1,0 +1,280 @@
+"""The XML of a workbook's parts, walked by expat with the place of each cell in the bytes.
+
+A DTD is refused: no spreadsheet program writes one, and entities are how XML bombs are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from xml.parsers import expat
+
+from petsync.sheets.grid import letter
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "CellMark",
+    "MarkupError",
+    "RowMark",
+    "Walk",
+    "check_count",
+    "check_form",
+    "column_number",
+    "elements",
+]
+
+
+_REFERENCE = re.compile(r"([A-Za-z]{1,7})([0-9]{1,10})", re.ASCII)
+_DIGITS = 10
+_ROW = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+MAX_ELEMENTS = 400_000
+"""The most elements of a part that is kept as a whole: a workbook's list of sheets and names, what
+a part refers to, the styles, comments and drawings. Excel allows 65,490 cell formats.
+"""
+MAX_DEPTH = 256
+"""How deep the elements of a worksheet may be; a parser keeps those that are open."""
+_SPAN = 1_000_000
+_MANY = 100_000
+_LONG = re.compile(rb"<[^<]{%d,}" % _SPAN)
+
+
+class MarkupError(ValueError):
+    """A part that is not well-formed, or that has a DTD."""
+
+
+@dataclass(slots=True)
+class CellMark:
+    """One `c` element: its column (from 0), type, style, whether it has a formula, which one, a
+    value, and an element for the value, and the bytes from `start` to `end` that it stands in.
+    """
+
+    column: int
+    start: int
+    kind: str
+    style: str
+    formula: bool = False
+    value: str = ""
+    end: int = 0
+    has_value: bool = False
+    formula_text: str = ""
+
+
+@dataclass(slots=True)
+class RowMark:
+    """One `row` element: its number (from 1), its cells, whether it is hidden, and where its
+    end tag stands; where it has none (`<row/>`), `close` is where it ends and `closed` is False.
+    """
+
+    number: int
+    cells: list[CellMark]
+    hidden: bool
+    close: int = 0
+    closed: bool = True
+
+
+class Walk:
+    """Walks a worksheet part and hands each row to `on_row` when it ends.
+
+    Afterwards `merged` holds the merged ranges, `prefix` the namespace prefix of the elements.
+    """
+
+    def __init__(self, on_row: Callable[[RowMark], None]) -> None:
+        self.merged: list[str] = []
+        self.prefix = ""
+        self._on_row = on_row
+        self._row: RowMark | None = None
+        self._number = 0
+        self._text: list[str] | None = None
+        self._values: list[str] = []
+        self._in_cell = False
+        self._depth = 0
+        self._data = b""
+        self._parser = _parser(self._start)
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+
+    def run(self, data: bytes, *, whole: bool = True) -> None:
+        """Walk the part, or its beginning. Raises MarkupError where it is not well-formed."""
+        self._data = data
+        _parse(self._parser, data, whole=whole)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise MarkupError(f"it has elements {MAX_DEPTH} deep")
+        local = name.rpartition(":")[2]
+        if local == "c" and self._row is not None:
+            self._start_cell(self._row, attributes)
+        elif local in ("v", "t"):
+            self._text = []
+        elif local == "f":
+            self._mark_formula()
+            self._text = []
+        elif local == "row":
+            self.prefix = name[: -len(local)]
+            self._start_row(attributes)
+        elif local == "mergeCell":
+            self.merged.append(attributes.get("ref", ""))
+
+    def _start_row(self, attributes: Mapping[str, str]) -> None:
+        given = attributes.get("r", "").strip()
+        if given and not _ROW.fullmatch(given):
+            raise MarkupError(f"a row has the number {given[:20]!r}")
+        number = int(given) if given else self._number + 1
+        if number <= self._number:
+            raise MarkupError(f"the row {number} stands behind the row {self._number}")
+        self._number = number
+        hidden = attributes.get("hidden", "") in ("1", "true")
+        self._row = RowMark(self._number, [], hidden)
+
+    def _start_cell(self, row: RowMark, attributes: Mapping[str, str]) -> None:
+        if self._in_cell:
+            raise MarkupError(f"a cell in the row {self._number} is within another one")
+        self._in_cell = True
+        after = row.cells[-1].column + 1 if row.cells else 0
+        column = self._column(attributes.get("r", "").strip(), after)
+        kind, style = attributes.get("t", ""), attributes.get("s", "")
+        row.cells.append(CellMark(column, self._parser.CurrentByteIndex, kind, style))
+
+    def _column(self, reference: str, after: int) -> int:
+        """The column of a cell, which may say where it is; in another row, or in the place of a
+        cell before it, its value would take another one's place.
+        """
+        if not reference:
+            return after
+        place = _REFERENCE.fullmatch(reference)
+        if place is None or int(place[2]) != self._number:
+            raise MarkupError(f"the cell {reference[:20]} stands in the row {self._number}")
+        column = column_number(place[1])
+        if column < after:
+            raise MarkupError(f"the cell {reference[:20]} stands behind {letter(after - 1)}")
+        return column
+
+    def _mark_formula(self) -> None:
+        if self._row is not None and self._row.cells:
+            self._row.cells[-1].formula = True
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        local = name.rpartition(":")[2]
+        row = self._row
+        if row is None:
+            return
+        if local == "row":
+            row.close = self._parser.CurrentByteIndex
+            row.closed = self._at_end_tag(name)
+            self._on_row(row)
+            self._row = None
+        elif local == "c" and row.cells:
+            at = self._parser.CurrentByteIndex
+            row.cells[-1].end = self._data.index(b">", at) + 1 if self._at_end_tag(name) else at
+            # Joined once: a cell may have its value in millions of pieces.
+            row.cells[-1].value = "".join(self._values)
+            self._values, self._in_cell = [], False
+        elif local in ("v", "t") and self._text is not None and row.cells:
+            if self._in_cell:
+                self._values += self._text
+            row.cells[-1].has_value = True
+            self._text = None
+        elif local == "f" and self._text is not None and row.cells:
+            row.cells[-1].formula_text = "".join(self._text)
+            self._text = None
+
+    def _at_end_tag(self, name: str) -> bool:
+        """Whether the element ends with a tag; for `<c/>` expat stands behind the element."""
+        tag, at = b"</" + name.encode(), self._parser.CurrentByteIndex
+        after = self._data[at + len(tag) : at + len(tag) + 1]
+        return self._data.startswith(tag, at) and after in b"> \t\r\n"
+
+
+def check_count(data: bytes, most: int) -> None:
+    """Raise MarkupError for a part with more elements than `most`, or with an element of more than
+    100,000 attributes: each takes some hundred bytes once it is looked at.
+    """
+    count = data.count(b"<")
+    if count > 2 * most:
+        raise MarkupError(f"it has more than {most:,} elements")
+    # A search for single bytes costs next to nothing, unlike the other one.
+    is_long = data.count(b"=") > _MANY + 8 * count
+    if is_long and any(each[0].count(b"=") > _MANY for each in _LONG.finditer(data)):
+        raise MarkupError(f"it has an element of more than {_MANY:,} attributes")
+
+
+def check_form(data: bytes) -> None:
+    """Raise MarkupError where the part is not well-formed; nothing of it is kept."""
+    _parse(_parser(lambda *_: None), data)
+
+
+def first_rows(data: bytes, most: int) -> list[list[str | int]]:
+    """The texts of the first rows of a worksheet part that may be cut off; of a cell that refers to
+    a shared text its index.
+    """
+    rows: list[list[str | int]] = []
+
+    def take(row: RowMark) -> None:
+        if len(rows) < most:
+            rows.append([_shared(cell) for cell in row.cells])
+
+    walk = Walk(take)
+    # What is wrong with it matters only if the worksheet is read.
+    with suppress(MarkupError):
+        walk.run(data, whole=False)
+    return rows
+
+
+def _shared(cell: CellMark) -> str | int:
+    is_index = cell.kind == "s" and cell.value.isdecimal() and len(cell.value) < _DIGITS
+    return int(cell.value) if is_index else cell.value
+
+
+def elements(data: bytes) -> list[tuple[str, dict[str, str]]]:
+    """The elements of a small part in order: local name, and attributes by local name.
+
+    Raises MarkupError where the part is not well-formed, or has more than MAX_ELEMENTS.
+    """
+    check_count(data, MAX_ELEMENTS)
+    found: list[tuple[str, dict[str, str]]] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        local = {key.rpartition(":")[2]: value for key, value in attributes.items()}
+        found.append((name.rpartition(":")[2], local))
+
+    _parse(_parser(start), data)
+    return found
+
+
+def _parser(start: Callable[[str, dict[str, str]], None]) -> expat.XMLParserType:
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = _refuse
+    return parser
+
+
+def _refuse(*_: object) -> None:
+    raise MarkupError("it has a document type declaration")
+
+
+def _parse(parser: expat.XMLParserType, data: bytes, *, whole: bool = True) -> None:
+    try:
+        parser.Parse(data, whole)
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        # Of an encoding that nobody knows or that has several bytes the last two tell.
+        raise MarkupError(str(error)) from None
+
+
+def column_number(letters: str) -> int:
+    """The column (from 0) that letters in A1 notation name."""
+    number = 0
+    for character in letters.upper():
+        number = number * 26 + ord(character) - ord("A") + 1
+    return number - 1

@@ -1,0 +1,976 @@
+"""AsyncStore: one service, asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+import pandas as pd
+
+import petsync.apply.planfile
+import petsync.report  # noqa: F401 - plans, reports and sheets show themselves through it
+from petsync import sheets
+from petsync._sync import LoopThread
+from petsync.apply.engine import ApplyOptions
+from petsync.client import loaders
+from petsync.client.api import AsyncApi
+from petsync.client.auth.browser import AsyncPending
+from petsync.client.auth.credentials import Credentials
+from petsync.client.auth.keyring import Vault
+from petsync.client.auth.oauth import Authority
+from petsync.client.loaders import Found, Lookups, look_up
+from petsync.client.session import Session
+from petsync.client.signin import Desk, asked
+from petsync.errors import FindingsError, PlanError, SettingsError, SheetError
+from petsync.images.find import USUAL
+from petsync.images.upload import Cancelling, UploadOptions
+from petsync.models import READ, WRITE, Account, Category, Pet, Tag
+from petsync.plan import arguments
+from petsync.plan.change import Snapshot
+from petsync.plan.compare import compare, must_have_columns, unproved
+from petsync.plan.decide import FoundPets
+from petsync.plan.explain import Explanations, explain
+from petsync.plan.guard import Guard
+from petsync.plan.lineage import Match, Renumbered, Restored, identify, slots_of
+from petsync.plan.match import absent
+from petsync.plan.plan import Plan, PlanOptions
+from petsync.plan.report import Past, Progress, Report
+from petsync.plan.uploads import (
+    FileProgress,
+    Looked,
+    PictureOptions,
+    Pictures,
+    Uploaded,
+    Uploading,
+    Uploads,
+)
+from petsync.profile import ServiceProfile
+from petsync.settings import Secret, Settings
+from petsync.store.images import Gallery
+from petsync.store.runs import History, OnProgress, Runs, Undoing, runs_frame
+from petsync.table.base import Base
+from petsync.table.columns import CLEAR, CLEARED, COLUMNS, Column
+from petsync.table.frame import frame_from_pets
+from petsync.table.sheet import Sheet
+
+__all__ = ["AsyncStore", "Compared", "Edited", "Pending", "Pictured", "Reader", "Signed", "desk_at"]
+
+
+# Compared: a snapshot and a sheet beside each other, from which plans and their reasons come.
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The store's records, the sheet, what getPetById says of the ids that only it names, which
+    photos uploads added, which rows without an id earlier runs know, which pets undos took
+    away, by the run that was undone, which ones undos changed, as these left them, and to which
+    ones the store gave another id than they were added with.
+    """
+
+    snapshot: Snapshot
+    sheet: Sheet
+    found: FoundPets
+    uploads: Uploads = field(default_factory=Uploads)
+    matches: Mapping[int, Match] = field(default_factory=dict)
+    undone: Mapping[int, str] = field(default_factory=dict)
+    restored: Mapping[int, Restored] = field(default_factory=dict)
+    renumbered: Mapping[int, Renumbered] = field(default_factory=dict)
+
+    def plan(
+        self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
+    ) -> Plan:
+        """The plan that brings the store to what the sheet says."""
+        return compare(
+            self.snapshot,
+            self.sheet,
+            found=self.found,
+            created=created,
+            options=options,
+            guard=guard,
+            profile=profile,
+            uploads=self.uploads,
+            matches=self.matches,
+            undone=self.undone,
+            restored=self.restored,
+            renumbered=self.renumbered,
+        )
+
+    def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
+        """Why the plan does with the pets what it does."""
+        return explain(
+            plan,
+            self.snapshot,
+            self.sheet,
+            self.found,
+            pet_ids,
+            uploads=self.uploads,
+            matches=self.matches,
+        )
+
+
+# Edited: the part of AsyncStore that changes one pet by hand, through the gates of every plan.
+
+
+_HERE = "edit"
+_OF_OTHERS = "nothing happens to"
+"""In a note on the store's other pets, of which an edit never says anything."""
+_NO_GUARD = Guard()
+
+
+class Edited(ABC):
+    """Edits of one pet."""
+
+    api: AsyncApi
+
+    @abstractmethod
+    async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot: ...
+
+    @abstractmethod
+    async def plan(
+        self, sheet: Sheet, *, guard: Guard = _NO_GUARD, snapshot: Snapshot | None = None
+    ) -> Plan: ...
+
+    @abstractmethod
+    def read(self, sheet: pd.DataFrame, *, known_statuses: Collection[str] = ()) -> Sheet: ...
+
+    async def edit(
+        self,
+        pet_id: int,
+        *,
+        name: str | None = None,
+        status: str | None = None,
+        category: str | Category | None = None,
+        tags: str | Iterable[str | Tag] | None = None,
+        photo_urls: str | Iterable[str] | None = None,
+        seen: Pet | None = None,
+        guard: Guard = _NO_GUARD,
+        snapshot: Snapshot | None = None,
+    ) -> Plan:
+        """The plan that changes this one pet, to be applied as every plan; sends nothing that
+        changes anything. What is None says nothing; an empty text or list empties a field.
+
+        `tags` and `photo_urls` are lists, or text as a sheet's cell has it. `seen` is the pet as
+        it was when it was decided what to change: what somebody else changed since then stays, and
+        is a conflict where both changed the same. `snapshot` saves reading the whole store
+        once more; the pet itself is read anew in any case.
+
+        Raises NotFoundError where there is no such pet, and FindingsError for a value that a sheet
+        could not have either.
+        """
+        (number,) = arguments.pet_ids(pet_id)
+        said = _said(name, status, category, tags, photo_urls)
+        base = _base(number, seen, self.api.session.base_url)
+        url = self.api.session.base_url
+        taken = None if snapshot is None else arguments.checked_snapshot(snapshot, url)
+        now = await self.api.get_pet_by_id(number)
+        known = _with(await self.snapshot() if taken is None else taken, now)
+        sheet = self.read(_frame(number, said), known_statuses=_statuses(known))
+        _check(sheet)
+        sheet = replace(sheet, source=f"edit of pet {number}", base=base)
+        return _told(await self.plan(sheet, guard=guard, snapshot=known))
+
+
+def _said(
+    name: str | None,
+    status: str | None,
+    category: str | Category | None,
+    tags: str | Iterable[str | Tag] | None,
+    photo_urls: str | Iterable[str] | None,
+) -> dict[str, Any]:
+    """What is to be, by column."""
+    said = {
+        "name": _text("name", name),
+        "status": _text("status", status),
+        "tags": _items(tags),
+        "photo_urls": _items(photo_urls),
+    }
+    if isinstance(category, Category):
+        return {**said, "category": category.name, "category_id": category.id}
+    text = _text("category", category)
+    return {**said, "category": CLEARED if text == "" else text}
+
+
+def _text(column: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise SettingsError(f"{column} is {value!r}, which is no text")
+
+
+def _items(value: str | Iterable[Any] | None) -> str | list[Any] | None:
+    return value if value is None or isinstance(value, str) else list(value)
+
+
+def _frame(pet_id: int, said: Mapping[str, Any]) -> pd.DataFrame:
+    """A sheet of one row with every column: one that were not there would be taken for lost."""
+    row = {column: said.get(column) for column in COLUMNS} | {"id": pet_id, "action": "update"}
+    return pd.DataFrame([row], dtype=object)
+
+
+def _base(pet_id: int, seen: Pet | None, store: str) -> Base | None:
+    if seen is None:
+        return None
+    if not isinstance(seen, Pet) or seen.id != pet_id:
+        raise SettingsError(
+            f"seen is not pet {pet_id}", hint="Give the pet as store.api.get_pet_by_id has it."
+        )
+    taken_at = datetime.now(UTC).isoformat(timespec="microseconds")
+    return Base(frame=frame_from_pets([seen]), store=store, taken_at=taken_at)
+
+
+def _with(snapshot: Snapshot, pet: Pet) -> Snapshot:
+    """The snapshot with the pet as it is now: what was read of it before may be old."""
+    others = snapshot.frame[snapshot.frame["id"] != pet.id]
+    frame = pd.concat([others, frame_from_pets([pet])], ignore_index=True)
+    return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+
+
+def _statuses(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(snapshot.frame["status"].dropna().unique())
+
+
+def _check(sheet: Sheet) -> None:
+    """Raise FindingsError where a value cannot be meant."""
+    for each in sheet.problems:
+        if each.severity == "error":
+            value = "" if each.value in ("", CLEAR) else f"{each.value[:60]!r}: "
+            raise FindingsError(f"{each.column}: {value}{each.problem}", hint=each.suggestion)
+
+
+def _told(plan: Plan) -> Plan:
+    """The plan without what is only true of a sheet: addresses of cells, and its other pets."""
+
+    def here(each: Any, **more: Any) -> Any:
+        return msgspec.structs.replace(each, source=_HERE, **more)
+
+    return msgspec.structs.replace(
+        plan,
+        places={},
+        notes=tuple(note for note in plan.notes if _OF_OTHERS not in note),
+        changes=tuple(map(here, plan.changes)),
+        conflicts=tuple(
+            here(each, problem=each.problem.replace("since the export", "since it was read"))
+            for each in plan.conflicts
+        ),
+    )
+
+
+# Pictured: the part of AsyncStore that is about images.
+
+
+class Pictured:
+    """Images of pets, looked at and uploaded in bulk."""
+
+    _gallery: Gallery
+
+    async def pictures(
+        self,
+        source: Sheet | str | Path,
+        *,
+        column: str | None = None,
+        tab: str | None = None,
+        encoding: str | None = None,
+        folder: str | Path | None = None,
+        metadata_column: str | None = None,
+        metadata: str | None = None,
+        pattern: str | Iterable[str] = USUAL,
+        recursive: bool = False,
+        strip_exif: bool = False,
+        max_side: int | None = None,
+        max_bytes: int = PictureOptions().max_bytes,
+        max_pixels: int = PictureOptions().max_pixels,
+        again: bool = False,
+        on_progress: Callable[[Looked], None] | None = None,
+    ) -> Pictures:
+        """The images that `upload` would send: those in the folder `source`, by their names, or
+        those that a sheet's `column` names. Each is decoded whole, and its pet looked up. Sends
+        nothing that changes anything.
+
+        In a folder a name fits a `pattern` of {id}, {n} and *, such as `{id}_{n}`; paths in a sheet
+        are relative to its folder, or to `folder`. `metadata` goes with every image that neither
+        the `metadata_column` nor metadata.csv in the folder says something of.
+
+        `strip_exif` leaves out what cameras wrote, `max_side` (pixels) scales down, `max_bytes` and
+        `max_pixels` are limits. What an earlier run uploaded is left alone but with `again`.
+        Raises SheetError where folder, sheet or column cannot be read, SettingsError for options
+        that cannot be used, and ApiError where the store cannot be asked.
+        """
+        options = PictureOptions(
+            strip_exif=strip_exif,
+            max_side=max_side,
+            max_bytes=max_bytes,
+            max_pixels=max_pixels,
+            again=again,
+        )
+        if column is not None:
+            return await self._gallery.of_sheet(
+                await self._gallery.sheet(source, tab, encoding),
+                options,
+                column=column,
+                folder=folder,
+                metadata_column=metadata_column,
+                metadata=metadata,
+                on_progress=on_progress,
+            )
+        return await self._gallery.of_folder(
+            Path(
+                arguments.folder_of(
+                    source,
+                    tab=tab,
+                    encoding=encoding,
+                    folder=folder,
+                    metadata_column=metadata_column,
+                )
+            ),
+            options,
+            pattern=pattern,
+            recursive=recursive,
+            metadata=metadata,
+            on_progress=on_progress,
+        )
+
+    async def pictures_of(
+        self,
+        pet_id: int,
+        files: str | Path | Iterable[str | Path],
+        *,
+        metadata: str | None = None,
+        strip_exif: bool = False,
+        max_side: int | None = None,
+        max_bytes: int = PictureOptions().max_bytes,
+        max_pixels: int = PictureOptions().max_pixels,
+        again: bool = False,
+        on_progress: Callable[[Looked], None] | None = None,
+    ) -> Pictures:
+        """The images that `upload` would send to one pet: these files, in their order, whatever
+        they are called; `row` of a picture or problem is its file's place, from 0. Else as
+        `pictures`.
+        """
+        (number,) = arguments.pet_ids(pet_id)
+        options = PictureOptions(
+            strip_exif=strip_exif,
+            max_side=max_side,
+            max_bytes=max_bytes,
+            max_pixels=max_pixels,
+            again=again,
+        )
+        paths = [files] if isinstance(files, str | Path) else files
+        return await self._gallery.of_files(
+            number, map(Path, paths), options, metadata=metadata, on_progress=on_progress
+        )
+
+    async def upload(
+        self,
+        pictures: Pictures,
+        *,
+        concurrency: int = 4,
+        rate: float | None = None,
+        settle: float | None = None,
+        on_progress: Callable[[Uploading], None] | None = None,
+        on_file: Callable[[FileProgress], None] | None = None,
+        cancelling: Cancelling | None = None,
+    ) -> Uploaded:
+        """Upload the images and report on every file. A pet's images go one after the other, in
+        their order, those of `concurrency` pets at a time. The run is journalled: what it uploaded
+        is not uploaded again by another one.
+
+        `settle` is how many seconds an earlier upload, that got no answer and added no photo, may
+        still arrive, before it is sent again (the timeout). `on_progress` is told of all images
+        together, `on_file` of each; those that are named to `cancelling` are left out.
+
+        Raises LockedError before anything is sent, and InterruptedRunError with the `report` so far
+        where the run was stopped: the same folder or sheet, looked at and uploaded again, does
+        the rest.
+        """
+        arguments.checked_pictures(pictures)
+        late = self._gallery.settings.timeout if settle is None else settle
+        options = UploadOptions(concurrency=concurrency, settle=late)
+        # The rate is judged as that of any run is.
+        given = ApplyOptions(rate=rate).rate
+        return await self._gallery.upload(
+            pictures, options, given, on_progress, on_file, cancelling
+        )
+
+    async def photo(self, url: str) -> bytes:
+        """The content of a photo that this service itself serves, below its base URL. Raises
+        InvalidInputError for any other address, without asking anybody, and ApiError where the
+        service does not give it.
+        """
+        return await self._gallery.photo(url)
+
+    def serves(self, url: str) -> bool:
+        """Whether a photo's address is this service's own, so that `photo` asks for it."""
+        return self._gallery.serves(url)
+
+
+# Reader: sheets as they are read for one store.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """Reads sheets with a store's `statuses`, and with the `columns` that petsync.toml maps."""
+
+    statuses: Sequence[str]
+    columns: Mapping[str, str]
+
+    def read(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        tab: str | None,
+        mapping: Mapping[str, str] | None,
+        corrections: Mapping[str, str] | None,
+        known: Collection[str],
+        encoding: str | None = None,
+    ) -> Sheet:
+        """The sheet. Raises SheetError where it cannot be read, or is none."""
+        if isinstance(sheet, Sheet):
+            if corrections:
+                return self._again(sheet, corrections, known)
+            return sheet.knowing(known) if known else sheet
+        if isinstance(sheet, pd.DataFrame):
+            return self._frame(sheet, mapping, corrections, known)
+        if not isinstance(sheet, str | Path):
+            raise SheetError(
+                f"a {type(sheet).__name__} is no sheet",
+                hint="Give the path of a file, a DataFrame, or what read_sheet returns.",
+            )
+        return self._file(sheet, tab, mapping, self.columns, corrections, known, encoding)
+
+    def _file(
+        self,
+        path: str | Path,
+        tab: str | None,
+        mapping: Mapping[str, str] | None,
+        defaults: Mapping[str, str],
+        corrections: Mapping[str, str] | None,
+        known: Collection[str],
+        encoding: str | None,
+    ) -> Sheet:
+        return sheets.read_sheet(
+            path,
+            tab=tab,
+            mapping=mapping,
+            defaults=defaults,
+            statuses=self.statuses,
+            known_statuses=known,
+            corrections=corrections,
+            encoding=encoding,
+        )
+
+    def _frame(
+        self,
+        frame: pd.DataFrame,
+        mapping: Mapping[str, str] | None,
+        corrections: Mapping[str, str] | None,
+        known: Collection[str],
+    ) -> Sheet:
+        if corrections:
+            raise SheetError(
+                "a DataFrame is read from no file, so no cell of it is corrected",
+                hint="Change the DataFrame itself.",
+            )
+        return sheets.sheet_from_frame(
+            frame,
+            mapping=mapping,
+            defaults=self.columns,
+            statuses=self.statuses,
+            known_statuses=known,
+        )
+
+    def _again(self, sheet: Sheet, corrections: Mapping[str, str], known: Collection[str]) -> Sheet:
+        """The sheet's file with further corrections."""
+        before = {each.address: each.after for each in sheet.corrections}
+        given = {**before, **corrections}
+        again = self._file(
+            sheet.source,
+            sheet.tab or None,
+            None,
+            sheet.mapping,
+            given,
+            known,
+            sheet.encoding or None,
+        )
+        if again.digest != sheet.digest:
+            raise SheetError(
+                f"{sheet.source}: the file has changed since it was read", hint="Read it again."
+            )
+        return again
+
+
+# Signed: the part of a store that is about signing in; and a sign-in for synchronous callers.
+
+
+Keep = Literal["memory", "keyring"]
+
+
+def desk_at(session: Session, settings: Settings) -> Desk:
+    """Where one signs in to the session's service, as the settings have it."""
+    authority = Authority(
+        session.base_url,
+        auth=settings.auth,
+        allow_http=settings.allow_http,
+        timeout=settings.timeout,
+    )
+    return Desk(session, authority, Vault(settings.state, session.base_url))
+
+
+class Signed:
+    """Signing in, out, and who one is."""
+
+    _desk: Desk
+    settings: Settings
+
+    async def sign_in(self, credentials: Credentials, *, keep: Keep = "memory") -> Account:
+        """Use these from here on, once the service has taken them: what `petsync.auth` makes.
+        `keep="keyring"` keeps them for other processes with the same state folder too.
+
+        Raises AuthError where the service refuses, SettingsError where it does not offer this or
+        the keyring cannot be used, and ApiError where it does not answer; then what was in use
+        before stays.
+        """
+        self.settings.require_confirmed()
+        return await self._desk.sign_in(credentials, keep)
+
+    async def begin_sign_in(
+        self,
+        *,
+        scopes: str | Sequence[str] = (READ, WRITE),
+        client_id: str | None = None,
+        implicit: bool = False,
+        listen: bool = True,
+        keep: Keep = "memory",
+    ) -> AsyncPending:
+        """A sign-in that waits for a person at a browser: open its `url`.
+
+        With a code and PKCE, or `implicit`, where the service offers only that. `listen=False`
+        where the browser runs on another machine: the address that it ends on is `pasted` then.
+        Raises SettingsError where the service does not say where one signs in.
+        """
+        self.settings.require_confirmed()
+        question = asked(scopes, client_id, implicit=implicit, listen=listen)
+        return await self._desk.begin(question, keep)
+
+    async def who(self) -> Account:
+        """Who one is at the service, and what one may do, as it says now. It is asked questions
+        that change nothing. Raises AuthError where it does not take the sign-in any more.
+        """
+        return await self._desk.who()
+
+    async def sign_out(self) -> Account:
+        """Forget the sign-in, in the keyring too, after the service has ended it where it offers
+        that. What PETSYNC_TOKEN or a file holds stays there.
+        """
+        return await self._desk.sign_out()
+
+
+class Pending:
+    """A sign-in that waits for a person at a browser: open `url`, then `wait` for the browser, or
+    `paste` the address that it ended on.
+    """
+
+    def __init__(self, aio: AsyncPending, loop: LoopThread) -> None:
+        self.aio = aio
+        self._loop = loop
+
+    @property
+    def url(self) -> str:
+        """The address to open in a browser."""
+        return self.aio.url
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the browser's return would be noticed."""
+        return self.aio.is_listening
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has come yet that belongs to this sign-in: another try may succeed."""
+        return self.aio.is_open
+
+    def wait(self, timeout: float = 300.0) -> Account:
+        """The account, once the browser came back; at most `timeout` seconds are waited. Raises
+        AuthError where somebody said no, or nobody came.
+        """
+        return self._loop.run(self.aio.arrived(timeout))
+
+    def paste(self, text: str | Secret) -> Account:
+        """The account for the address that the browser ended on; for an implicit sign-in also for
+        the bare token. Raises AuthError and SettingsError, which do not show it.
+        """
+        text = text if isinstance(text, Secret) else Secret(str(text))
+        return self._loop.run(self.aio.pasted(text))
+
+    def close(self) -> None:
+        """Wait no longer."""
+        self._loop.run(self.aio.close())
+
+    def __repr__(self) -> str:
+        return repr(self.aio)
+
+
+# AsyncStore: one service, asynchronous.
+
+
+class AsyncStore(Pictured, Edited, Signed):
+    """One service, asynchronous: loaders, plan and apply, and the eight operations as `api`."""
+
+    def __init__(self, session: Session, settings: Settings) -> None:
+        self.api = AsyncApi(session)
+        self.settings = settings
+        self._session = session
+        self._runs = Runs(self.api, settings.state)
+        self._desk = desk_at(session, settings)
+        self._gallery = Gallery(self.api, settings, self.read, self.snapshot)
+
+    async def find_by_status(self, *statuses: str) -> pd.DataFrame:
+        """The pets that have one of the statuses (the profile's, if none is given)."""
+        return await loaders.find_by_status(self.api, self._statuses(statuses))
+
+    async def find_by_tags(self, *tags: str) -> pd.DataFrame:
+        """The pets that carry at least one of the tags, each once."""
+        return await loaders.find_by_tags(self.api, tags)
+
+    async def snapshot(self, *, statuses: Sequence[str] = ()) -> Snapshot:
+        """The store's records now: the union of the status queries, sorted by id. A status whose
+        query fails is in `coverage.failed`, and its pets are not there.
+        """
+        asked = (statuses,) if isinstance(statuses, str) else statuses
+        return await loaders.snapshot(self.api, self._statuses(asked))
+
+    async def look_up(
+        self, ids: Iterable[int], *, on_progress: Callable[[Lookups], None] | None = None
+    ) -> dict[int, Found]:
+        """What getPetById says of each id, whatever its status: the pet, None where there is none,
+        or Unanswered. Raises ApiError where the store cannot be asked at all.
+        """
+        return await look_up(self.api, ids, on_progress=on_progress)
+
+    async def plan(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        delete_missing: bool = False,
+        match_on: str | Iterable[Column] = (),
+        strict: bool = False,
+        two_way: bool = False,
+        on_conflict: Literal["store", "sheet"] = "store",
+        guard: Guard = _NO_GUARD,
+        snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
+    ) -> Plan:
+        """What would bring the store to what the sheet says. Sends nothing that changes anything.
+
+        `sheet` may be a file or a DataFrame in the canonical columns too; a missing value in it
+        says nothing. With `delete_missing` pets that no row names are deleted, within `guard`.
+
+        A sheet that was exported carries what the store said then: what nobody edited since says
+        nothing. Of a field that both changed apart the store's value stays, or the sheet's is sent
+        with `on_conflict="sheet"`; the conflict is listed in any case. `two_way` compares with the
+        store alone. Raises PlanError where what the sheet carries cannot be used, GuardError where
+        an export has lost its ids or a column's header, and FindingsError where `strict` and the
+        sheet has findings.
+
+        Ids that the snapshot lacks are looked up one by one; `on_progress` is told how many are.
+        """
+        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        if not two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
+        return compared.plan(*asked, profile=self._session.profile, created=_now())
+
+    async def why(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        pet_id: int | Iterable[int],
+        *,
+        delete_missing: bool = False,
+        match_on: str | Iterable[Column] = (),
+        strict: bool = False,
+        two_way: bool = False,
+        on_conflict: Literal["store", "sheet"] = "store",
+        guard: Guard = _NO_GUARD,
+        snapshot: Snapshot | None = None,
+        on_progress: Callable[[Lookups], None] | None = None,
+    ) -> Explanations:
+        """Which values of export, sheet and store lead to what `plan` with these arguments does
+        with the pet (or with each of several), and by which rules: an explanation for each row
+        that is about it, or one if there is none. Raises what `plan` raises.
+        """
+        asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
+        ids = arguments.pet_ids(pet_id)
+        compared = await self.compared(
+            sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
+        )
+        if not two_way:
+            must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
+        plan = compared.plan(*asked, profile=self._session.profile, created=_now())
+        return compared.why(plan, ids)
+
+    async def apply(
+        self,
+        plan: Plan,
+        *,
+        concurrency: int = 16,
+        rate: float | None = None,
+        verify: bool = False,
+        recheck: Literal["each", "bulk"] = "each",
+        max_failures: int | None = None,
+        settle: float | None = None,
+        progress: bool | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Report:
+        """Carry out the plan and report on every row. The run is journalled below the state folder,
+        before and after each request.
+
+        `concurrency` changes at a time at most, fewer while the service is slow or refuses; `rate`
+        is the most requests a second. Each pet is read again just before it is changed, or with
+        `recheck="bulk"` all pets once at the beginning; `verify` reads each back afterwards. With
+        more than `max_failures` failed changes the run stops. `settle` is how many seconds
+        after its request an add without an id, that got no answer and is not there, is sent again:
+        as long as an answer is waited for, if it is not given. A bar shows the progress in a
+        terminal and in a notebook; not with `progress=False`, nor where `on_progress` is told.
+
+        Raises GuardError, StalePlanError or LockedError before anything is sent, and
+        InterruptedRunError with the `report` so far where the run was stopped: `resume` goes on.
+        """
+        options = ApplyOptions(
+            concurrency=concurrency,
+            rate=rate,
+            verify=verify,
+            recheck=_public(recheck),
+            max_failures=max_failures,
+            settle=self.settings.timeout if settle is None else settle,
+        )
+        arguments.checked_plan(plan).require_ok()
+        self.check(plan)
+        if plan.needs_count:
+            # No file's own word is taken for the size of the store either.
+            statuses = plan.coverage.statuses or self._statuses(())
+            plan.require_ok(len(await self.snapshot(statuses=statuses)))
+        with self._bar(len(plan.changes), "Applying", progress, on_progress) as step:
+            return await self._runs.apply(plan, options, step)
+
+    async def resume(
+        self,
+        run_id: str = "",
+        *,
+        concurrency: int | None = None,
+        rate: float | None = None,
+        verify: bool | None = None,
+        recheck: Literal["each", "bulk"] | None = None,
+        max_failures: int | None = None,
+        settle: float | None = None,
+        progress: bool | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Report:
+        """Finish a run that was stopped, killed, or that left failures: what it began and did not
+        see end is found out from the store, what is left is sent, and what is done stays. The
+        report is of the whole run.
+
+        `run_id`, or the unique beginning of one, or "" for this store's newest run that has
+        anything left. Options that are not given are as they were. Raises PlanError where there is
+        no such run, LockedError while it is at work, and what `apply` raises.
+        """
+        given: dict[str, Any] = {
+            "concurrency": concurrency,
+            "rate": rate,
+            "verify": verify,
+            "recheck": None if recheck is None else _public(recheck),
+            "max_failures": max_failures,
+            "settle": settle,
+        }
+        past, plan = self.to_resume(arguments.run_name(run_id))
+        with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
+            return await self._runs.resume(past, plan, given, step)
+
+    def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
+        """The run that `resume` would finish, and its plan. Raises PlanError."""
+        return self._runs.to_resume(run_id)
+
+    def unfinished(self, sheet: str | Path) -> Past | None:
+        """The newest run of this sheet on this store, if it was stopped with something left that
+        `resume` would do; None else.
+        """
+        return self._runs.unfinished(os.path.realpath(sheet))
+
+    async def undo(
+        self,
+        run_id: str = "",
+        *,
+        guard: Guard = _NO_GUARD,
+        on_progress: Callable[[Lookups], None] | None = None,
+    ) -> Plan:
+        """The plan that takes a run back, to be applied as every plan; sends nothing that changes
+        anything. Pets that were changed since the run are kept, and listed as conflicts.
+
+        `run_id`, or the unique beginning of one, or "" for this store's newest run that changed
+        something and is not undone. Raises PlanError where there is none, LockedError while it is
+        at work. `on_progress` is told how many pets that no query lists are looked up.
+        """
+        name = arguments.run_name(run_id)
+        return await Undoing(self.api, self.history).plan(name, guard, on_progress)
+
+    async def runs(self) -> pd.DataFrame:
+        """The runs on this store, the newest first: id, kind, state, started (UTC), seconds,
+        source, total, applied, skipped, conflict, failed, unknown, undoes.
+        """
+        return runs_frame(await asyncio.to_thread(self.history.runs, self._session.base_url))
+
+    async def run(self, run_id: str) -> Report:
+        """What became of every row of a run, as far as it has come. Raises PlanError where there is
+        no such run on this store, and for uploads.
+        """
+        return await asyncio.to_thread(
+            self.history.report, arguments.run_name(run_id), self._session.base_url
+        )
+
+    @property
+    def history(self) -> History:
+        """What the journal knows of the past."""
+        return History(self.settings.state)
+
+    def check(self, plan: Plan) -> None:
+        """Raise PlanError where the plan is for another store, StalePlanError where it was applied
+        already; `apply` does so too.
+        """
+        if plan.store != self._session.base_url:
+            raise PlanError(
+                f"the plan is for {plan.store}, and this store is {self._session.base_url}",
+                hint="Apply it there, or make a plan for this store.",
+            )
+        self._runs.check_unused(plan)
+
+    def read(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        *,
+        tab: str | None = None,
+        mapping: Mapping[str, str] | None = None,
+        corrections: Mapping[str, str] | None = None,
+        known_statuses: Collection[str] = (),
+        encoding: str | None = None,
+    ) -> Sheet:
+        """The sheet as it is read for this store: with its statuses, and the columns that
+        petsync.toml maps, or `mapping`, which comes first.
+
+        `encoding` and `corrections`, texts by the address of a cell, are as in `read_sheet`. A
+        Sheet with some corrections is read again from its file, with those that it has already;
+        SheetError is raised where that has changed, and for the corrections of a DataFrame.
+        """
+        reader = Reader(statuses=self._session.profile.statuses, columns=self.settings.columns)
+        return reader.read(sheet, tab, mapping, corrections, known_statuses, encoding)
+
+    async def close(self, *, for_good: bool = False) -> None:
+        """Close the connections, and end the sign-ins that wait for somebody. The next request
+        opens other connections; `for_good`, it is an error.
+        """
+        await self._desk.close()
+        await self._session.close(for_good=for_good)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def compared(
+        self,
+        sheet: Sheet | pd.DataFrame | str | Path,
+        snapshot: Snapshot | None = None,
+        *,
+        strict: bool = False,
+        on_progress: Callable[[Lookups], None] | None = None,
+        ids: Iterable[int] = (),
+        with_undone: bool = False,
+    ) -> Compared:
+        """Store and sheet beside each other, with all that has to be looked up, and `ids` too: what
+        plans come from. A row without an id whose pet an undo took away is a new one, unless
+        `with_undone`. Raises as `plan`.
+        """
+        now = (
+            await self.snapshot()
+            if snapshot is None
+            else arguments.checked_snapshot(snapshot, self._session.base_url)
+        )
+        read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
+        if strict:
+            arguments.no_findings(read)
+        matches = await asyncio.to_thread(self._matches, read, now, with_undone=with_undone)
+        known = {each.pet_id for match in matches.values() for each in match.records}
+        named = [*ids, *sorted(each for each in known if each is not None)]
+        lacking = unproved(read.frame, now.frame)
+        renumbered = self.history.renumbered(self._session.base_url) if lacking else {}
+        named += [renumbered[each].pet_id for each in lacking if each in renumbered]
+        wanted = [*lacking, *absent(named, now.frame)]
+        found = await look_up(self.api, wanted, on_progress=on_progress)
+        base = read.base
+        # Later than the snapshot: an upload is in the journal before the store has its photo.
+        uploads = await asyncio.to_thread(self._gallery.added, read)
+        is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
+        undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
+        restored = {} if base is None else self.history.restored(self._session.base_url)
+        return Compared(now, read, found, uploads, matches, undone, restored, renumbered)
+
+    def _matches(self, sheet: Sheet, now: Snapshot, *, with_undone: bool) -> Mapping[int, Match]:
+        """Which rows without an id earlier runs on this store know."""
+        if not slots_of(sheet):
+            return {}
+        url = self._session.base_url
+        records = self.history.row_records(url, sheet, with_undone=with_undone)
+        return identify(sheet, records, now.frame)
+
+    def _bar(
+        self, total: int, text: str, progress: bool | None, on_progress: OnProgress
+    ) -> AbstractContextManager[OnProgress]:
+        # tqdm is loaded where something is shown.
+        from petsync.report.progress import run_bar
+
+        traffic = self._session.traffic
+        return run_bar(total, text=text, show=progress, traffic=traffic, then=on_progress)
+
+    def _statuses(self, given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(given) or self._session.profile.statuses
+
+
+def _public(recheck: object) -> Literal["each", "bulk"]:
+    """How pets are read again. Raises SettingsError for what is not to be had here."""
+    if recheck == "each" or recheck == "bulk":
+        return recheck
+    raise SettingsError(f"recheck is {recheck!r}; it must be 'each' or 'bulk'")
+
+
+def _asked(
+    delete_missing: bool,
+    match_on: str | Iterable[Column],
+    two_way: bool,
+    on_conflict: object,
+    guard: object,
+) -> tuple[PlanOptions, Guard]:
+    options = PlanOptions(
+        delete_missing=delete_missing,
+        match_on=arguments.match_columns(match_on),
+        two_way=two_way,
+        on_conflict=arguments.winner(on_conflict),
+    )
+    return options, arguments.guard_of(guard)
+
+
+def _statuses_of(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(snapshot.frame["status"].dropna().unique())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

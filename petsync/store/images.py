@@ -1,0 +1,282 @@
+"""Images in bulk: what would be uploaded, and the upload under a journal that holds the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from petsync._sync import in_thread
+from petsync.apply.journal import Journal, Sitting
+from petsync.client.api import AsyncApi
+from petsync.client.loaders import look_up
+from petsync.client.target import ServiceTarget, photo, target_of
+from petsync.errors import InterruptedRunError, PetsyncError, PlanError
+from petsync.images import upload
+from petsync.images.find import Candidate, Found, Patterns, in_folder, in_sheet
+from petsync.images.inspect import decided, examined, with_pet
+from petsync.images.upload import NEXT, Cancelling, UploadOptions, begun_again, uploads_to
+from petsync.models import Pet
+from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.uploads import (
+    FileProgress,
+    Looked,
+    Picture,
+    PictureOptions,
+    PictureProblem,
+    Pictures,
+    Uploaded,
+    Uploading,
+    Uploads,
+)
+from petsync.settings import Settings
+from petsync.table.sheet import Sheet
+
+__all__ = ["Gallery"]
+
+
+Members = list[tuple[Candidate, Pet]]
+OnLooked = Callable[[Looked], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """The images of one store's pets; `read` and `snapshot` are the store's own."""
+
+    api: AsyncApi
+    settings: Settings
+    read: Callable[..., Sheet]
+    snapshot: Callable[[], Awaitable[Snapshot]]
+
+    async def sheet(
+        self, source: Sheet | str | Path, tab: str | None, encoding: str | None
+    ) -> Sheet:
+        """The sheet, read once more with the store's own statuses where it has a strange one: a
+        pet's picture does not hang on that.
+        """
+        if isinstance(source, Sheet):
+            return source
+        sheet = await asyncio.to_thread(self.read, source, tab=tab, encoding=encoding)
+        if not any(finding.column == "status" for finding in sheet.problems):
+            return sheet
+        known = frozenset((await self.snapshot()).frame["status"].dropna().unique())
+        return await asyncio.to_thread(
+            self.read, source, tab=tab, encoding=encoding, known_statuses=known
+        )
+
+    async def of_folder(
+        self,
+        folder: Path,
+        options: PictureOptions,
+        *,
+        pattern: str | Iterable[str],
+        recursive: bool,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """The pictures of a folder. Raises as AsyncStore.pictures."""
+        find = partial(in_folder, recursive=recursive, metadata=metadata)
+        found = await asyncio.to_thread(find, folder, Patterns.of(pattern))
+        return await self._pictures(str(folder), found, options, on_progress)
+
+    async def of_sheet(
+        self,
+        sheet: Sheet,
+        options: PictureOptions,
+        *,
+        column: str,
+        folder: str | Path | None,
+        metadata_column: str | None,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """The pictures that a sheet's column names. Raises as AsyncStore.pictures."""
+        root = Path(sheet.source).parent if folder is None else Path(folder)
+        find = partial(in_sheet, folder=root, metadata_column=metadata_column, metadata=metadata)
+        found = await asyncio.to_thread(find, sheet, column)
+        return await self._pictures(sheet.source, found, options, on_progress)
+
+    async def of_files(
+        self,
+        pet_id: int,
+        files: Iterable[Path],
+        options: PictureOptions,
+        *,
+        metadata: str | None,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        """These files as pictures of one pet, in their order, which is their `row`. Raises as
+        AsyncStore.pictures_of.
+        """
+        found = Found(
+            candidates=[
+                Candidate(
+                    path=path,
+                    file=path.name,
+                    pet_id=pet_id,
+                    place=place,
+                    row=place,
+                    metadata=metadata,
+                )
+                for place, path in enumerate(files)
+            ]
+        )
+        return await self._pictures(f"files for pet {pet_id}", found, options, on_progress)
+
+    async def upload(
+        self,
+        pictures: Pictures,
+        options: UploadOptions,
+        rate: float | None,
+        on_progress: Callable[[Uploading], None] | None,
+        on_file: Callable[[FileProgress], None] | None = None,
+        cancelling: Cancelling | None = None,
+    ) -> Uploaded:
+        """The report of the upload. Raises as AsyncStore.upload."""
+        session = self.api.session
+        if pictures.store != session.base_url:
+            raise PlanError(
+                f"the pictures are for {pictures.store}, and this store is {session.base_url}",
+                hint="Upload them there, or look at them for this store.",
+            )
+        now = datetime.now(UTC)
+        started = now.isoformat(timespec="microseconds")
+        if not pictures.items:
+            return upload.without_run(pictures, started=started)
+        run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        opened = partial(Journal.open, self.settings.state, create=True)
+        with closing(await in_thread(opened)) as journal:
+            await asyncio.sleep(0)  # cancelled until now, no run is begun
+            begin = partial(_begin, journal, run_id, pictures, started, options)
+            sitting = await in_thread(begin)
+            # Only under the lock is it sure that nobody uploads meanwhile.
+            find = partial(uploads_to, journal, pictures.store)
+            target = ServiceTarget(self.api)
+            target.hold = sitting.hold
+            session.pace.rate = rate
+            try:
+                report = await upload.run(
+                    pictures,
+                    target,
+                    sitting,
+                    await asyncio.to_thread(find),
+                    run_id=run_id,
+                    started=started,
+                    adds=session.profile.upload_adds_photo,
+                    options=options,
+                    on_progress=on_progress,
+                    on_file=on_file,
+                    cancelling=cancelling,
+                )
+                report = await _written(sitting, report)
+            finally:
+                session.pace.rate = None
+                with suppress(PetsyncError):
+                    await sitting.close()
+        if report.stopped:
+            raise _stopped(report)
+        return report
+
+    async def photo(self, url: str) -> bytes:
+        """What the service serves at the address. Raises as AsyncStore.photo."""
+        return await photo(self.api.session, url)
+
+    def serves(self, url: str) -> bool:
+        """Whether the address is below the service's base URL."""
+        return target_of(self.api.session.base_url, url) is not None
+
+    async def _pictures(
+        self,
+        source: str,
+        found: Found,
+        options: PictureOptions,
+        on_progress: OnLooked,
+    ) -> Pictures:
+        pets: Mapping[int, Pet | Unanswered | None] = await look_up(
+            self.api, [one.pet_id for one in found.candidates]
+        )
+        members: Members = []
+        problems: list[PictureProblem] = []
+        for each in with_pet(found.candidates, pets):
+            if isinstance(each, PictureProblem):
+                problems.append(each)
+            else:
+                members.append(each)
+        looked = await examined(members, options, on_progress)
+        problems += [each for each in looked if isinstance(each, PictureProblem)]
+        there = {pet_id: pet for pet_id, pet in pets.items() if isinstance(pet, Pet)}
+        profile = self.api.session.profile
+        decide = partial(decided, adds=profile.upload_adds_photo)
+        uploads = await asyncio.to_thread(self.earlier)
+        again = await asyncio.to_thread(self.begun_again, source) if options.again else None
+        good = [each for each in looked if isinstance(each, Picture)]
+        return Pictures(
+            created=datetime.now(UTC).isoformat(timespec="microseconds"),
+            store=self.api.session.base_url,
+            source=source,
+            options=options,
+            pictures=tuple(decide(good, there, uploads, again=again)),
+            problems=(*problems, *found.problems),
+            ignored=found.ignored,
+            notes=tuple(found.notes),
+        )
+
+    def added(self, sheet: Sheet) -> Uploads:
+        """What is known of photos that uploads added, as far as that matters to the sheet."""
+        return self.earlier() if "photo_urls" in sheet.frame else Uploads()
+
+    def earlier(self) -> Uploads:
+        """What the journal knows of uploads to this store."""
+        with closing(Journal.open(self.settings.state, create=False)) as journal:
+            return uploads_to(journal, self.api.session.base_url)
+
+    def begun_again(self, source: str) -> Uploads:
+        """What was done so far of an upload `again` of this source that did not come to its end."""
+        with closing(Journal.open(self.settings.state, create=False)) as journal:
+            return begun_again(journal, self.api.session.base_url, source)
+
+
+def _begin(
+    journal: Journal, run_id: str, pictures: Pictures, started: str, options: UploadOptions
+) -> Sitting:
+    # The numbers of a journal's entries are the places in this list.
+    kept = msgspec.structs.replace(pictures, pictures=pictures.items, problems=())
+    return journal.begin(
+        run_id,
+        kind="upload",
+        store=pictures.store,
+        source=pictures.source,
+        started=started,
+        total=len(kept.pictures),
+        payload=kept.to_json(),
+        options=msgspec.to_builtins(options),
+    )
+
+
+async def _written(sitting: Sitting, report: Uploaded) -> Uploaded:
+    """The report, once the journal has the run's end; stopped, where it cannot take it."""
+    try:
+        await sitting.finish(stopped=report.stopped)
+    except PetsyncError as error:
+        return msgspec.structs.replace(report, stopped=report.stopped or str(error))
+    return report
+
+
+def _stopped(report: Uploaded) -> InterruptedRunError:
+    counts = report.counts
+    done = f"{counts['applied']:,} of {len(report.results):,} files are uploaded."
+    is_whole = counts["applied"] == len(report.results)
+    rest = "Nothing is left." if is_whole else NEXT
+    error = InterruptedRunError(
+        f"upload {report.run_id} was stopped: {report.stopped.splitlines()[0]}",
+        hint=f"{done} {rest}",
+    )
+    error.report = report
+    return error

@@ -1,0 +1,776 @@
+"""The catalogue form: browse pets, see photos, and edit one pet."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import numpy as np
+import numpy.typing as npt
+from rich.cells import cell_len
+
+from petsync import _display
+from petsync.errors import ApiError, NotFoundError, PetsyncError, SettingsError
+from petsync.images.inspect import thumbnail
+from petsync.models import Pet, Tag
+from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.plan import Plan
+from petsync.report import html as markup
+from petsync.report.html import capital
+from petsync.report.images import of_pet
+from petsync.report.words import count, number, shorten, wrap
+from petsync.store import Store
+from petsync.table.cells import format_photo_urls, format_tags, visible
+from petsync.table.frame import pets_from_frame
+from petsync.widgets import form as forms
+from petsync.widgets.components import Heading, Table
+from petsync.widgets.form import Form, Work
+
+if TYPE_CHECKING:
+    from petsync.widgets.review import ReviewForm
+
+__all__ = [
+    "COLUMNS",
+    "NONE",
+    "SHOW_ALL",
+    "BrowseForm",
+    "Catalogue",
+    "Editor",
+    "Panel",
+    "Photos",
+    "Places",
+    "browse",
+    "html",
+    "row_of",
+    "tags_text",
+    "text",
+]
+
+
+# Catalogue: a snapshot that a person looks through, by text, status and tags.
+
+
+Places = npt.NDArray[np.int64]
+COLUMNS: list[dict[str, Any]] = [
+    {"key": "name", "title": "Name"},
+    {"key": "id", "title": "Id"},
+    {"key": "status", "title": "Status"},
+    {"key": "category", "title": "Category"},
+    {"key": "tags", "title": "Tags"},
+    {"key": "photos", "title": "Pictures", "kind": "number"},
+]
+"""A parts.table.Table's columns for pets."""
+
+
+class Catalogue:
+    """The pets of a snapshot, by their places in it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    def find(
+        self,
+        text: str = "",
+        *,
+        statuses: Collection[str] = (),
+        tags: Collection[str] = (),
+        names_only: bool = False,
+    ) -> Places:
+        """The places of the pets that have one of the statuses, one of the tags, and every word of
+        the text: in the name (or, but for `names_only`, category, tags or status), or as the id. A
+        pet whose id is the text comes first.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if statuses:
+            mask &= self.snapshot.frame["status"].isin(list(statuses)).to_numpy()
+        if tags:
+            wanted = frozenset(tags)
+            mask &= np.array([not wanted.isdisjoint(names) for names in self._tags], dtype=bool)
+        texts = self._names if names_only else self._texts
+        for word in _folded(text).split():
+            mask &= np.array([word in each for each in texts], dtype=bool) | self._has_id(word)
+        found = np.flatnonzero(mask)
+        first = self._has_id(text.strip())[found]
+        return np.concatenate([found[first], found[~first]])
+
+    def pets(self, places: Places) -> list[Pet]:
+        """The pets at these places."""
+        return pets_from_frame(self.snapshot.frame.iloc[places])
+
+    def pet(self, pet_id: int) -> Pet | None:
+        """The pet of this id, None where the snapshot has none."""
+        found = self.pets(np.flatnonzero(self._has_id(str(pet_id))))
+        return found[0] if found else None
+
+    @cached_property
+    def statuses(self) -> Sequence[str]:
+        """The statuses that pets have, the most frequent first."""
+        return [name for name, _ in Counter(self._column("status")).most_common() if name]
+
+    @cached_property
+    def tags(self) -> Sequence[str]:
+        """The tags that pets carry, the most frequent first."""
+        counts = Counter(name for names in self._tags for name in names)
+        return [name for name, _ in counts.most_common() if name]
+
+    @cached_property
+    def categories(self) -> Sequence[str]:
+        """The categories that pets are in, the most frequent first."""
+        return [name for name, _ in Counter(self._column("category")).most_common() if name]
+
+    @cached_property
+    def _tags(self) -> list[frozenset[str]]:
+        return [
+            frozenset(tag.name for tag in tags if tag.name) for tags in self.snapshot.frame["tags"]
+        ]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [_folded(name) for name in self._column("name")]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        columns = zip(
+            self._names,
+            self._column("category"),
+            self._column("status"),
+            self._tags,
+            strict=True,
+        )
+        return [
+            _folded("\n".join((name, category, status, *sorted(tags))))
+            for name, category, status, tags in columns
+        ]
+
+    def _has_id(self, word: str) -> npt.NDArray[np.bool_]:
+        ids = self.snapshot.frame["id"]
+        digits = word.removeprefix("-")
+        # Longer ones are no ids, and more than the column can be compared with.
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+            return np.zeros(len(self), dtype=bool)
+        number = int(word)
+        if not -(2**63) <= number < 2**63:
+            return np.zeros(len(self), dtype=bool)
+        return (ids == number).fillna(False).to_numpy(dtype=bool)
+
+    def _column(self, name: str) -> list[str]:
+        values: list[str] = self.snapshot.frame[name].fillna("").tolist()
+        return values
+
+
+def row_of(pet: Pet) -> dict[str, Any]:
+    """The pet as a row of a parts.table.Table."""
+    cells = {
+        "name": pet.name or "",
+        "id": str(pet.id),
+        "status": pet.status or "",
+        "category": (pet.category.name or "") if pet.category else "",
+        "tags": tags_text(pet),
+        "photos": len(pet.photo_urls),
+    }
+    return {"key": str(pet.id), "label": f"{pet.name or 'pet'} ({pet.id})", "cells": cells}
+
+
+def tags_text(pet: Pet) -> str:
+    """The pet's tags as a cell has them, without ids where the names alone mean the same: what is
+    said of a tag by its name keeps the pet's own id.
+    """
+    names = [tag.name for tag in pet.tags]
+    if all(names) and len(set(map(_folded, filter(None, names)))) == len(names):
+        return format_tags(Tag(None, name) for name in names)
+    return format_tags(pet.tags)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+# Editor: one pet's fields, and what a person changed of them.
+
+
+_WIDE = {"width": "min(36rem, 100%)"}
+_EDITOR_STYLE = {"description_width": "9rem"}
+_NONE = "(none)"
+
+
+class Editor:
+    """A field for each column; `box` has them all. `changed` is what differs from the pet."""
+
+    def __init__(self) -> None:
+        self.name = ipywidgets.Text(description="Name", layout=_WIDE, style=_EDITOR_STYLE)
+        self.status = ipywidgets.Dropdown(description="Status", layout=_WIDE, style=_EDITOR_STYLE)
+        self.category = ipywidgets.Combobox(
+            description="Category",
+            placeholder="one that there is, or a new one",
+            layout=_WIDE,
+            style=_EDITOR_STYLE,
+        )
+        self.tags = ipywidgets.Text(
+            description="Tags", placeholder="calm; old", layout=_WIDE, style=_EDITOR_STYLE
+        )
+        self.photo_urls = ipywidgets.Textarea(
+            description="Picture addresses",
+            placeholder="one a line",
+            rows=3,
+            layout=_WIDE,
+            style=_EDITOR_STYLE,
+        )
+        self.check = ipywidgets.Button(
+            description="Show what would change", button_style="primary", layout={"width": "auto"}
+        )
+        self.reset = ipywidgets.Button(description="As it was")
+        self.box = ipywidgets.VBox(
+            [
+                self.name,
+                self.status,
+                self.category,
+                self.tags,
+                self.photo_urls,
+                ipywidgets.HBox([self.check, self.reset]),
+            ]
+        )
+        self._shown: dict[str, str] = {}
+
+    def show(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
+        """Show the pet as it is."""
+        self._shown = _texts(pet)
+        own = self._shown["status"]
+        options = [name for name in dict.fromkeys((*statuses, own)) if name]
+        self.status.options = [
+            *(() if own else ((_NONE, ""),)),
+            *((each, each) for each in options),
+        ]
+        self.category.options = list(categories)
+        self.put_back()
+
+    def put_back(self) -> None:
+        """Show what the pet says, and forget what was typed."""
+        for name, text in self._shown.items():
+            getattr(self, name).value = text
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The fields that a person changed, as AsyncStore.edit takes them."""
+        now = {name: getattr(self, name).value for name in self._shown}
+        return {name: text for name, text in now.items() if text != self._shown[name]}
+
+
+def _texts(pet: Pet) -> dict[str, str]:
+    """Each field as a cell has it."""
+    return {
+        "name": pet.name or "",
+        "status": pet.status or "",
+        "category": (pet.category.name or "") if pet.category else "",
+        "tags": tags_text(pet),
+        "photo_urls": format_photo_urls(pet.photo_urls),
+    }
+
+
+# Photos: the pictures that a pet has. Only what the service itself serves is fetched and shown;
+# of all others, which anybody may have written there, the address.
+
+
+_PHOTOS_A_PAGE = 6
+_AT_A_TIME = 3
+_LONGEST = 200
+_PHOTO_COLUMNS = [
+    {"key": "picture", "title": "Picture", "kind": "image"},
+    {"key": "address", "title": "Address", "kind": "link"},
+]
+
+
+class Photos:
+    """A table of a pet's photos, `table`, filled page by page."""
+
+    def __init__(self, store: Store, work: Work) -> None:
+        self._store, self._work = store, work
+        self._urls: tuple[str, ...] = ()
+        self._known: dict[str, str] = {}
+        self._turn = 0
+        self.table = Table(columns=_PHOTO_COLUMNS, empty="This pet has no pictures.")
+        self.table.observe(work.guarded(lambda _: self._show()), "page")
+
+    def show(self, pet: Pet | None) -> None:
+        """Show the pet's photos, or none."""
+        self._urls = () if pet is None else pet.photo_urls
+        self._known = {url: said for url, said in self._known.items() if said.startswith("data:")}
+        name = "" if pet is None else shorten(of_pet(pet.id, pet.name or ""), 100)
+        with self.table.hold_sync():
+            self.table.caption = f"Pictures of {name}" if name else ""
+            self.table.total = len(self._urls)
+            self.table.pages = max(1, -(-len(self._urls) // _PHOTOS_A_PAGE))
+            self.table.page = 0
+        self._show()
+
+    def _show(self) -> None:
+        self._turn += 1
+        turn, urls = self._turn, self._page()
+        self._draw()
+        unknown = [url for url in urls if url not in self._known and self._store.serves(url)]
+        if unknown:
+            self._work.start(self._fetched(unknown), lambda known: self._take(turn, known))
+
+    def _page(self) -> list[str]:
+        first = self.table.page * _PHOTOS_A_PAGE
+        return list(self._urls[first : first + _PHOTOS_A_PAGE])
+
+    def _draw(self) -> None:
+        self.table.rows = [self._row(n, url) for n, url in enumerate(self._page())]
+
+    def _row(self, number: int, url: str) -> dict[str, Any]:
+        place = self.table.page * _PHOTOS_A_PAGE + number + 1
+        said = self._known.get(url)
+        picture: dict[str, str] | str = "elsewhere, not fetched"
+        if said is not None and said.startswith("data:"):
+            picture = {"src": said, "alt": f"Picture {place}"}
+        elif self._store.serves(url):
+            picture = "is fetched …" if said is None else said
+        address = {"href": url, "text": shorten(url, _LONGEST)}
+        return {
+            "key": str(place),
+            "label": f"picture {place}",
+            "cells": {"picture": picture, "address": address},
+        }
+
+    async def _fetched(self, urls: list[str]) -> dict[str, str]:
+        gate = asyncio.Semaphore(_AT_A_TIME)
+
+        async def one(url: str) -> str:
+            async with gate:
+                try:
+                    content = await self._store.aio.photo(url)
+                except PetsyncError as error:
+                    return f"cannot be shown: {error.message}"
+                small = await asyncio.to_thread(thumbnail, content)
+                return small or "cannot be shown: it is no whole picture"
+
+        return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
+
+    def _take(self, turn: int, known: dict[str, str]) -> None:
+        self._known |= known
+        if turn == self._turn:
+            self._draw()
+
+
+# Panel: a catalogue's widgets, and how they show what is.
+
+
+NONE, SHOW_ALL = "No pet fits.", "Press Show all to begin anew."
+_MOST_TAGS = 500
+_READING = "The store is read …"
+_PANEL_STYLE = {"description_width": "initial"}
+
+
+class Panel:
+    """The filters, the list, and the pet that is open with its pictures, its fields and the review
+    of its change; `box` has all.
+    """
+
+    def __init__(self, store: Store, work: Work) -> None:
+        self.search = ipywidgets.Text(
+            description="Search, then Enter",
+            placeholder="name, id, category or tag",
+            continuous_update=False,
+            layout={"width": "min(30rem, 100%)"},
+            style=_PANEL_STYLE,
+        )
+        self.status = _several("Status")
+        self.tags = _several("Tags")
+        self.clear = ipywidgets.Button(description="Show all")
+        self.again = ipywidgets.Button(description="Read again")
+        self.table = Table(
+            columns=COLUMNS, caption="Pets", empty="The store is read …", pick="Open"
+        )
+        self.photos, self.editor = Photos(store, work), Editor()
+        self.whom = Heading(level=4)
+        self.pet = ipywidgets.VBox([self.whom, self.photos.table, self.editor.box])
+        # A region of its own, named by its heading.
+        self.pet.add_class("petsync-form")
+        self.pet.layout.display = "none"
+        self.review = ipywidgets.VBox([])
+        filters = [self.status, self.tags, ipywidgets.VBox([self.clear, self.again])]
+        self.box = ipywidgets.VBox(
+            [
+                self.search,
+                ipywidgets.HBox(filters, layout={"flex_flow": "row wrap"}),
+                self.table,
+                self.pet,
+                self.review,
+            ]
+        )
+
+    def loading(self) -> None:
+        """Show that the store is being read."""
+        self.again.disabled = True
+        self.table.empty = _READING
+
+    def unread(self) -> None:
+        """Show that the store could not be read."""
+        self.again.disabled = False
+        self.table.empty = "The store could not be read."
+
+    def offer(self, catalogue: Catalogue) -> None:
+        """Offer the statuses and tags that there are; what is chosen of them stays so."""
+        self.again.disabled = False
+        for field, names in ((self.status, catalogue.statuses), (self.tags, catalogue.tags)):
+            offered = list(names[:_MOST_TAGS])
+            chosen = [name for name in field.value if name in offered]
+            field.options = offered
+            field.value = chosen
+
+    def found(self, total: int, of: int, a_page: int) -> None:
+        """Show how many pets fit, and the first page of them."""
+        with self.table.hold_sync():
+            self.table.empty = f"{NONE} {SHOW_ALL}"
+            self.table.caption = (
+                f"{count(total, 'pet')} of {of:,}" if total < of else (count(of, "pet"))
+            )
+            self.table.total, self.table.pages = total, max(1, -(-total // a_page))
+            self.table.page = min(self.table.page, self.table.pages - 1)
+
+    def clear_filters(self) -> None:
+        """Choose nothing."""
+        self.search.value, self.status.value, self.tags.value = "", (), ()
+
+    def open(self, pet: Pet, statuses: Sequence[str], categories: Sequence[str]) -> None:
+        """Show one pet."""
+        self.pet.layout.display = None
+        self.whom.text = capital(shorten(of_pet(pet.id, pet.name or ""), 100))
+        self.photos.show(pet)
+        self.editor.show(pet, statuses, categories)
+
+    def planning(self, *, is_under_way: bool) -> None:
+        """Show whether a change is being planned."""
+        self.editor.check.disabled = is_under_way
+
+    def show_review(self, form: Form | None) -> None:
+        """Show the review of a change, or none."""
+        self.review.children = () if form is None else (form.widget,)
+
+
+def _several(label: str) -> ipywidgets.SelectMultiple:
+    return ipywidgets.SelectMultiple(
+        description=label, rows=4, layout={"width": "min(18rem, 100%)"}, style=_PANEL_STYLE
+    )
+
+
+# A catalogue where nobody can press anything: its numbers, and the first pets.
+
+
+_MOST = 10
+_CODE = 'store.snapshot().frame; plan = store.edit(7, status="sold"); store.apply(plan)'
+_HOW = "In a live notebook this is a form. In plain Python:"
+_UNREAD = "The store is not read yet."
+_PET_COLUMNS = {
+    "Id": "id",
+    "Name": "name",
+    "Status": "status",
+    "Category": "category",
+    "Tags": "tags",
+}
+_WIDTHS = {"id": 8, "name": 22, "status": 10, "category": 12, "tags": 20}
+
+
+def html(title: str, catalogue: Catalogue | PetsyncError | None, places: Places) -> str:
+    """The form as an HTML fragment."""
+    parts = [markup.element("h3", markup.text(title))]
+    if not isinstance(catalogue, Catalogue):
+        parts += [markup.element("p", markup.text(line)) for line in _why(catalogue)]
+    else:
+        pets = catalogue.pets(places[:_MOST])
+        table = markup.table(list(_PET_COLUMNS), map(_row, pets)) + _more(len(places) - len(pets))
+        parts += [_display.as_html(catalogue.snapshot), markup.fragment([table])]
+    code = markup.element("code", markup.text(_CODE))
+    return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
+
+
+def text(title: str, catalogue: Catalogue | PetsyncError | None, places: Places) -> str:
+    """The form as plain text of at most 80 columns."""
+    lines = [title]
+    if not isinstance(catalogue, Catalogue):
+        lines += [line for said in _why(catalogue) for line in wrap(said, 80)]
+    else:
+        pets = catalogue.pets(places[:_MOST])
+        lines += [
+            _display.as_text(catalogue.snapshot),
+            "",
+            _line({v: k for k, v in _PET_COLUMNS.items()}),
+        ]
+        lines += [_line(row_of(pet)["cells"]) for pet in pets]
+        lines += [f"... and {number(more)} more"] if (more := len(places) - len(pets)) else []
+    return "\n".join([*lines, "", _HOW, f"  {_CODE}"])
+
+
+def _why(problem: PetsyncError | None) -> list[str]:
+    if problem is None:
+        return [_UNREAD]
+    return [line for line in (problem.message, problem.hint) if line]
+
+
+def _row(pet: Pet) -> str:
+    cells = row_of(pet)["cells"]
+    return markup.element(
+        "tr", "".join(markup.table_cell(cells[key]) for key in _PET_COLUMNS.values())
+    )
+
+
+def _line(cells: dict[str, str]) -> str:
+    told = (shorten(visible(cells[key]), width) for key, width in _WIDTHS.items())
+    return "  ".join(
+        part + " " * (width - cell_len(part))
+        for part, width in zip(told, _WIDTHS.values(), strict=True)
+    ).rstrip()
+
+
+def _more(total: int) -> str:
+    return markup.element("p", f"... and {number(total)} more") if total else ""
+
+
+# BrowseForm: what happens when a person looks through the catalogue.
+
+
+_PETS_A_PAGE = 12
+
+
+def browse(store: Store) -> BrowseForm:
+    """A form that lists the store's pets by status, tags and text, shows their pictures, and
+    changes one.
+
+    As plain functions: `store.snapshot().frame`, and `plan = store.edit(7, status="sold")`, which
+    shows what would change, then `store.apply(plan)`.
+    """
+    return BrowseForm(store)
+
+
+class BrowseForm(Form):
+    """Lists, shows one pet, and plans an edit of it, which the review form then sends. `catalogue`
+    is what was read, `pet` the one that is open, `plan` and `review` those of its edit.
+    """
+
+    title = "Catalogue"
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+        self.catalogue: Catalogue | None = None
+        self.pet: Pet | None = None
+        self.plan: Plan | None = None
+        self.review: ReviewForm | None = None
+        self._places: Places = np.empty(0, dtype=np.int64)
+        self._panel: Panel | None = None
+
+    def html(self) -> str:
+        """The catalogue's numbers and its first pets."""
+        return html(self.title, self._catalogue_now(), self._places)
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        return text(self.title, self._catalogue_now(), self._places)
+
+    def reload(self) -> None:
+        """Read the store anew; returns at once."""
+        if self._panel is not None:
+            self._panel.loading()
+        self.work.start(self.store.aio.snapshot(), self._read, self._unread)
+
+    def open(self, pet_id: int) -> None:
+        """Open a pet as it is in the store now; returns at once."""
+        self._require_idle()
+        self.work.start(self._pet(pet_id), self._open)
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away."""
+        self._leave_review()
+        super().close()
+        self._panel = None
+
+    # The widgets
+
+    def _body(self) -> ipywidgets.Widget:
+        self._panel = panel = Panel(self.store, self.work)
+        self.search, self.status, self.tags = panel.search, panel.status, panel.tags
+        self.again, self.clear, self.table = panel.again, panel.clear, panel.table
+        self.photos, self.editor = panel.photos.table, panel.editor
+        guarded = self.work.guarded
+        for field in (panel.search, panel.status, panel.tags):
+            field.observe(guarded(lambda _: self._filter()), "value")
+        panel.table.observe(guarded(lambda _: self._draw()), "page")
+        panel.table.on_pick(guarded(lambda key: self.open(int(key))))
+        panel.again.on_click(guarded(lambda _: self._read_again()))
+        panel.clear.on_click(guarded(lambda _: self._clear()))
+        panel.editor.check.on_click(guarded(lambda _: self._plan()))
+        panel.editor.reset.on_click(guarded(lambda _: self._put_back()))
+        self.reload()
+        return panel.box
+
+    # The list
+
+    def _read_again(self) -> None:
+        self.reload()
+        # The button waits until that is done, and a button that waits loses the keyboard.
+        self.heading.focus()
+
+    def _read(self, snapshot: Snapshot) -> None:
+        self.catalogue = Catalogue(snapshot)
+        if self._panel is not None:
+            self._panel.offer(self.catalogue)
+        self._filter()
+        if failed := snapshot.coverage.failed:
+            asked = ", ".join(each.asked for each in failed)
+            self.notice.warn(
+                f"The pets of the status {asked} are missing: {failed[0].problem}",
+                "Press Read again once the service answers.",
+            )
+
+    def _unread(self, error: PetsyncError) -> None:
+        if self._panel is not None:
+            self._panel.unread()
+        self.fail(error)
+
+    def _filter(self) -> None:
+        if self.catalogue is None or self._panel is None:
+            return
+        self._places = self.catalogue.find(
+            self._panel.search.value,
+            statuses=self._panel.status.value,
+            tags=self._panel.tags.value,
+        )
+        self._panel.found(len(self._places), len(self.catalogue), _PETS_A_PAGE)
+        # The table tells how many fit; that none does is heard from here.
+        if not len(self._places):
+            self.tell(NONE, SHOW_ALL)
+        elif self.notice.text == NONE:
+            self.notice.clear()
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.catalogue is None or self._panel is None:
+            return
+        first = self._panel.table.page * _PETS_A_PAGE
+        pets = self.catalogue.pets(self._places[first : first + _PETS_A_PAGE])
+        self._panel.table.rows = [row_of(pet) for pet in pets]
+
+    def _clear(self) -> None:
+        assert self._panel is not None
+        self._panel.clear_filters()
+        self._filter()
+
+    # One pet
+
+    async def _pet(self, pet_id: int) -> Pet:
+        found = (await self.store.aio.look_up([pet_id]))[pet_id]
+        if isinstance(found, Unanswered):
+            raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
+        if found is None:
+            raise NotFoundError(
+                f"pet {pet_id} is gone from the store",
+                pet_id=pet_id,
+                hint="Press Read again to see what is there now.",
+            )
+        return found
+
+    def _open(self, pet: Pet) -> None:
+        self._require_idle()
+        self.notice.clear()
+        self.pet, self.plan = pet, None
+        self._leave_review()
+        if self._panel is not None:
+            statuses = self.store.aio.api.session.profile.statuses
+            known = self.catalogue.statuses if self.catalogue is not None else ()
+            categories = self.catalogue.categories if self.catalogue is not None else ()
+            self._panel.open(pet, (*statuses, *known), categories)
+            self._panel.whom.focus()
+
+    def _require_idle(self) -> None:
+        """Raise SettingsError while a change is on its way: leaving its review would stop it."""
+        if self.review is not None and self.review.is_running:
+            raise SettingsError(
+                "the last change is under way", hint="Wait for its end, or stop it."
+            )
+
+    def _put_back(self) -> None:
+        assert self._panel is not None
+        self._require_idle()
+        self._panel.editor.put_back()
+        self._leave_review()
+
+    # The edit
+
+    def _plan(self) -> None:
+        assert self._panel is not None
+        self._require_idle()
+        changed = self._panel.editor.changed
+        if self.pet is None or self.pet.id is None:
+            raise SettingsError("no pet is open", hint="Open one from the list.")
+        if not changed:
+            self._leave_review()
+            self.tell("Nothing is changed yet.", "Write into a field above what is to be.")
+            return
+        self._panel.planning(is_under_way=True)
+        snapshot = None if self.catalogue is None else self.catalogue.snapshot
+        work = self.store.aio.edit(self.pet.id, seen=self.pet, snapshot=snapshot, **changed)
+        self.work.start(work, self._review, self._unplanned)
+
+    def _unplanned(self, error: PetsyncError) -> None:
+        if self._panel is not None:
+            self._panel.planning(is_under_way=False)
+            self._panel.whom.focus()
+        self._leave_review()
+        self.fail(error)
+
+    def _review(self, plan: Plan) -> None:
+        from petsync.widgets.review import review
+
+        self.notice.clear()
+        self._leave_review()
+        self.plan = plan
+        if self._panel is None:
+            return
+        self._panel.planning(is_under_way=False)
+        if plan.in_sync:
+            self.tell("The store says so already: there is nothing to change.")
+            self._panel.whom.focus()
+            return
+        self.review = review(plan, self.store)
+        self.review.on_report(self.work.guarded(self._applied))
+        self._panel.show_review(self.review)
+        self.review.heading.focus()
+
+    def _applied(self, _: Any) -> None:
+        """After a run, also one that takes it back, the pet and the list are read anew."""
+        if self.pet is not None and self.pet.id is not None:
+            self.work.start(self._pet(self.pet.id), self._reopened)
+        self.reload()
+
+    def _reopened(self, pet: Pet) -> None:
+        self.pet = pet
+        if self._panel is not None:
+            known = () if self.catalogue is None else self.catalogue.categories
+            statuses = self.store.aio.api.session.profile.statuses
+            self._panel.open(pet, statuses, known)
+
+    def _leave_review(self) -> None:
+        review, self.review = self.review, None
+        if self._panel is not None:
+            self._panel.show_review(None)
+        if review is not None:
+            review.close()
+
+    def _catalogue_now(self) -> Catalogue | PetsyncError | None:
+        """What was read; read now where nobody has, and nobody waits for the cell."""
+        if self.catalogue is not None or forms.is_live():
+            return self.catalogue
+        try:
+            self.catalogue = Catalogue(self.store.snapshot())
+        except PetsyncError as error:
+            return error
+        self._places = self.catalogue.find()
+        return self.catalogue

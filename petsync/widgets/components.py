@@ -1,0 +1,539 @@
+"""Components of forms that ipywidgets lacks: tables, file drops, notices, secrets, steps."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+import unicodedata
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import anywidget
+import traitlets as t
+
+from petsync.settings import Secret
+
+__all__ = [
+    "Arriving",
+    "Files",
+    "Heading",
+    "Link",
+    "Meter",
+    "Notice",
+    "Part",
+    "Received",
+    "SecretField",
+    "Steps",
+    "Table",
+    "asset",
+    "safe_name",
+]
+
+
+# Part: what the widgets of petsync's own have in common.
+
+
+def asset(name: str) -> str:
+    """A file of the `assets` folder, as text."""
+    return files("petsync.widgets").joinpath("assets", name).read_text("utf-8")
+
+
+class Part(anywidget.AnyWidget):
+    """A widget with JavaScript and a style sheet of its own. Its text is shown as text, always."""
+
+    def __init_subclass__(cls, *, script: str = "", **given: Any) -> None:
+        # traitlets makes another class of it for each widget, which names no script.
+        if script:
+            cls._esm, cls._css = asset("common.js") + asset(script), asset("parts.css")
+        super().__init_subclass__(**given)
+
+
+# A file that a browser sends in pieces, taken into a folder of its own under a safe name.
+
+
+_MOST_BYTES = 120
+"""So long may a stored name be; file systems take 255 bytes, and copies get longer names."""
+_UNSAFE = re.compile(r"[^\w .()\-]")
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A file that came whole: `name` as its sender calls it, never to be used as a path; `path`
+    where its content is, until it is forgotten or its form is closed; `size` in bytes.
+    """
+
+    name: str
+    path: Path
+    size: int
+
+
+class Arriving:
+    """A file of which pieces come, written as they do; readable by nobody else. OSError where it
+    cannot be, or where its name has a NUL, which whoever named it did not type.
+    """
+
+    def __init__(self, folder: Path, name: str, size: int) -> None:
+        if "\0" in name:
+            raise OSError(0, "its name is none that a file can have")
+        folder.mkdir(mode=0o700)
+        self.name, self.size, self.so_far = name, size, 0
+        self.path = folder / safe_name(name)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+    def take(self, at: int, piece: bytes) -> None:
+        """The next piece, written; ValueError if it is not the next one, or one too many."""
+        if at != self.so_far or at + len(piece) > self.size:
+            raise ValueError("a piece of the file is missing")
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(self._file, view) :]
+        self.so_far += len(piece)
+
+    def whole(self) -> Received:
+        """The file, closed; ValueError if something of it is missing."""
+        self.drop()
+        if self.so_far != self.size:
+            raise ValueError("the file's end is missing")
+        return Received(self.name, self.path, self.size)
+
+    def drop(self) -> None:
+        """Close it as it is; whoever calls removes its folder."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def safe_name(name: str) -> str:
+    """The name as that of a file in a folder, on any system: no separators, nothing hidden, no
+    control or formatting marks, and not too long. Its ending stays.
+    """
+    last = unicodedata.normalize("NFC", name).replace("\\", "/").rpartition("/")[2]
+    said = _UNSAFE.sub("_", last).strip(" .")
+    if not said or _DEVICES.fullmatch(said):
+        said = f"file_{said}".rstrip("_")
+    ending = PurePosixPath(said).suffix[:12]
+    stem = said.removesuffix(ending).encode()[: _MOST_BYTES - len(ending.encode())]
+    return stem.decode(errors="ignore").rstrip(" .") + ending
+
+
+# Files: a place where files are dropped or picked; they come in pieces, however large they are.
+#
+# ipywidgets' own FileUpload sends a file as one message, which Jupyter drops without a word above
+# 10 MiB.
+
+
+class Files(Part, script="files.js"):
+    """A labelled place for files. `accept` is as HTML has it (".xlsx,.csv" or "image/*"); a file
+    larger than `most_bytes` (0: no limit) is not taken, and its sender told so, with the `way_out`.
+    `received` are the files that came whole; with `listed` the person sees them in a list, and can
+    remove them.
+
+    Their content is in a private folder of this machine, until they are forgotten or the part is
+    closed, or the kernel ends.
+    """
+
+    label = t.Unicode("Files").tag(sync=True)
+    hint = t.Unicode("").tag(sync=True)
+    accept = t.Unicode("").tag(sync=True)
+    multiple = t.Bool(False).tag(sync=True)
+    most_bytes = t.Int(0).tag(sync=True)
+    way_out = t.Unicode("").tag(sync=True)
+    disabled = t.Bool(False).tag(sync=True)
+    listed = t.Bool(True)
+    present = t.List(t.Dict()).tag(sync=True)
+    received = t.Tuple(())
+    arriving = t.Int(0)
+
+    def __init__(self, **given: Any) -> None:
+        self._whole: dict[str, Received] = {}
+        super().__init__(**given)
+        self._on_file: list[Callable[[Received], object]] = []
+        self._on_forgotten: list[Callable[[Received], object]] = []
+        self._folder: Path | None = None
+        self._lock = threading.RLock()
+        self._coming: dict[str, Arriving] = {}
+        self._count = 0
+        self.on_msg(self._heard)
+
+    @t.observe("received", "listed")
+    def _list(self, _: object) -> None:
+        known = self._whole.items() if self.listed else ()
+        self.present = [{"key": k, "name": f.name, "size": f.size} for k, f in known]
+
+    def on_file(self, act: Callable[[Received], object]) -> None:
+        """Call the function with each file that came whole (`form.work.guarded` around it)."""
+        self._on_file.append(act)
+
+    def on_forgotten(self, act: Callable[[Received], object]) -> None:
+        """Call the function with each file that its sender takes back."""
+        self._on_forgotten.append(act)
+
+    def put(self, name: str, content: bytes) -> Received | None:
+        """Do as if a person had dropped this file; None where it is refused."""
+        key = f"put-{self._count}"
+        self._heard(self, {"do": "begin", "file": key, "name": name, "size": len(content)}, [])
+        self._heard(self, {"do": "piece", "file": key, "at": 0}, [content])
+        self._heard(self, {"do": "end", "file": key}, [])
+        return self._whole.get(key)
+
+    def forget(self, file: Received) -> None:
+        """Remove the file from this machine and from the list."""
+        for key in [key for key, known in self._whole.items() if known == file]:
+            self._drop(key)
+            self.send({"gone": key})
+
+    def close(self) -> None:
+        """Take the part away, and everything that it received."""
+        with self._lock:
+            for key in list(self._coming):
+                self._drop(key)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+            self._whole.clear()
+        super().close()
+
+    def _heard(self, _: object, content: dict[str, Any], buffers: list[Any]) -> None:
+        key, do = content.get("file"), content.get("do")
+        if not isinstance(key, str):
+            return
+        came = gone = None
+        with self._lock:
+            if do == "begin":
+                self._begin(key, content)
+            elif do == "piece" and buffers:
+                self._piece(key, content.get("at"), bytes(buffers[0]))
+            elif do == "end":
+                came = self._end(key)
+            elif do == "cancel":
+                gone = self._cancel(key)
+        # Not with the lock: what they call may wait for a form that closes this part.
+        _tell(self._on_file, came)
+        _tell(self._on_forgotten, gone)
+
+    def _begin(self, key: str, said: dict[str, Any]) -> None:
+        name, size = said.get("name"), said.get("size")
+        if not isinstance(name, str) or not isinstance(size, int) or key in self._coming:
+            return
+        if why := self._refusal(name, str(said.get("type", "")), size):
+            self.send({"refused": key, "why": why})
+            return
+        self._count += 1
+        try:
+            folder = self._private() / f"{self._count:04d}"
+            self._coming[key] = Arriving(folder, name, size)
+        except OSError as error:
+            self._failed(key, error)
+            return
+        self.arriving = len(self._coming)
+        self.send({"taken": key, "at": 0})
+
+    def _piece(self, key: str, at: object, piece: bytes) -> None:
+        file = self._coming.get(key)
+        if file is None or not isinstance(at, int):
+            return
+        try:
+            file.take(at, piece)
+        except (OSError, ValueError) as error:
+            self._failed(key, error)
+        else:
+            self.send({"taken": key, "at": file.so_far})
+
+    def _end(self, key: str) -> Received | None:
+        coming = self._coming.get(key)
+        if coming is None:
+            return None
+        try:
+            file = coming.whole()
+        except (OSError, ValueError) as error:
+            self._failed(key, error)
+            return None
+        del self._coming[key]
+        self.arriving = len(self._coming)
+        if not self.multiple:
+            for earlier in self.received:
+                self.forget(earlier)
+        self._whole[key] = file
+        self.received = (*self.received, file)
+        self.send({"whole": key})
+        return file
+
+    def _cancel(self, key: str) -> Received | None:
+        file = self._whole.get(key)
+        self._drop(key)
+        self.send({"gone": key})
+        return file
+
+    def _drop(self, key: str) -> None:
+        coming, whole = self._coming.pop(key, None), self._whole.pop(key, None)
+        self.arriving = len(self._coming)
+        if coming is not None:
+            coming.drop()
+        if whole is not None:
+            self.received = tuple(file for file in self.received if file != whole)
+        if file := coming or whole:
+            shutil.rmtree(file.path.parent, ignore_errors=True)
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self._drop(key)
+        why = getattr(error, "strerror", None) or str(error)
+        self.send({"refused": key, "why": f"It could not be taken: {why}."})
+
+    def _refusal(self, name: str, kind: str, size: int) -> str:
+        """Why this file is not taken, "" if it is; the browser judges by the same rules."""
+        if self.disabled:
+            return "Files are not taken at this moment."
+        if not accepts(self.accept, name, kind):
+            return f"It is of another kind than {self.accept.replace(',', ', ')}."
+        if size < 0 or (self.most_bytes and size > self.most_bytes):
+            return f"It is larger than {self.most_bytes:,} bytes. {self.way_out}".rstrip()
+        return ""
+
+    def _private(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="petsync-files-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+
+def _tell(acts: list[Callable[[Received], object]], file: Received | None) -> None:
+    if file is not None:
+        for act in acts:
+            act(file)
+
+
+def accepts(accept: str, name: str, kind: str) -> bool:
+    """Whether a file of this name and MIME type is of a kind that is wanted (all, if none is
+    named). What no type is known of is let through for a kind: its content is judged later.
+    """
+    wanted = [each.strip().lower() for each in accept.split(",") if each.strip()]
+    return not wanted or any(
+        name.lower().endswith(each)
+        if each.startswith(".")
+        else not kind or fnmatchcase(kind.lower(), each)
+        for each in wanted
+    )
+
+
+# Heading: what a form is called, for the eye and for a screen reader.
+
+
+class Heading(Part, script="heading.js"):
+    """A heading of `level` 1 to 6, which names the form around it as a region of the page."""
+
+    text = t.Unicode("").tag(sync=True)
+    level = t.Int(3).tag(sync=True)
+
+    def focus(self) -> None:
+        """Have the browser go on from here: what was focused has been taken away."""
+        self.send({"focus": True})
+
+
+# Link: an address to be opened in another tab, or copied, that must not be kept.
+
+
+class Link(Part, script="link.js"):
+    """A link whose text is `label`, with a field to copy its address from. The address (http or
+    https) comes as a message and is in no widget's state: it may be good for one person, once.
+    Without one it takes no room.
+    """
+
+    label = t.Unicode("").tag(sync=True)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.url = ""
+        self.on_msg(self._heard)
+
+    def show(self, url: str) -> None:
+        """Lead to the address, and put the keyboard on it."""
+        self.url = url
+        self.send({"url": url, "focus": True})
+
+    def clear(self) -> None:
+        """Lead nowhere."""
+        self.url = ""
+        self.send({"url": ""})
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        # A page that was loaded again knows no address.
+        if content.get("ready") is True:
+            self.send({"url": self.url})
+
+
+# Meter: how far something is, for the eye and for a screen reader.
+
+
+class Meter(Part, script="meter.js"):
+    """A labelled progress bar: `done` of `total` (0 while that is not known), and what `text` says
+    beside it. Without `shown` it takes no room.
+    """
+
+    label = t.Unicode("").tag(sync=True)
+    text = t.Unicode("").tag(sync=True)
+    done = t.Float(0.0).tag(sync=True)
+    total = t.Float(0.0).tag(sync=True)
+    shown = t.Bool(False).tag(sync=True)
+
+
+# Notice: what a form says to a person, also to one who only hears it.
+
+
+class Notice(Part, script="notice.js"):
+    """A line that is read aloud when it changes. `tone` is "" (told politely), "done" or "problem"
+    (told at once); `text` says what is, `hint` what to do about it. Empty, it takes no room.
+    """
+
+    text = t.Unicode("").tag(sync=True)
+    hint = t.Unicode("").tag(sync=True)
+    tone = t.Enum(("", "done", "problem"), "").tag(sync=True)
+
+    def say(self, text: str, hint: str = "", *, done: bool = False) -> None:
+        """Tell how things are."""
+        self._show(text, hint, "done" if done else "")
+
+    def warn(self, text: str, hint: str = "") -> None:
+        """Tell what is wrong."""
+        self._show(text, hint, "problem")
+
+    def clear(self) -> None:
+        """Say nothing."""
+        self._show("", "", "")
+
+    def _show(self, text: str, hint: str, tone: str) -> None:
+        with self.hold_sync():
+            self.text, self.hint, self.tone = text, hint, tone
+
+
+# SecretField: where a person types or pastes what must not be kept.
+#
+# ipywidgets' Password has its text in the widget's state, which a notebook may save along. Here
+# it comes as a message, is in no state, and is gone once it was taken.
+
+
+class SecretField(Part, script="secret.js"):
+    """A labelled field for a secret. `masked` shows dots in place of what is typed; `hint`, while
+    it is empty, says what belongs there. `value` is what was typed so far; it is no trait, so that
+    nothing saves it.
+    """
+
+    label = t.Unicode("").tag(sync=True)
+    hint = t.Unicode("").tag(sync=True)
+    masked = t.Bool(True).tag(sync=True)
+    disabled = t.Bool(False).tag(sync=True)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._kept = Secret("")
+        self._on_enter: list[Callable[[], object]] = []
+        self.on_msg(self._heard)
+
+    @property
+    def value(self) -> str:
+        """What was typed and not taken yet."""
+        return self._kept.reveal()
+
+    @value.setter
+    def value(self, text: str) -> None:
+        self._kept = Secret(text)
+
+    def take(self) -> Secret:
+        """What was typed; from here on the field is empty, in the browser too."""
+        taken, self._kept = self._kept, Secret("")
+        self.send({"clear": True})
+        return taken
+
+    def on_enter(self, act: Callable[[], object]) -> None:
+        """Call the function when Enter is pressed in the field."""
+        self._on_enter.append(act)
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        text = content.get("text")
+        if isinstance(text, str):
+            self._kept = Secret(text)
+        if content.get("enter") is True:
+            for act in self._on_enter:
+                act()
+
+
+# Steps: where one is on a page of several, and the way to the others.
+
+
+class Steps(Part, script="steps.js"):
+    """Numbered steps, of which one is shown.
+
+    `steps` are dicts of `key`, `title`, and if so `done`, `disabled`, or `aside` (it is beside
+    the steps, and has no number). A person changes `current`, the key of the step shown.
+    """
+
+    label = t.Unicode("Steps").tag(sync=True)
+    steps = t.List(t.Dict()).tag(sync=True)
+    current = t.Unicode("").tag(sync=True)
+
+
+# Table: one page of rows as a plain HTML table, in which rows can be ticked, chosen between, or
+# picked.
+
+
+class Table(Part, script="table.js"):
+    """A page of a table with its pager; whoever makes it fills `rows` when `page` changes.
+
+    `columns` are dicts of `key`, `title` and, if it is no text, `kind`: "number", "change",
+    "image", "link", "mark" or "choice". `rows` are dicts of `key` (unique text), `label` (what a
+    screen reader calls the row), `cells` (by the column's key), and, if wanted, `tone` ("add",
+    "update", "delete", "conflict", "problem", "done", "muted") and `fixed` (cannot be ticked).
+
+    A cell is text, an id too (a browser rounds large numbers); for a "change" `{"before", "after"}`
+    (either may be None); for an "image" `{"src", "alt"}` with a data: address; for a "link"
+    `{"href", "text"}` (http and https only); for a "mark" `{"symbol", "text"}`; for a "choice"
+    `{"options": [[value, title], …], "value", "label"}`. Whatever it holds is shown as text, never
+    as HTML.
+
+    A person changes `ticked` (keys, of this page's rows), `page`, and `chosen` (row key → column
+    key → value), and sends `picked` by pressing a row's button, whose text is `pick`.
+    """
+
+    caption = t.Unicode("").tag(sync=True)
+    empty = t.Unicode("There is nothing to show.").tag(sync=True)
+    columns = t.List(t.Dict()).tag(sync=True)
+    rows = t.List(t.Dict()).tag(sync=True)
+    page = t.Int(0).tag(sync=True)
+    pages = t.Int(1).tag(sync=True)
+    total = t.Int(0).tag(sync=True)
+    tickable = t.Bool(False).tag(sync=True)
+    ticked = t.List(t.Unicode()).tag(sync=True)
+    chosen = t.Dict().tag(sync=True)
+    pick = t.Unicode("").tag(sync=True)
+    disabled = t.Bool(False).tag(sync=True)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._on_pick: list[Callable[[str], object]] = []
+        self.on_msg(self._heard)
+
+    def on_pick(self, act: Callable[[str], object]) -> None:
+        """Call the function with a row's key when its button is pressed."""
+        self._on_pick.append(act)
+
+    def focus(self, key: str, column: str) -> None:
+        """Put the keyboard on the choice in this row and column, or else on the table."""
+        self.send({"focus": f"choice {column} {key}"})
+
+    def picked(self, key: str) -> None:
+        """Do as if the row's button had been pressed."""
+        for act in self._on_pick:
+            act(key)
+
+    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+        key = content.get("picked")
+        if isinstance(key, str):
+            self.picked(key)

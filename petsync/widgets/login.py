@@ -1,0 +1,732 @@
+"""The sign-in form."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import ipywidgets
+
+from petsync import _display
+from petsync.client import auth
+from petsync.errors import PetsyncError, SettingsError
+from petsync.models import READ, WRITE, Account
+from petsync.report import html
+from petsync.report.words import wrap
+from petsync.settings import Secret
+from petsync.store import Store, connect, demo
+from petsync.table.cells import visible
+from petsync.widgets.components import Link, SecretField
+from petsync.widgets.form import Form, is_live
+
+if TYPE_CHECKING:
+    from petsync._sync import Task
+    from petsync.client.auth.browser import AsyncPending
+    from petsync.client.auth.credentials import Credentials
+
+__all__ = [
+    "WAYS",
+    "ConnectForm",
+    "Entries",
+    "Field",
+    "LoginForm",
+    "Panel",
+    "Said",
+    "Way",
+    "account_html",
+    "account_text",
+    "lack",
+    "login",
+    "until_here",
+    "untold_html",
+    "untold_text",
+    "welcome",
+]
+
+
+# ConnectForm: which store, where nobody has named one yet.
+
+
+_WORDS = "The address of the store's service, as whoever runs it gives it to you."
+
+
+class ConnectForm(Form):
+    """Asks for a service's address, or starts a sample store on this machine. `connect(url)` and
+    `demo()` do the same.
+    """
+
+    title = "Choose the store"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._on_store: list[Callable[[Store], object]] = []
+
+    def on_store(self, act: Callable[[Store], object]) -> None:
+        """Call the function with the store that was chosen."""
+        self._on_store.append(act)
+
+    def html(self) -> str:
+        """What can be chosen."""
+        return html.element("p", html.text(self.text()))
+
+    def text(self) -> str:
+        """What can be chosen."""
+        return "No store is named. Connect to one: ps.connect(url), or ps.demo() for a sample."
+
+    def _body(self) -> ipywidgets.Widget:
+        self.url = ipywidgets.Text(
+            description="Address", placeholder="https://shop.example/v2", continuous_update=False
+        )
+        self.go = ipywidgets.Button(description="Use this store", button_style="primary")
+        self.sample = ipywidgets.Button(description="Try it with a sample store")
+        self.go.on_click(self.work.guarded(lambda _: self._connect()))
+        self.sample.on_click(self.work.guarded(lambda _: self._demo()))
+        words = ipywidgets.HTML(html.element("p", html.text(_WORDS)))
+        return ipywidgets.VBox([words, self.url, ipywidgets.HBox([self.go, self.sample])])
+
+    def _connect(self) -> None:
+        address = self.url.value.strip()
+        if not address:
+            raise SettingsError("there is no address yet", hint="Fill it in above.")
+        self._chosen(connect(address))
+
+    def _demo(self) -> None:
+        self.sample.disabled = True
+        self.tell("Starting a sample store on this machine …")
+        self.work.start(asyncio.to_thread(demo), self._chosen)
+
+    def _chosen(self, store: Store) -> None:
+        self.go.disabled = self.sample.disabled = True
+        self.notice.say(f"This is the store at {store.url}", done=True)
+        for act in self._on_store:
+            act(store)
+
+
+# The ways to sign in, in the words of a form: what each is for, and what it asks for.
+
+
+Field = Literal["client_id", "client_secret", "token", "api_key", "can_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way: its title in the list, what to know before (`words`), the fields that it asks for,
+    and the button's text. With `opens` a page of the service is opened first, and `then` says what
+    to do with it.
+    """
+
+    name: Literal["browser", "elsewhere", "token", "client", "implicit", "key"]
+    title: str
+    words: str
+    fields: tuple[Field, ...]
+    button: str = "Sign in"
+    opens: bool = False
+    then: str = ""
+
+
+_AGREE = "Open the link below, and agree there. "
+WAYS: tuple[Way, ...] = (
+    Way(
+        name="browser",
+        title="In the browser (usual)",
+        words="The service's own page asks you whether petsync may use the store in your name. "
+        "petsync never sees your password.",
+        fields=("can_write", "client_id"),
+        button="Begin",
+        opens=True,
+        then=_AGREE + "This form goes on by itself. Should your browser end on a page that cannot "
+        "be reached, copy that page's address and paste it here.",
+    ),
+    Way(
+        name="elsewhere",
+        title="In the browser, and petsync runs on another computer",
+        words="For a notebook or a page on a server or a hub. As above; but the browser cannot "
+        "reach petsync there, so you carry an address over by hand.",
+        fields=("can_write", "client_id"),
+        button="Begin",
+        opens=True,
+        then=_AGREE + "Your browser then ends on a page that cannot be reached, which is as it "
+        "should be: copy that page's whole address and paste it here.",
+    ),
+    Way(
+        name="token",
+        title="An access token that I have",
+        words="For a token that somebody gave you, or that you made at the service. petsync "
+        "cannot renew it: when it ends, bring another.",
+        fields=("token", "api_key"),
+    ),
+    Way(
+        name="client",
+        title="A client id and its secret",
+        words="For programs and teams: who runs the service gives them out. petsync gets itself a "
+        "new token whenever one ends.",
+        fields=("client_id", "client_secret", "can_write", "api_key"),
+    ),
+    Way(
+        name="implicit",
+        title="In the browser, for a service that offers only a token",
+        words="The older way (implicit), for services that have no other. The token comes in the "
+        "address of a page, cannot be renewed, and ends soon.",
+        fields=("can_write", "client_id"),
+        button="Begin",
+        opens=True,
+        then=_AGREE + "This form goes on by itself. Should it not, copy the whole address of the "
+        "page on which your browser ends and paste it here; the token alone will do, too.",
+    ),
+    Way(
+        name="key",
+        title="An API key alone",
+        words="Enough to look up single pets by their id. Lists, changes and pictures need one of "
+        "the other ways.",
+        fields=("api_key",),
+    ),
+)
+
+
+# Entries: what a person fills in to sign in, one set of fields for all ways.
+
+
+class Entries:
+    """The fields, and `box`, in which only those of the chosen way are. What is secret is in no
+    widget's state, and every field is empty once they were read.
+    """
+
+    def __init__(self) -> None:
+        titles = [(way.title, way.name) for way in WAYS]
+        self.way = ipywidgets.Dropdown(options=titles, value=WAYS[0].name, description="How")
+        self.client_id = ipywidgets.Text(description="Client id")
+        self.client_secret = SecretField(label="Client secret")
+        self.token = SecretField(label="Access token")
+        self.api_key = SecretField(label="API key")
+        self.can_write = ipywidgets.Checkbox(
+            value=True, description=f"I want to change pets too ({WRITE})", **_tick()
+        )
+        self.keep = ipywidgets.Checkbox(
+            value=False,
+            description="Keep me signed in: in the keyring of the computer petsync runs on",
+            **_tick(),
+        )
+        self._words = ipywidgets.HTML()
+        self._fields = ipywidgets.VBox()
+        self.box = ipywidgets.VBox([self.way, self._words, self._fields, self.keep])
+        self.show()
+
+    @property
+    def chosen(self) -> Way:
+        """The way that is chosen."""
+        return next(way for way in WAYS if way.name == self.way.value)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes that are asked for."""
+        return (READ, WRITE) if self.can_write.value else (READ,)
+
+    @property
+    def secrets(self) -> tuple[SecretField, ...]:
+        """The fields whose text nobody keeps."""
+        return (self.token, self.client_secret, self.api_key)
+
+    def show(self) -> None:
+        """Show the fields of the chosen way, and no others; what was typed elsewhere is gone."""
+        way = self.chosen
+        self.take()
+        self._words.value = html.element("p", html.text(way.words))
+        self.client_id.placeholder = "leave it empty if you were given none" if way.opens else ""
+        self.api_key.hint = "" if way.name == "key" else "only if the service wants one besides"
+        self._fields.children = [getattr(self, name) for name in way.fields]
+
+    def take(self) -> dict[str, Secret]:
+        """What was typed into the secret fields, by their names; they are empty from here on."""
+        names = ("token", "client_secret", "api_key")
+        return {name: getattr(self, name).take() for name in names}
+
+
+def _tick() -> dict[str, Any]:
+    # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+    return {"indent": False, "layout": {"width": "auto"}}
+
+
+# What the sign-in form says of an account, above all of what one may not do.
+
+
+Said = tuple[str, str]
+"""What is, and what to do about it ("" if nothing is)."""
+
+
+def lack(account: Account) -> Said | None:
+    """What a person who is signed in should know before trying to change anything; None if
+    nothing stands in the way.
+    """
+    if not account.signed_in:
+        return None
+    if account.kind == "api key":
+        return (
+            "With an API key alone you can look up single pets, and nothing else.",
+            "Sign in another way to see the whole catalogue, or to change it.",
+        )
+    if account.can_write is False:
+        return (
+            f"You can look, but not change anything: {WRITE} is missing.",
+            f"Sign in again and ask for it, or ask who runs the service to let you have {WRITE}.",
+        )
+    if account.can_read is False:
+        return (
+            f"You cannot read the catalogue: {READ} is missing.",
+            "Nothing can be compared without it. Sign in again and ask for it.",
+        )
+    return None
+
+
+def welcome(account: Account) -> Said:
+    """What is said right after signing in."""
+    if lack(account) is not None:
+        missing = READ if account.can_read is False else WRITE
+        how = "but only for single pets" if account.kind == "api key" else f"but without {missing}"
+        return f"You are signed in, {how}.", "What that means is said above."
+    who = f" as {account.user}" if account.user else ""
+    if account.can_write is None:
+        return (
+            f"You are signed in{who}.",
+            "The service does not tell what you may do; a change that it refuses is reported.",
+        )
+    return f"You are signed in{who}, and may read and change pets.", ""
+
+
+def until_here(account: Account) -> str:
+    """Until when the sign-in lasts by the clock of the computer that runs this; "" where that is
+    not known, or the clock shows UTC anyway.
+    """
+    if account.expires is None or not account.signed_in:
+        return ""
+    local = account.expires.astimezone()
+    if not local.utcoffset():
+        return ""
+    ending = "is renewed at" if account.renews else "ends at"
+    return f"It {ending} {local:%H:%M} on {local:%Y-%m-%d} by this computer's clock ({local:%Z})."
+
+
+# An account as the form shows it, as HTML and as text: what it lacks comes first.
+
+
+_WIDTH = 80
+_UNTOLD = ("Who you are is not known yet: the service has not answered.", "")
+
+
+def account_html(account: Account) -> str:
+    """The account as an HTML fragment."""
+    here = until_here(account)
+    # They look as the account's own style says, which stands between them.
+    before = _beside(_alert(lack(account)))
+    after = _beside(html.element("p", html.text(here)) if here else "")
+    return before + _display.as_html(_told_once(account)) + after
+
+
+def account_text(account: Account) -> str:
+    """The account as text of at most 80 columns."""
+    here = until_here(account)
+    aside = f"\n{_lines((here, ''))}".rstrip("\n") if here else ""
+    return _lines(lack(account)) + _display.as_text(_told_once(account)) + aside
+
+
+def untold_html(error: PetsyncError | None) -> str:
+    """Why it is not known who one is, as an HTML fragment."""
+    return html.fragment([_alert(_said(error))])
+
+
+def untold_text(error: PetsyncError | None) -> str:
+    """The same as text."""
+    return _lines(_said(error)).rstrip("\n")
+
+
+def _told_once(account: Account) -> Account:
+    """Without the problem that the form tells in words of its own."""
+    known = (READ, WRITE, "api key")
+    is_told = lack(account) is not None and any(word in account.problem for word in known)
+    return replace(account, problem="") if is_told else account
+
+
+def _said(error: PetsyncError | None) -> Said:
+    return _UNTOLD if error is None else (error.message, error.hint)
+
+
+def _alert(said: Said | None) -> str:
+    if said is None:
+        return ""
+    what, hint = said
+    lines = [html.prose(hint)] if hint else []
+    return html.alert(what, lines, kind="ps-refused")
+
+
+def _beside(inner: str) -> str:
+    return f'<div class="petsync">{inner}</div>' if inner else ""
+
+
+def _lines(said: Said | None) -> str:
+    parts = () if said is None else said
+    lines = (line for part in parts if part for line in wrap(visible(part), _WIDTH))
+    return "".join(f"{line}\n" for line in lines)
+
+
+# Panel: the sign-in form's widgets, of which those are shown that can be used now.
+
+
+class Panel:
+    """Who one is, with what can be done about it; the entries; and, once a page of the service is
+    to be opened, the link and the field for the address on which the browser ends.
+    """
+
+    def __init__(self) -> None:
+        self.entries = Entries()
+        self.go = _button("", primary=True)
+        self.link = Link(label="Open the sign-in page (in a new tab)")
+        self.address = SecretField(label="Address", masked=False)
+        self.paste = _button("Go on with this address")
+        self.stop = _button("Cancel")
+        self.check = _button("Ask again")
+        self.other = _button("Sign in differently")
+        self.sign_out = _button("Sign out")
+        self._who, self._then = ipywidgets.HTML(), ipywidgets.HTML()
+        self._entry = ipywidgets.VBox([self.entries.box, self.go])
+        self._open = ipywidgets.VBox([self._then, self.link, self.address])
+        signed = ipywidgets.HBox([self.check, self.other, self.sign_out])
+        under_way = ipywidgets.HBox([self.paste, self.stop])
+        self.box = ipywidgets.VBox([self._who, signed, self._entry, self._open, under_way])
+
+    def open(self, url: str, way: Way) -> None:
+        """Lead to the service's page."""
+        self._then.value = html.element("p", html.text(way.then))
+        self.link.show(url)
+
+    def leave(self) -> None:
+        """Lead nowhere any more."""
+        self.address.take()
+        self.link.clear()
+
+    def show(self, account: Account | None, *, busy: bool, opened: bool, anew: bool) -> None:
+        """Show what can be done while the account is this, something is under way (`busy`), a page
+        is `opened`, or a person who is signed in wants to sign in `anew`.
+        """
+        is_in = account is not None and account.signed_in
+        self._who.value = "" if account is None else account_html(account)
+        self.go.description = self.entries.chosen.button
+        self.other.description = "Stay as I am" if anew else "Sign in differently"
+        _shown(self.check, account is None or is_in)
+        _shown(self.other, is_in and not opened)
+        _shown(self.sign_out, is_in and not opened)
+        _shown(self._entry, not opened and (anew or not is_in))
+        _shown(self._open, opened)
+        _shown(self.paste, opened)
+        _shown(self.stop, busy or opened)
+
+
+def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
+    style = "primary" if primary else ""
+    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
+
+
+def _shown(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
+    widget.layout.display = None if wanted else "none"
+
+
+# LoginForm: what happens when a person signs in by a form.
+
+
+R = TypeVar("R")
+
+_LONG = 900.0
+"""So many seconds a person has to agree in the browser."""
+_PATIENCE = 5.0
+"""So many seconds a cell waits for the service before it shows the form; the form goes on."""
+
+
+class LoginForm(Form):
+    """Shows who one is, signs in by the chosen way, and signs out. `account` is what the service
+    said last, None before it did.
+    """
+
+    title = "Sign in"
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+        self.account: Account | None = None
+        self._why: PetsyncError | None = None
+        self._answered = threading.Event()
+        self._asked = self._anew = self._is_wanted = False
+        self._turns = 0
+        self._panel: Panel | None = None
+        self._pending: AsyncPending | None = None
+        self._task: Task[Any] | None = None
+        self._in: list[Callable[[Account], object]] = []
+        self._out: list[Callable[[Account], object]] = []
+
+    def on_signed_in(self, act: Callable[[Account], object]) -> None:
+        """Call the function with the account whenever one is signed in: at once where the form
+        finds that one is already, else after each sign-in.
+        """
+        self._in.append(act)
+
+    def on_signed_out(self, act: Callable[[Account], object]) -> None:
+        """Call the function with the account whenever one has signed out."""
+        self._out.append(act)
+
+    def html(self) -> str:
+        """Who one is, as the service says now, and what one may not do."""
+        self._know()
+        said = untold_html(self._why) if self.account is None else account_html(self.account)
+        return f"<h{self.level}>{html.text(self.title)}</h{self.level}>\n{said}"
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        self._know()
+        return untold_text(self._why) if self.account is None else account_text(self.account)
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away; what was typed is forgotten."""
+        if self._panel is not None:
+            self._panel.entries.take()
+            self._panel.leave()
+            self._panel = None
+        pending, self._pending, self._task, self._is_wanted = self._pending, None, None, False
+        super().close()
+        if pending is not None:
+            self.work.start(pending.close(), lambda _: None)
+
+    def _body(self) -> ipywidgets.Widget:
+        self._panel = panel = Panel()
+        self._entries = entries = panel.entries
+        self.way, self.keep, self.can_write = entries.way, entries.keep, entries.can_write
+        self.token, self.api_key = entries.token, entries.api_key
+        self.client_id, self.client_secret = entries.client_id, entries.client_secret
+        self.go, self.stop, self.check = panel.go, panel.stop, panel.check
+        self.link, self.address, self.paste = panel.link, panel.address, panel.paste
+        self.other, self.sign_out = panel.other, panel.sign_out
+        self._wire(panel)
+        self._show()
+        self._know_soon()
+        return panel.box
+
+    def _wire(self, panel: Panel) -> None:
+        guarded, entries = self.work.guarded, panel.entries
+        for button, act in (
+            (panel.go, self._begin),
+            (panel.stop, self._cancel),
+            (panel.check, self.ask),
+            (panel.paste, self._paste),
+            (panel.other, self._differently),
+            (panel.sign_out, self._leave),
+        ):
+            button.on_click(guarded(lambda _, act=act: act()))
+        for field in entries.secrets:
+            field.on_enter(guarded(self._begin))
+        panel.address.on_enter(guarded(self._paste))
+        entries.way.observe(guarded(self._chosen), "value")
+
+    # Who one is
+
+    def ask(self) -> None:
+        """Ask the service who one is; returns at once."""
+        self._asked, turn = True, self._turns
+        self.work.start(
+            self.store.aio.who(), lambda account: self._told(account, turn), self._untold
+        )
+
+    def _know_soon(self) -> None:
+        if not self._asked:
+            self.ask()
+
+    def _know(self) -> None:
+        """Return when the service has answered, or was given the time to."""
+        self._know_soon()
+        self._answered.wait(_PATIENCE if is_live() else 2 * self.store.aio.settings.timeout)
+
+    def _told(self, account: Account, turn: int) -> None:
+        if turn != self._turns:
+            return  # who signed in or out meanwhile knows better
+        was_in = self.account is not None and self.account.signed_in
+        self._be(account)
+        if account.signed_in and not was_in:
+            _tell_all(self._in, account)
+
+    def _untold(self, error: PetsyncError) -> None:
+        self._why = error
+        self._answered.set()
+        self.fail(error)
+
+    def _be(self, account: Account) -> None:
+        self.account, self._anew = account, False
+        self._turns += 1
+        self._show()
+        self._answered.set()
+
+    # Signing in
+
+    def _chosen(self, _: object) -> None:
+        self._entries.show()
+        self.notice.clear()
+        self._show()
+
+    def _differently(self) -> None:
+        self._anew = not self._anew
+        self._show()
+
+    def _begin(self) -> None:
+        way, given = self._entries.chosen, self._entries.take()
+        if self._task is not None or self._pending is not None:
+            return
+        if way.opens:
+            self._is_wanted = True
+            self._run(self._asked_for(way), self._opened)
+            self.tell("Asking the service for its sign-in page …")
+        else:
+            signing = self.store.aio.sign_in(self._credentials(way, given), keep=self._keeps)
+            self._run(signing, self._signed_in)
+            self.tell("Asking the service …")
+
+    @property
+    def _keeps(self) -> Literal["memory", "keyring"]:
+        return "keyring" if self.keep.value else "memory"
+
+    def _credentials(self, way: Way, given: dict[str, Secret]) -> Credentials:
+        key = given["api_key"]
+        besides = key if key.reveal().strip() else None
+        if way.name == "token":
+            return auth.bearer(given["token"], api_key=besides)
+        if way.name == "key":
+            return auth.api_key(key)
+        return auth.client_credentials(
+            self.client_id.value.strip(),
+            given["client_secret"],
+            scopes=self._entries.scopes,
+            api_key=besides,
+        )
+
+    async def _asked_for(self, way: Way) -> AsyncPending:
+        return await self.store.aio.begin_sign_in(
+            scopes=self._entries.scopes,
+            client_id=self.client_id.value.strip() or None,
+            implicit=way.name == "implicit",
+            listen=way.name != "elsewhere",
+            keep=self._keeps,
+        )
+
+    def _opened(self, pending: AsyncPending) -> None:
+        if not self._is_wanted:
+            self.work.start(pending.close(), lambda _: None)
+            return
+        self._pending, way = pending, self._entries.chosen
+        # It ends with the browser that comes back, and with the address that is pasted.
+        self._run(pending.arrived(_LONG), self._signed_in, self._gave_up)
+        self._show()
+        if self._panel is not None:
+            self._panel.open(pending.url, way)
+        self.tell("The sign-in page is ready.", "Open it by the link above.")
+
+    def _paste(self) -> None:
+        text, pending = self.address.take(), self._pending
+        if pending is None:
+            return
+        if not text.reveal().strip():
+            raise SettingsError(
+                "there is no address yet", hint="Copy it from the browser's address bar."
+            )
+        self.work.start(pending.pasted(text), self._signed_in)
+        self.tell("Asking the service …")
+
+    def _gave_up(self, error: PetsyncError) -> None:
+        self._forget()
+        self.heading.focus()
+        self.fail(error)
+
+    def _signed_in(self, account: Account) -> None:
+        if account is self.account:
+            return  # it was told already: pasted, and arrived
+        self._forget()
+        self._be(account)
+        self.heading.focus()
+        if lack(account) is not None and self.can_write.value:
+            self.notice.warn(*welcome(account))
+        else:
+            self.notice.say(*welcome(account), done=True)
+        _tell_all(self._in, account)
+
+    def _cancel(self) -> None:
+        self._forget()
+        self.heading.focus()
+        self.tell("Nothing was changed.")
+
+    def _forget(self) -> None:
+        """Leave what was begun: nobody waits for a browser any more."""
+        pending, self._pending = self._pending, None
+        task, self._task = self._task, None
+        self._is_wanted = False
+        if task is not None:
+            task.cancel()
+        if pending is not None:
+            self.work.start(pending.close(), lambda _: None)
+        if self._panel is not None:
+            self._panel.leave()
+        self._show()
+
+    # Signing out
+
+    def _leave(self) -> None:
+        if self._task is None:
+            self._run(self.store.aio.sign_out(), self._left)
+
+    def _left(self, account: Account) -> None:
+        self._be(account)
+        self.heading.focus()
+        self.notice.say("You are signed out.", account.problem, done=True)
+        _tell_all(self._out, account)
+
+    # What is there to see
+
+    def _run(
+        self,
+        work: Coroutine[Any, Any, R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None = None,
+    ) -> None:
+        """Begin the work, as the one thing that can be cancelled."""
+
+        def ended(act: Callable[[Any], object]) -> Callable[[Any], object]:
+            def end(result: object) -> None:
+                if self._task is task:
+                    self._task = None
+                self._show()
+                act(result)
+
+            return end
+
+        task = self.work.start(work, ended(then), ended(failed or self.fail))
+        self._task = task
+        self._show()
+
+    def _show(self) -> None:
+        """Show what can be done now, and nothing else."""
+        if self._panel is not None:
+            self._panel.show(
+                self.account,
+                busy=self._task is not None,
+                opened=self._pending is not None,
+                anew=self._anew,
+            )
+
+
+def _tell_all(acts: list[Callable[[Account], object]], account: Account) -> None:
+    for act in acts:
+        act(account)
+
+
+# The sign-in form: choose a way, fill in, see who one is and what one may do.
+
+
+def login(store: Store) -> LoginForm:
+    """A form to sign in to the store's service, and out. `store.who()`, `store.sign_in(…)`,
+    `store.begin_sign_in(…)` and `store.sign_out()` do the same.
+    """
+    return LoginForm(store)

@@ -1,0 +1,569 @@
+"""The review form: look at a plan, decide, send, stop, resume, and undo."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+
+from petsync import _display
+from petsync._sync import Task
+from petsync.client.session import Session
+from petsync.errors import InterruptedRunError, PetsyncError, StalePlanError
+from petsync.plan import arguments
+from petsync.plan.plan import Plan
+from petsync.plan.report import Past, Progress, Report
+from petsync.report import html, words
+from petsync.report.meter import Meter as Reading
+from petsync.store import Store
+from petsync.store.runs import History, IntoSheet, Wanted
+from petsync.table.sheet import Sheet
+from petsync.widgets import review_view
+from petsync.widgets.components import Meter
+from petsync.widgets.form import Form
+from petsync.widgets.review_view import Draft, Ended, LeftFiles, Panel, Sight, show
+
+__all__ = ["Going", "ReviewForm", "ended_run", "review", "watched"]
+
+
+# Going: a run under way, which a person may stop at any moment.
+
+
+class Going:
+    """A run; `task` is the work that it is, once that is begun."""
+
+    def __init__(self, run: Callable[[], Coroutine[Any, Any, Report | None]]) -> None:
+        self.task: Task[Ended | None] | None = None
+        self._run = run
+        self._lock = threading.Lock()
+        self._is_begun = self._is_stopped = False
+
+    def stop(self) -> None:
+        """Have it end at a change's boundary. Returns at once."""
+        with self._lock:
+            self._is_stopped = True
+            # A task that is cancelled before its first step ends without a word.
+            if self._is_begun and self.task is not None:
+                self.task.cancel()
+
+    async def looked_at(self) -> Ended | None:
+        """The report, also of a run that was stopped, with its results in groups; None where it
+        was stopped before it began.
+        """
+        with self._lock:
+            self._is_begun = True
+            if self._is_stopped:
+                return None
+        try:
+            report = await self._run()
+        except InterruptedRunError as error:
+            if not isinstance(error.report, Report):
+                raise
+            report = error.report
+        return None if report is None else await asyncio.to_thread(Ended, report)
+
+
+# Past: what became of a plan that was used already, here or elsewhere.
+
+
+_LOOK_AGAIN = 0.5
+
+
+async def ended_run(
+    history: History, plans: Sequence[Plan], at_work: Callable[[Past], object]
+) -> Ended | None:
+    """The run in which one of the plans was used, once nobody is at work on it any more;
+    `at_work` is told of it for as long as somebody is. None where there was none.
+    """
+    while (run := await asyncio.to_thread(_used, history, plans)) is not None:
+        if run.state != "running":
+            return await asyncio.to_thread(_report, history, run.run_id)
+        at_work(run)
+        await asyncio.sleep(_LOOK_AGAIN)
+    return None
+
+
+def _used(history: History, plans: Sequence[Plan]) -> Past | None:
+    with history.opened() as journal:
+        runs = (journal.used_by(plan.fingerprint) for plan in plans)
+        run = next((each for each in runs if each is not None), None)
+        return None if run is None else journal.find(run)
+
+
+def _report(history: History, run_id: str) -> Ended:
+    return Ended(history.report(run_id))
+
+
+# Watched: a run, while a meter shows how far it is.
+
+
+_EVERY = 0.2
+Run = Callable[[Callable[[Progress], None]], Coroutine[object, object, Report]]
+
+
+async def watched(run: Run, meter: Meter, session: Session) -> Report | None:
+    """The run's report; None where it was cancelled before it had begun."""
+    state = _State(meter, session)
+    drawing = asyncio.ensure_future(state.draw())
+    try:
+        return await run(state.tell)
+    except asyncio.CancelledError:
+        return None
+    finally:
+        drawing.cancel()
+        with suppress(asyncio.CancelledError):
+            await drawing
+        state.show()
+
+
+class _State:
+    def __init__(self, meter: Meter, session: Session) -> None:
+        self._meter, self._session = meter, session
+        self._newest: Progress | None = None
+        self._first: tuple[float, int] | None = None
+
+    def tell(self, progress: Progress) -> None:
+        """Remember how far it is; this is all that costs the run anything."""
+        if self._first is None:
+            self._first = time.monotonic(), progress.done
+        self._newest = progress
+
+    async def draw(self) -> None:
+        """Show it now and then: the service may have everybody wait, and a person wants to know."""
+        while True:
+            self.show()
+            await asyncio.sleep(_EVERY)
+
+    def show(self) -> None:
+        """Show how far it is."""
+        newest, first = self._newest, self._first
+        if newest is None or first is None:
+            return
+        began, before = first
+        spent = time.monotonic() - began
+        reading = Reading(
+            text="",
+            unit="changes",
+            done=newest.done,
+            total=newest.total,
+            rate=(newest.done - before) / spent if spent > 1 else 0.0,
+            problems=newest.problems,
+            retries=newest.traffic.retries,
+            waiting=self._session.traffic().waiting,
+        )
+        with self._meter.hold_sync():
+            self._meter.done, self._meter.total = float(newest.done), float(newest.total)
+            self._meter.text = reading.line()
+
+
+# ReviewForm: a plan that a person looks over, changes, sends, and takes back.
+
+
+_EASY = 5.0
+"""Requests a second that go easy on a service."""
+
+
+class ReviewForm(Form):
+    """Shows a plan, lets a person leave changes out, settle conflicts and let things pass the
+    guard, and applies what came of it: the very plan that was shown last. `plan` is what is
+    reviewed, `report` the last run's, None before there is one.
+    """
+
+    title = "Review the plan"
+
+    def __init__(self, plan: Plan, store: Store, *, sheet: Sheet | None = None) -> None:
+        super().__init__()
+        self.store = store
+        self.plan = plan
+        self._left = LeftFiles(store, sheet)
+        self.report: Report | None = None
+        self.ready: Plan | None = None
+        self._draft = Draft(plan)
+        self._panel: Panel | None = None
+        self._sight: Sight | None = None
+        self._going: Going | None = None
+        self._unfinished: Past | None = None
+        self._turn, self._at = 0, "plan"
+        self._heard: list[Callable[[Report], object]] = []
+
+    @property
+    def draft(self) -> Draft:
+        """What the person has made of the plan so far."""
+        return self._draft
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way, which leaving the form would stop."""
+        return self._going is not None
+
+    def on_report(self, act: Callable[[Report], object]) -> None:
+        """Call the function with each report, also of a run that was stopped."""
+        self._heard.append(act)
+
+    def html(self) -> str:
+        """The plan as it would be sent now, or what became of it."""
+        heading = html.element("h3", html.text(review_view.title_of(self.plan)))
+        if self.report is not None:
+            return heading + _display.as_html(self.report)
+        return f"{heading}{_display.as_html(self._draft.made())}{self._html_count()}"
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        if self.report is not None:
+            return _display.as_text(self.report)
+        return f"{_display.as_text(self._draft.made())}\n{self._counted()}"
+
+    def review(self, plan: Plan) -> None:
+        """Go on with another plan."""
+        self.plan, self.report, self.ready = plan, None, None
+        self._draft = Draft(plan)
+        self._turn += 1
+        self.heading.text = review_view.title_of(plan)
+        if self._panel is not None:
+            self._open(self._panel)
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away. A run that is stopped so has its
+        changes in the journal, and can be gone on with.
+        """
+        super().close()
+        self._panel = self._sight = None
+
+    def _html_count(self) -> str:
+        return html.element("p", html.text(self._counted()))
+
+    def _counted(self) -> str:
+        return review_view.counted(self._draft.tally(), is_ok=self._draft.is_ok)
+
+    def _body(self) -> ipywidgets.Widget:
+        self._panel = panel = Panel()
+        self.changes, self.clashes, self.held = panel.changes, panel.clashes, panel.held
+        self.action, self.field, self.search = panel.action, panel.field, panel.search
+        self.sent, self.tick_all, self.untick_all = panel.sent, panel.tick_all, panel.untick_all
+        self.to_sheet, self.to_store = panel.to_sheet, panel.to_store
+        self.overrides = panel.overrides
+        self.apply, self.send, self.back, self.sure = (
+            panel.apply,
+            panel.send,
+            panel.back,
+            panel.sure,
+        )
+        self.stop, self.meter = panel.stop, panel.meter
+        self.resume, self.gentle, self.undo = panel.resume, panel.gentle, panel.undo
+        self.outcome, self.results = panel.outcome, panel.results
+        self.write_ids, self.files = panel.write_ids, panel.files
+        self.overview, self.count, self.verdict = panel.overview, panel.count, panel.verdict
+        self.finish = panel.finish
+        self.question, self.question_box = panel.question, panel.ask
+        self.clashes_box, self.causes, self.report_box = panel.both, panel.causes, panel.report
+        self._sight = Sight(panel, self.work.guarded, self._changed)
+        self._wire(panel)
+        self._open(panel)
+        return panel.box
+
+    def _wire(self, panel: Panel) -> None:
+        presses = {
+            panel.apply: self._prepare,
+            panel.back: self._leave_question,
+            panel.send: self._send,
+            panel.stop: self._stop,
+            panel.resume: self._resume,
+            panel.finish: self._finish,
+            panel.undo: self._undo,
+        }
+        for button, act in presses.items():
+            button.on_click(self.work.guarded(lambda _, act=act: act(panel)))
+        panel.sure.observe(self.work.guarded(lambda _: self._may_send(panel)), "value")
+
+    # What is looked at --------------------------------------------------------------------------
+
+    def _open(self, panel: Panel) -> None:
+        """Show the plan, and find out whether it can be applied at all."""
+        self._unfinished = None
+        panel.overview.value = review_view.overview(self.plan)
+        if self._sight is not None:
+            self._sight.open(self._draft)
+        self._phase(panel, "plan")
+        self._changed()
+        plan = self.plan
+        self.work.start(
+            asyncio.to_thread(self.store.check, plan),
+            lambda _: None,
+            lambda error: self._unfit(plan, error),
+        )
+        if plan.source_digest:
+            look = asyncio.to_thread(self.store.aio.unfinished, plan.source)
+            self.work.start(look, lambda past: self._offer(panel, plan, past), lambda _: None)
+
+    def _offer(self, panel: Panel, plan: Plan, past: Past | None) -> None:
+        """Offer to finish the run of the same sheet that was stopped."""
+        if past is None or plan is not self.plan or self._at != "plan":
+            return
+        self._unfinished = past
+        panel.finish.description = review_view.finish(past)
+        panel.overview.value = review_view.overview(plan, past)
+        show(panel.finish, True)
+
+    def _unfit(self, plan: Plan, error: PetsyncError) -> None:
+        if plan is not self.plan or self._panel is None:
+            return
+        self._phase(self._panel, "over")
+        self.fail(_in_buttons(error))
+        if isinstance(error, StalePlanError):
+            self.work.start(self._past(), self._show_past)
+
+    async def _past(self) -> Ended | None:
+        """What became of the run that this plan was used in, or what the person made of it."""
+        made = await asyncio.to_thread(self._draft.made)
+        return await ended_run(self.store.aio.history, (made, self.plan), self._wait_for)
+
+    def _wait_for(self, run: Past) -> None:
+        """Say who is at work on the plan, once."""
+        if self.notice.hint != review_view.WAIT:
+            self.notice.warn(review_view.elsewhere(run), review_view.WAIT)
+
+    def _show_past(self, ended: Ended | None) -> None:
+        if ended is not None and self._panel is not None:
+            self._show_report(self._panel, ended)
+            if self.notice.hint == review_view.WAIT:
+                self.notice.say("The run has ended, and this is what became of it.")
+
+    def _changed(self) -> None:
+        """Say what the draft comes to now; what was asked before is not what is sent any more."""
+        panel, draft = self._panel, self._draft
+        if panel is None or self._at != "plan":
+            return
+        self.ready = None
+        self._turn += 1
+        tally = draft.tally()
+        panel.say(self._counted())
+        panel.verdict.value = review_view.guard(draft)
+        panel.apply.disabled = not (draft.is_ok and tally.sent)
+
+    # What is sent -------------------------------------------------------------------------------
+
+    def _prepare(self, panel: Panel) -> None:
+        panel.apply.disabled = True
+        turn = self._turn
+        made = asyncio.to_thread(self._made)
+        self.work.start(made, lambda plan: self._ask(panel, turn, plan), self._failed)
+
+    def _made(self) -> Plan:
+        plan = self._draft.made()
+        plan.require_ok()
+        self.store.check(plan)
+        return plan
+
+    def _ask(self, panel: Panel, turn: int, plan: Plan) -> None:
+        """Ask for the last word on just this plan."""
+        if turn != self._turn:
+            return
+        self.ready = plan
+        deletes = len(plan.deletes)
+        panel.question.value = review_view.asked(self._draft, plan)
+        these = "this pet" if deletes == 1 else f"these {words.count(deletes, 'pet')}"
+        panel.sure.value, panel.sure.description = False, f"Yes, delete {these}"
+        panel.send.description = f"Send {words.count(len(plan.changes), 'change')}"
+        show(panel.sure, bool(deletes))
+        self._ask_for_ids(panel, plan)
+        self._may_send(panel)
+        self._phase(panel, "question")
+        self.notice.clear()
+        self.heading.focus()
+
+    def _may_send(self, panel: Panel) -> None:
+        plan = self.ready
+        panel.send.disabled = plan is None or bool(plan.deletes and not panel.sure.value)
+
+    def _leave_question(self, panel: Panel) -> None:
+        self._phase(panel, "plan")
+        self._changed()
+        self.heading.focus()
+
+    def _send(self, panel: Panel) -> None:
+        plan = self.ready
+        if plan is None or (plan.deletes and not panel.sure.value):
+            return
+        self.ready = None
+        into_sheet: IntoSheet = "ids" if panel.write_ids.value else ""
+
+        async def run(tell: Callable[[Progress], None]) -> Report:
+            wanted = Wanted(into_sheet=into_sheet)
+            await asyncio.to_thread(self._left.outputs.remember, plan, wanted)
+            return await self.store.aio.apply(plan, on_progress=tell)
+
+        self._begin(panel, run)
+
+    def _ask_for_ids(self, panel: Panel, plan: Plan) -> None:
+        """Offer to write the new ids into the sheet, where there are some and it can be written."""
+        can = self._left.can_write(plan)
+        panel.write_ids.value = can
+        name = Path(plan.source).name
+        panel.write_ids.description = f"Write the new ids into {name}, and keep a backup"
+        show(panel.write_ids, can)
+
+    def _resume(self, panel: Panel) -> None:
+        if self.report is not None:
+            run_id, rate = self.report.run_id, _EASY if panel.gentle.value else None
+            resume = self.store.aio.resume
+            self._begin(panel, lambda tell: resume(run_id, rate=rate, on_progress=tell))
+
+    def _finish(self, panel: Panel) -> None:
+        """Finish the earlier run; what is then left of the sheet, a new plan shows."""
+        past = self._unfinished
+        if past is not None and self._at == "plan":
+            resume, run_id = self.store.aio.resume, past.run_id
+            self._begin(panel, lambda tell: resume(run_id, on_progress=tell))
+
+    def _begin(self, panel: Panel, run: Callable[..., Coroutine[Any, Any, Report]]) -> None:
+        self.notice.clear()
+        with panel.meter.hold_sync():
+            panel.meter.done, panel.meter.total, panel.meter.text = 0.0, 0.0, "Beginning..."
+        panel.stop.description, panel.stop.disabled = "Stop", False
+        self._phase(panel, "run")
+        self.heading.focus()
+        meter, session = panel.meter, self.store.aio.api.session
+        self._going = going = Going(lambda: watched(run, meter, session))
+        going.task = self.work.start(
+            self._with_files(going),
+            lambda ended: self._ended(panel, ended),
+            lambda error: self._not_run(panel, error),
+        )
+
+    async def _with_files(self, going: Going) -> Ended | None:
+        """How the run ended, once its files are written."""
+        ended = await going.looked_at()
+        if ended is not None:
+            await asyncio.to_thread(self._left.write, ended.report)
+        return ended
+
+    def _stop(self, panel: Panel) -> None:
+        panel.stop.disabled, panel.stop.description = True, "Stopping..."
+        if self._going is not None:
+            self._going.stop()
+
+    def _ended(self, panel: Panel, ended: Ended | None) -> None:
+        self._going = None
+        if ended is None:
+            self._unbegun(panel)
+            return
+        self._show_report(panel, ended)
+        self._say_end(ended.report)
+        self.heading.focus()
+        for act in self._heard:
+            act(ended.report)
+
+    def _unbegun(self, panel: Panel) -> None:
+        if self.report is None:
+            self._phase(panel, "plan")
+            self._changed()
+            self.tell("Stopped before anything was sent.")
+        else:
+            self._phase(panel, "done")
+            self.tell("Stopped before anything more was sent.")
+
+    def _say_end(self, report: Report) -> None:
+        sentence = review_view.in_buttons(words.report_summary(report))
+        past = self._unfinished
+        hint = review_view.PLAN_AGAIN if past is not None and past.run_id == report.run_id else ""
+        if report.exit_code:
+            self.notice.warn(sentence, hint)
+        else:
+            self.notice.say(sentence, hint, done=True)
+
+    def _not_run(self, panel: Panel, error: PetsyncError) -> None:
+        """Nothing was sent: the plan can be looked at again, and the report stays as it was."""
+        self._going = None
+        self._phase(panel, "plan" if self.report is None else "done")
+        if self.report is None:
+            self._changed()
+        self._failed(error)
+
+    def _failed(self, error: PetsyncError) -> None:
+        if isinstance(error, StalePlanError):
+            self._unfit(self.plan, error)
+        else:
+            self.fail(_in_buttons(error))
+            if self._panel is not None and self.report is None:
+                self._panel.apply.disabled = not self._draft.is_ok
+
+    # What became of it --------------------------------------------------------------------------
+
+    def _show_report(self, panel: Panel, ended: Ended) -> None:
+        self.report = report = ended.report
+        panel.report.value = review_view.result(report)
+        panel.files.value = self._left.html
+        panel.causes.value = review_view.causes(ended.groups)
+        panel.resume.description = review_view.left_to_do(report)
+        panel.gentle.value = ended.is_pressed
+        show(panel.resume, ended.can_resume)
+        show(panel.gentle, ended.can_resume)
+        show(panel.undo, ended.can_undo)
+        if self._sight is not None:
+            self._sight.open_report(ended)
+        self._phase(panel, "done")
+
+    def _undo(self, panel: Panel) -> None:
+        if self.report is not None:
+            panel.undo.disabled = True
+            self.tell("Looking at the pets as they are now...")
+            undo = self.store.aio.undo(self.report.run_id)
+            self.work.start(undo, self._undone, lambda error: self._no_undo(panel, error))
+
+    def _undone(self, plan: Plan) -> None:
+        if self._panel is not None:
+            self._panel.undo.disabled = False
+        self.notice.clear()
+        self.review(plan)
+        self.heading.focus()
+
+    def _no_undo(self, panel: Panel, error: PetsyncError) -> None:
+        panel.undo.disabled = False
+        self.fail(_in_buttons(error))
+
+    def _phase(self, panel: Panel, phase: str) -> None:
+        """Show what belongs to it: the `plan`, the last `question`, the `run`, what is `done`, or
+        a plan that is `over` and can only be looked at.
+        """
+        self._at = phase
+        can_change = phase == "plan"
+        is_seen = phase in ("plan", "over")
+        show(panel.both, is_seen and any(each.clashes for each in self.plan.conflicts))
+        show(panel.look, is_seen)
+        stuck = self.plan.blocked or any(not each.clashes for each in self.plan.conflicts)
+        show(panel.held, is_seen and bool(stuck))
+        show(panel.finish, can_change and self._unfinished is not None)
+        for part in (panel.limits, panel.count, panel.apply, panel.ticks, panel.sides):
+            show(part, can_change)
+        show(panel.overview, phase != "done")
+        show(panel.ask, phase == "question")
+        show(panel.stop, phase == "run")
+        show(panel.done, phase == "done")
+        panel.meter.shown = phase == "run"
+        panel.changes.disabled = panel.clashes.disabled = not can_change
+
+
+def _in_buttons(error: PetsyncError) -> PetsyncError:
+    return PetsyncError(
+        review_view.in_buttons(error.message), hint=review_view.in_buttons(error.hint)
+    )
+
+
+# `review`: a plan looked at, decided on, sent, stopped, gone on with and taken back, in a form.
+
+
+def review(plan: Plan, store: Store, *, sheet: Sheet | None = None) -> ReviewForm:
+    """A form in which a person looks a plan over, leaves changes out, settles conflicts, and sends
+    it: `store.apply(plan)` for people. Raises PlanError for what is no plan.
+
+    The new ids are written into the plan's sheet unless a person takes the tick away, and there is
+    a file with the results to download. `sheet` is the plan's sheet where that is a copy that was
+    sent to this machine, into which nothing is written.
+    """
+    return ReviewForm(arguments.checked_plan(plan), store, sheet=sheet)

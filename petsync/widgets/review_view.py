@@ -1,0 +1,1227 @@
+"""The view of the review form: draft, rows, pages, and messages."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import ipywidgets
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from petsync.errors import PetsyncError
+from petsync.models import Pet
+from petsync.plan.change import Blocked, Change, Clash, Conflict, Delete
+from petsync.plan.fields import COLUMNS_OF, UNITS, Unit, cell, unit_text
+from petsync.plan.guard import CAPACITY_CURE, Limit, Refusal, Verdict
+from petsync.plan.plan import Plan
+from petsync.plan.report import Past, Report, Result, left_in
+from petsync.report import html, words
+from petsync.report.html import capital, element, prose, text
+from petsync.report.plan import facts
+from petsync.report.textdiff import around
+from petsync.report.words import ResultGroup, results_by_cause
+from petsync.sheets import must_take_results, write_results
+from petsync.sheets.read import sheet_of
+from petsync.store import Store
+from petsync.store.runs import Outputs, default_results, gives_ids
+from petsync.table.sheet import Sheet
+from petsync.widgets.components import Meter, Table
+
+__all__ = [
+    "ANY",
+    "KINDS",
+    "PLAN_AGAIN",
+    "TITLES",
+    "WAIT",
+    "Draft",
+    "Ended",
+    "Finder",
+    "LeftFiles",
+    "Numbers",
+    "Pages",
+    "Panel",
+    "Row",
+    "Sight",
+    "Tally",
+    "asked",
+    "blocked_row",
+    "box_label",
+    "causes",
+    "change_columns",
+    "change_row",
+    "clash_columns",
+    "clash_row",
+    "counted",
+    "elsewhere",
+    "finish",
+    "guard",
+    "held_columns",
+    "held_row",
+    "in_buttons",
+    "left_to_do",
+    "overview",
+    "piece",
+    "result",
+    "result_columns",
+    "result_row",
+    "show",
+    "title_of",
+]
+
+
+# Draft: a plan, and what a person makes of it: what is left out, who wins, what the guard lets
+# through.
+
+
+KINDS = ("add", "update", "delete")
+Numbers = npt.NDArray[np.intp]
+Side = Literal["store", "sheet"]
+Key = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many changes of each kind are sent, and how many are left out."""
+
+    add: int
+    update: int
+    delete: int
+    left_out: int
+
+    @property
+    def sent(self) -> int:
+        """All that are sent."""
+        return self.add + self.update + self.delete
+
+
+class Draft:
+    """A plan with ticks (all, at first), choices and overrides. `kinds` and `units` say of each
+    change which it is, as a number in KINDS, and what it changes, a bit for each of UNITS.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.ticked = np.ones(len(plan.changes), dtype=bool)
+        self.kinds = np.array([KINDS.index(c.kind) for c in plan.changes], dtype=np.int8)
+        self.units = np.array([_bits(c.fields) for c in plan.changes], dtype=np.uint8)
+        self.choices: dict[Key, Side] = {}
+        self._allowed: dict[str, int] = {}
+        self._rows = _by_row(plan)
+        self._clashing: defaultdict[int | None, list[Conflict]] = defaultdict(list)
+        for conflict in plan.conflicts:
+            if conflict.clashes:
+                self._clashing[conflict.row].append(conflict)
+        self._places = {c.pet_id: c.row for many in self._clashing.values() for c in many}
+
+    def tick(self, numbers: Iterable[int] | Numbers, on: bool) -> None:
+        """Take these changes in, or leave them out."""
+        self.ticked[np.fromiter(numbers, dtype=np.intp)] = on
+
+    def winner(self, conflict: Conflict, clash: Clash) -> Side:
+        """Whose value the field takes as things are."""
+        chosen = self.choices.get((conflict.pet_id or 0, clash.column))
+        if chosen is not None:
+            return chosen
+        return "sheet" if conflict.winner == "sheet" and self._is_sent(conflict.row) else "store"
+
+    def choose(self, conflict: Conflict, clash: Clash, side: Side) -> None:
+        """Let a side win; the sheet only where its value can be sent."""
+        key = conflict.pet_id or 0, clash.column
+        self.choices.pop(key, None)
+        if self.winner(conflict, clash) != side and not (side == "sheet" and clash.refused):
+            self.choices[key] = side
+
+    def tally(self) -> Tally:
+        """How many changes `made` has."""
+        add, update, delete = (int((self.kinds[self.ticked] == n).sum()) for n in range(3))
+        left_out = len(self.ticked) - int(self.ticked.sum())
+        return Tally(add, update + self._more(), delete, left_out)
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What the plan's own guard says of it as things are."""
+        return self._judged(self.plan).refusals
+
+    def allows(self, refusal: Refusal) -> bool:
+        """Whether a person has let this pass, and no more since has come to it."""
+        return self._over(refusal) <= self._allowed.get(refusal.limit, -1)
+
+    def allow(self, refusal: Refusal, on: bool) -> None:
+        """Let what is over a limit pass, just as much as it is now; sentinels nothing lets pass."""
+        self._allowed.pop(refusal.limit, None)
+        if on and refusal.override:
+            self._allowed[refusal.limit] = self._over(refusal)
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the guard lets through what is to be sent."""
+        return all(self.allows(refusal) for refusal in self.refusals())
+
+    def made(self) -> Plan:
+        """The plan that is to be applied; the very plan where nothing was left out or decided."""
+        plan = self.plan
+        if not self.ticked.all():
+            plan = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
+        plan = plan.resolve(self.choices)
+        passed = [refusal for refusal in self.refusals() if self.allows(refusal)]
+        return _raised(plan, passed, self._allowed) if passed else plan
+
+    def _is_sent(self, row: int | None) -> bool:
+        return any(self.ticked[number] for number in self._rows.get(row, ()))
+
+    def _more(self) -> int:
+        """How many more updates there are by the choices, and by whom they take fields from."""
+        more = 0
+        for row in {self._places[pet_id] for pet_id, _ in self.choices}:
+            kept = [n for n in self._rows.get(row, ()) if self.ticked[n]]
+            bits = int(self.units[kept[0]]) if kept else 0
+            for conflict in self._clashing[row]:
+                for clash in conflict.clashes:
+                    bit = _BIT[clash.column]
+                    won = self.winner(conflict, clash) == "sheet"
+                    bits = bits | bit if won else bits & ~bit
+            more += bool(bits) - bool(kept)
+        return more
+
+    def _judged(self, plan: Plan) -> Verdict:
+        is_of_part = plan.shifted or any(add.namesake for add in plan.adds)
+        if plan.guard.sentinels or plan.capacity is not None or is_of_part:
+            # What of it is left, and over a limit, only the part itself tells.
+            part = plan.select(numbers=np.flatnonzero(self.ticked).tolist())
+            return part.resolve(self.choices).verdict
+        tally = self.tally()
+        return plan.guard.judge(
+            pets=plan.pets,
+            rows=plan.rows or bool(plan.undoes),
+            adds=tally.add,
+            updates=tally.update,
+            deletes=tally.delete,
+            sentinels=[each for each in plan.verdict.refusals if each.of_store],
+        )
+
+    def _over(self, refusal: Refusal) -> int:
+        return int(getattr(self.tally(), refusal.limit, 1))
+
+
+def _raised(plan: Plan, passed: Iterable[Refusal], allowed: Mapping[str, int]) -> Plan:
+    raised: dict[str, object] = {}
+    for refusal in passed:
+        if refusal.limit in KINDS:
+            raised[f"max_{refusal.limit}"] = Limit(allowed[refusal.limit], is_share=False)
+        else:
+            raised["allow_shifted" if refusal.limit == "shifted" else "allow_empty"] = True
+    return plan.guarded(msgspec.structs.replace(plan.guard, **raised))
+
+
+def _by_row(plan: Plan) -> Mapping[int | None, list[int]]:
+    """The places of the updates of rows that are in conflict besides."""
+    rows = {conflict.row for conflict in plan.conflicts if conflict.clashes}
+    found: defaultdict[int | None, list[int]] = defaultdict(list)
+    for number, change in enumerate(plan.changes if rows else ()):
+        if change.row in rows:
+            found[change.row].append(number)
+    return found
+
+
+def _bits(fields: Iterable[str]) -> int:
+    bits = 0
+    for field in fields:
+        bits |= _BIT[field]
+    return bits
+
+
+_BIT: dict[str, int] = {unit: 1 << n for n, unit in enumerate(UNITS)}
+_BIT["category_id"] = _BIT["category"]
+_BIT["id"] = 0
+
+
+# A plan's changes, conflicts and blocked rows, and a report's results, as rows of a Table.
+
+
+Row = dict[str, Any]
+TITLES = {
+    "name": "Name",
+    "status": "Status",
+    "category": "Category",
+    "tags": "Tags",
+    "photo_urls": "Photos",
+}
+_LONGEST = 2_000
+"""So many characters of a value go to the browser; what differs is always among them."""
+_TONES = {
+    "applied": "done",
+    "skipped": "muted",
+    "conflict": "conflict",
+    "failed": "problem",
+    "unknown": "problem",
+}
+
+
+def change_columns(units: Iterable[Unit]) -> list[Row]:
+    """The columns of changes, with one for each of the units."""
+    return [
+        {"key": "kind", "title": "What", "kind": "mark"},
+        {"key": "id", "title": "Id", "kind": "number"},
+        {"key": "pet", "title": "Pet"},
+        *({"key": unit, "title": TITLES[unit], "kind": "change"} for unit in units),
+        {"key": "where", "title": "Where"},
+    ]
+
+
+def change_row(number: int, change: Change, units: Sequence[Unit]) -> Row:
+    """A change; of an update what changes, of other pets all they are."""
+    pet = words.pet_of(change)
+    cells: Row = {
+        "kind": {"symbol": words.SYMBOL[change.kind], "text": words.HEADING[change.kind]},
+        "id": "new" if change.pet_id is None else str(change.pet_id),
+        "pet": _short(pet.name or "(no name)"),
+        "where": words.source_of(change),
+    }
+    for unit in units:
+        if change.kind == "delete" or any(c in change.fields for c in COLUMNS_OF[unit]):
+            cells[unit] = _sides(change.before, change.after, unit)
+    label = f"{words.HEADING[change.kind].lower()} {_name(change.pet_id, pet.name or '')}"
+    return {"key": str(number), "label": label, "cells": cells, "tone": change.kind}
+
+
+def clash_columns() -> list[Row]:
+    """The columns of fields that sheet and store both changed."""
+    return [
+        {"key": "pet", "title": "Pet"},
+        {"key": "field", "title": "Field"},
+        {"key": "base", "title": "As exported"},
+        {"key": "sheet", "title": "Sheet"},
+        {"key": "store", "title": "Store"},
+        {"key": "winner", "title": "Your choice", "kind": "choice"},
+        {"key": "where", "title": "Where"},
+    ]
+
+
+def clash_row(key: str, conflict: Conflict, clash: Clash, winner: str) -> Row:
+    """A field that both changed, what each side says of it, and the choice between them."""
+    name = _name(conflict.pet_id, conflict.name)
+    options = [["store", "Keep the store's"], ["sheet", "Send the sheet's"]]
+    cells: Row = {
+        "pet": name,
+        "field": TITLES[clash.column],
+        "base": _value(clash.base),
+        "sheet": _value(clash.sheet),
+        "store": _value(clash.store),
+        "where": conflict.source,
+    }
+    if clash.refused:
+        cells["winner"] = f"The store's stays: {clash.refused}."
+    else:
+        label = f"Which {TITLES[clash.column].lower()} {name} gets"
+        cells["winner"] = {"options": options, "value": winner, "label": label}
+    return {"key": key, "label": f"{clash.column} of {name}", "cells": cells, "tone": "conflict"}
+
+
+def held_columns() -> list[Row]:
+    """The columns of rows for which nothing is sent."""
+    return [
+        {"key": "kind", "title": "What", "kind": "mark"},
+        {"key": "where", "title": "Where"},
+        {"key": "pet", "title": "Pet"},
+        {"key": "problem", "title": "Why"},
+        {"key": "cure", "title": "What to do"},
+    ]
+
+
+def held_row(key: str, conflict: Conflict) -> Row:
+    """A conflict that holds its row, or a pet that is in none."""
+    name = _name(conflict.pet_id, conflict.name)
+    cells = {
+        "kind": {"symbol": words.SYMBOL["conflict"], "text": "Conflict"},
+        "where": conflict.source or "in no row",
+        "pet": name,
+        "problem": _short(capital(words.sentences(f"{conflict.subject} {conflict.problem}"))),
+        "cure": _short(conflict.suggestion),
+    }
+    return {"key": key, "label": name, "cells": cells, "tone": "conflict"}
+
+
+def blocked_row(key: str, row: Blocked) -> Row:
+    """A row that an error in the sheet keeps out."""
+    cells = {
+        "kind": {"symbol": words.SYMBOL["blocked"], "text": "Blocked"},
+        "where": row.source,
+        "pet": _name(row.pet_id, row.name),
+        "problem": _short(capital(words.sentences(row.problem))),
+        "cure": "Correct the cell, and open the sheet again.",
+    }
+    return {"key": key, "label": row.source, "cells": cells, "tone": "problem"}
+
+
+def result_columns() -> list[Row]:
+    """The columns of a run's results."""
+    return [
+        {"key": "outcome", "title": "Outcome", "kind": "mark"},
+        {"key": "where", "title": "Where"},
+        {"key": "kind", "title": "Change"},
+        {"key": "id", "title": "Id", "kind": "number"},
+        {"key": "pet", "title": "Pet"},
+        {"key": "message", "title": "What happened"},
+    ]
+
+
+def result_row(key: str, result: Result, name: str) -> Row:
+    """What became of one change or row."""
+    mark = words.OUTCOME_MARK[result.outcome]
+    pet_id = result.pet_id if result.assigned_id is None else result.assigned_id
+    cells = {
+        "outcome": {"symbol": words.SYMBOL[mark], "text": result.outcome},
+        "where": result.source,
+        "kind": "" if result.kind == "none" else words.HEADING[result.kind],
+        "id": "" if pet_id is None else str(pet_id),
+        "pet": _short(name),
+        "message": _short(result.message),
+    }
+    label = _name(pet_id, name)
+    return {"key": key, "label": label, "cells": cells, "tone": _TONES[result.outcome]}
+
+
+def _sides(before: Pet | None, after: Pet | None, unit: Unit) -> Row:
+    """Both sides of a change; None for a pet that is not there."""
+    old, new = (None if p is None else unit_text(p, unit, cell) for p in (before, after))
+    if old is not None and new is not None:
+        old, new = around(old, new, _LONGEST)
+    return {
+        "before": None if old is None else _short(old),
+        "after": None if new is None else _short(new),
+    }
+
+
+def _name(pet_id: int | None, name: str) -> str:
+    """`7 Rex`."""
+    number = "" if pet_id is None else str(pet_id)
+    return _short(" ".join(part for part in (number, name) if part) or "(no name)", 200)
+
+
+def _value(text: str) -> str:
+    return _short(text) if text else "(empty)"
+
+
+def _short(text: str, longest: int = _LONGEST) -> str:
+    """The text without its middle where it is too long to be read in a form."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]} ... {text[-half:]}"
+
+
+# Ended: a run's report, with its results in groups that a person can look at one by one.
+
+
+_ALL = -1
+
+
+class Ended:
+    """A report, looked at by a person. Making it takes a while where the report is large."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.groups: list[ResultGroup] = results_by_cause(report, None)
+        self._names = words.named_in(report.plan)
+
+    @property
+    def views(self) -> list[tuple[str, int]]:
+        """What can be shown, each with its number: everything, or one group."""
+        titles = [(group.title, number) for number, group in enumerate(self.groups)]
+        return [(f"Everything ({words.number(len(self.report.results))})", _ALL), *titles]
+
+    @property
+    def first(self) -> int:
+        """What a person should see first: the largest group that is none of success."""
+        worst = (n for n, group in enumerate(self.groups) if not group.is_plain)
+        return next(worst, _ALL)
+
+    def results(self, view: int) -> Sequence[Result]:
+        """The results of a view."""
+        return self.report.results if view == _ALL else self._group(view)
+
+    def row(self, result: Result) -> Row:
+        """A result as a row."""
+        number = result.number
+        name = self._names[number] if number < len(self._names) else ""
+        return result_row(str(number), result, name)
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether going on may do anything."""
+        return bool(self.report.stopped or words.left_to_do(self.report))
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether anything can be taken back."""
+        return any(result.outcome == "applied" for result in self.report.results)
+
+    @cached_property
+    def is_pressed(self) -> bool:
+        """Whether the service asked for fewer requests."""
+        return any(group.cause == "too-many" for group in self.groups)
+
+    def _group(self, view: int) -> Sequence[Result]:
+        group = self.groups[view]
+        wanted = (group.outcome, group.cause)
+        return [r for r in self.report.results if (r.outcome, r.cause) == wanted]
+
+
+# Finder: which of a draft's changes a person wants to see.
+
+
+ANY = ""
+"""What a filter is set to that lets everything through."""
+
+
+class Finder:
+    """Finds changes by what they do, what they change, whether they are sent, and by text."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    def numbers(self, *, action: str, field: str, sent: str, text: str) -> Numbers:
+        """The places of the changes for which all holds; `sent` is "in" or "out"."""
+        draft = self._draft
+        mask = np.ones(len(draft.ticked), dtype=bool)
+        if action:
+            mask &= draft.kinds == KINDS.index(action)
+        if field:
+            mask &= (draft.units & (1 << UNITS.index(field))) > 0
+        if sent:
+            mask &= draft.ticked == (sent == "in")
+        numbers = np.flatnonzero(mask)
+        wanted = text.casefold().strip()
+        if not wanted:
+            return numbers
+        texts = self._texts
+        return np.array([n for n in numbers.tolist() if wanted in texts[n]], dtype=np.intp)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [_text(change).casefold() for change in self._draft.plan.changes]
+
+
+def _text(change: Change) -> str:
+    """All that a person may look for: id, name, address, and what is there before and after."""
+    pets = [pet for pet in (change.before, change.after) if pet is not None]
+    parts = ["" if change.pet_id is None else str(change.pet_id), change.source]
+    parts += [pet.name or "" for pet in pets]
+    fields = change.fields or ("status", "category", "tags", "photo_urls")
+    parts += [cell(pet, field) for pet in pets for field in fields if field not in ("id", "name")]
+    return "\n".join(parts)
+
+
+# The files that a run leaves: the ids in the sheet, and the results to download.
+
+
+MOST = 16 * 1024 * 1024
+"""The most bytes of a file that is part of the page; a larger one is named by its path."""
+
+
+class LeftFiles:
+    """Writes them once a run has ended. `received` is the sheet where its file was sent to this
+    machine; `html` says what was written, and offers the results.
+    """
+
+    def __init__(self, store: Store, received: Sheet | None) -> None:
+        self.outputs = Outputs(store.aio.history)
+        self.html = ""
+        self._statuses = store.api.aio.session.profile.statuses
+        self._received = received
+
+    def can_write(self, plan: Plan) -> bool:
+        """Whether rows get new ids, and the sheet's own file can take them."""
+        if self._received is not None or plan.undoes or not gives_ids(plan):
+            return False
+        sheet = sheet_of(plan, statuses=self._statuses)
+        if sheet is None:
+            return False
+        try:
+            must_take_results(sheet)
+        except PetsyncError:
+            return False
+        return True
+
+    def write(self, report: Report) -> None:
+        """Write the results, and the ids that were asked for; what fails is said."""
+        self.html = ""
+        plan = report.plan
+        if plan.undoes or not plan.changes:
+            return
+        if self._received is not None and self._received.digest != plan.source_digest:
+            return  # an earlier run that was finished, of the sheet as it was then
+        sheet = self._received or self.outputs.sheet(plan, self._statuses)
+        if sheet is None:
+            return
+        parts = []
+        try:
+            parts.append(self._results(sheet, report))
+            wanted = self.outputs.wanted(plan).into_sheet
+            if wanted:
+                backup = self.outputs.write_into_sheet(sheet, report, wanted)
+                said = f"The new ids are in {sheet.source}; as it was before it is in {backup}."
+                parts.append(html.element("p", html.text(said)))
+        except PetsyncError as error:
+            parts.append(html.alert(error.message, [html.text(error.hint)]))
+        self.html = html.element("div", "".join(parts), class_="petsync")
+
+    def _results(self, sheet: Sheet, report: Report) -> str:
+        """Write the results; a link to the file, which goes with the page."""
+        if self._received is None:
+            path = default_results(sheet)
+            self.outputs.write_results(sheet, report, path)
+            return _link(path.name, path.read_bytes(), f"The results are in {path}.")
+        name = default_results(dataclasses.replace(sheet, source=report.plan.source)).name
+        with tempfile.TemporaryDirectory(prefix="petsync-results-") as folder:
+            path = Path(folder) / name
+            write_results(sheet, report, path)
+            return _link(name, path.read_bytes(), "Go on with this file: it has the new ids.")
+
+
+def _link(name: str, data: bytes, said: str) -> str:
+    if len(data) > MOST:
+        return html.element("p", html.text(said))
+    body = base64.b64encode(data).decode()
+    link = html.element(
+        "a",
+        html.text(f"Download {name}"),
+        href=f"data:application/octet-stream;base64,{body}",
+        download=name,
+    )
+    return html.element("p", f"{link} {html.text(said)}")
+
+
+# Pages: a Table filled page by page from a long list, of which only the page travels.
+
+
+class Pages:
+    """Turns the table's pages of `size` rows. `row` makes the row of a number, and `ticked` says
+    whether it has a tick; a person's ticks go to `on_tick` with the numbers of the rows and whether
+    they are on.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        row: Callable[[int], dict[str, Any]],
+        guarded: Callable[[Callable[..., object]], Callable[..., None]],
+        *,
+        size: int = 25,
+        ticked: Callable[[int], bool] | None = None,
+        on_tick: Callable[[list[int], bool], object] | None = None,
+    ) -> None:
+        self.table, self._row, self._size = table, row, size
+        self._ticked, self._on_tick = ticked, on_tick
+        self._numbers: Sequence[int] | Numbers = ()
+        self._filling = False
+        table.observe(guarded(self._turned), "page")
+        table.observe(guarded(self._changed), "ticked")
+
+    @property
+    def here(self) -> list[int]:
+        """The numbers of the rows on the page that is shown."""
+        start = self.table.page * self._size
+        return [int(number) for number in self._numbers[start : start + self._size]]
+
+    def show(self, numbers: Sequence[int] | Numbers, *, keep: bool = False) -> None:
+        """Show these rows, from the first page on, or the same page if `keep`."""
+        self._numbers = numbers
+        pages = max(-(-len(numbers) // self._size), 1)
+        self._fill(min(self.table.page, pages - 1) if keep else 0, pages)
+
+    def _turned(self, _: object) -> None:
+        if not self._filling:
+            page = min(max(self.table.page, 0), self.table.pages - 1)
+            self._fill(page, self.table.pages)
+
+    def _fill(self, page: int, pages: int) -> None:
+        self._filling = True
+        try:
+            with self.table.hold_sync():
+                self.table.page, self.table.pages = page, pages
+                self.table.total = len(self._numbers)
+                self.table.chosen = {}
+                self.table.rows = [self._row(number) for number in self.here]
+                self._put_ticks()
+        finally:
+            self._filling = False
+
+    def _put_ticks(self) -> None:
+        ticked = self._ticked
+        self.table.ticked = [str(n) for n in self.here if ticked(n)] if ticked else []
+
+    def _changed(self, _: object) -> None:
+        if self._filling or self._on_tick is None or self._ticked is None:
+            return
+        here, said = self.here, set(self.table.ticked)
+        if not said <= {str(number) for number in here}:
+            # A tick on a page that was turned meanwhile; it must not count for this one.
+            self._again()
+            return
+        for on in (True, False):
+            moved = [n for n in here if (str(n) in said) is on and self._ticked(n) is not on]
+            if moved:
+                self._on_tick(moved, on)
+
+    def _again(self) -> None:
+        self._filling = True
+        try:
+            self._put_ticks()
+        finally:
+            self._filling = False
+
+
+# What the review form says: in HTML, made of text that is escaped, and in plain sentences.
+
+
+WAIT = "Nothing was sent from this form. What becomes of the run is shown here when it has ended."
+"""The way out where somebody else is at work on the plan."""
+PLAN_AGAIN = "Plan again from the sheet to see what is left of it."
+"""What is next once an earlier run of the sheet was finished."""
+_NAMED = 20
+"""So many of the pets that are deleted are named before they are."""
+_BY_HAND = "By hand: Stop was pressed, or the form was closed."
+_BUTTONS = (
+    (r"`petsync resume \S+ --rate 5`", "“Go on”, with a tick at “Go easy on the service”,"),
+    (r"`petsync resume [^`]+`", "“Go on”"),
+    (r"`petsync undo [^`]+` again", "“Take it back” again"),
+    (r"`petsync undo [^`]+`", "“Take it back”"),
+    (r" \(`petsync check` names each with its address\)", ""),
+    (r", set it as PETSYNC_TOKEN;", ", and sign in with it;"),
+    (r" with what the same command says with -v", ""),
+    (r" \(--delete-missing would delete (it|them)\)", ""),
+    (r" \(--column HEADER=COLUMN\)", ""),
+    (r"`petsync check` and sheet.findings list them", "the sheet's own form lists them"),
+    (r"--max-(?:add|update|delete) ([\d.e+]+(?: %)?)", r"the limit of \1"),
+)
+"""What commands are called here."""
+
+
+def elsewhere(run: Past) -> str:
+    """That another form or program is at work on the same plan."""
+    return f"This plan is being sent by another form or program just now, as run {run.run_id}"
+
+
+def finish(past: Past) -> str:
+    """What the button says that finishes a run of the same sheet which was stopped."""
+    return f"Finish run {past.run_id} ({words.count(left_in(past), 'change')} left)"
+
+
+def title_of(plan: Plan) -> str:
+    """What the form is called."""
+    return "Review what takes a run back" if plan.undoes else "Review the plan"
+
+
+def overview(plan: Plan, unfinished: Past | None = None) -> str:
+    """What the plan is of, what it comes to, and what a person should know before anything.
+    `unfinished` is the run of the same sheet that the form offers to finish.
+    """
+    run = "" if unfinished is None else unfinished.run_id
+    summary = plan.summary()
+    counts = {"add": summary.adds, "update": summary.updates, "delete": summary.deletes}
+    parts = [html.summary(words.plan_summary(plan, counts)), html.facts(facts(plan))]
+    if plan.coverage.failed:
+        lines = (prose(words.sentences(*said)) for said in words.unanswered(plan))
+        parts.append(html.alert(words.UNANSWERED, lines))
+    if plan.notes:
+        notes = (_in_plan(note, run) for note in plan.notes)
+        items = "".join(element("li", prose(note)) for note in notes)
+        title = f"To look at: {words.count(len(plan.notes), 'note')}"
+        few = len(plan.notes) <= _NAMED
+        parts.append(html.folding(title, element("ul", items), open_=few))
+    return html.fragment(parts)
+
+
+def piece(*parts: str) -> str:
+    """A part of the form, in the style that its overview brings along."""
+    return element("div", "\n".join(part for part in parts if part), class_="petsync")
+
+
+def counted(tally: Tally, *, is_ok: bool = True) -> str:
+    """How much is sent: `142 of 150 changes will be sent; 8 are left out`."""
+    once = "" if is_ok else ", once the guard lets them pass"
+    if not tally.left_out:
+        if not tally.sent:
+            return "There is nothing to send."
+        which = "The one change" if tally.sent == 1 else f"All {words.count(tally.sent, 'change')}"
+        return f"{which} will be sent{once}."
+    all_ = words.count(tally.sent + tally.left_out, "change")
+    sent = f"{words.number(tally.sent)} of {all_}" if tally.sent else f"None of {all_}"
+    out = words.number(tally.left_out)
+    return f"{sent} will be sent{once}; {out} {'is' if tally.left_out == 1 else 'are'} left out."
+
+
+def guard(draft: Draft) -> str:
+    """What the guard says of the draft."""
+    refusals = draft.refusals()
+    if not refusals:
+        said = words.KEPT if draft.tally().sent else ""
+        return piece(element("p", text(said), class_="ps-kept")) if said else ""
+    if draft.is_ok:
+        lines = (prose(f"{_problem(each)}.") for each in refusals)
+        title = "Over the guard's limits, and let through by you, for this plan alone"
+        return piece(html.alert(title, lines))
+    lines = (prose(_refused(each, let_through=draft.allows(each))) for each in refusals)
+    return piece(html.alert(words.REFUSED, lines, kind="ps-refused"))
+
+
+def _problem(refusal: Refusal) -> str:
+    return in_buttons(capital(refusal.problem))
+
+
+def _refused(refusal: Refusal, *, let_through: bool) -> str:
+    problem = f"{_problem(refusal)}."
+    if let_through:
+        return f"{problem} You let this pass."
+    if refusal.limit == "capacity":
+        return f"{problem} {CAPACITY_CURE}"
+    if not refusal.override:
+        return f"{problem} Nothing lets this pass: find out what became of this pet first."
+    return (
+        f"{problem} Look at these changes; leave some out, or tick the box below to let them pass."
+    )
+
+
+def box_label(refusal: Refusal, tally: Tally) -> str:
+    """What a tick would mean, by the name of the limit."""
+    limit = refusal.limit
+    if limit == "empty":
+        return "Go on although the sheet has no row (allow_empty)"
+    if limit == "everything":
+        return "Delete every pet of the store (allow_empty)"
+    if limit == "shifted":
+        return "Take the column as it stands in the sheet (allow_shifted)"
+    number = getattr(tally, limit)
+    return f"{capital(limit)} {words.count(number, 'pet')} all the same (max_{limit})"
+
+
+def asked(draft: Draft, plan: Plan) -> str:
+    """What is about to be sent, before it is: the last word, in which deletes are named."""
+    tally = draft.tally()
+    each = (
+        f"{words.number(tally.add)} to add, {words.number(tally.update)} to change, "
+        f"{words.number(tally.delete)} to delete, in {plan.store}."
+    )
+    parts = [html.summary(counted(tally)), element("p", text(each))]
+    parts += [element("p", text(line)) for line in _settled(plan)]
+    passed = draft.refusals()
+    if passed:
+        lines = (text(f"{_problem(refusal)}.") for refusal in passed)
+        parts.append(html.alert("You let this pass the guard", lines))
+    if plan.deletes:
+        parts.append(_deletes(plan.deletes))
+    name = f"This is plan {plan.fingerprint[:12]}; just this one is sent, and it can be sent once."
+    return piece(*parts, element("p", text(name)))
+
+
+def _settled(plan: Plan) -> Iterator[str]:
+    clashes = [(each.winner, len(each.clashes)) for each in plan.conflicts if each.clashes]
+    for winner, what in (("sheet", "the sheet's value is sent"), ("store", "the store's stays")):
+        number = sum(count for side, count in clashes if side == winner)
+        if number:
+            yield f"For {words.count(number, 'field')} in conflict {what}."
+    held = sum(not each.clashes for each in plan.conflicts)
+    if held or plan.blocked:
+        rest = [words.count(held, "conflict")] if held else []
+        rest += [words.count(len(plan.blocked), "blocked row")] if plan.blocked else []
+        yield f"Nothing is sent for {' and '.join(rest)}."
+
+
+def _deletes(deletes: Iterable[Delete]) -> str:
+    all_ = list(deletes)
+    named = [f"{each.pet_id} {words.name_of(each.before)}" for each in all_[:_NAMED]]
+    items = "".join(element("li", html.bdi(name)) for name in named)
+    more = len(all_) - len(named)
+    rest = element("p", text(f"... and {words.count(more, 'more pet')}")) if more > 0 else ""
+    title = element("strong", text(f"{words.count(len(all_), 'pet')} will be deleted"))
+    inner = title + element("ul", items) + rest
+    return element("div", inner, class_="ps-alert ps-refused", role="note")
+
+
+def result(report: Report) -> str:
+    """How a run ended."""
+    parts = [
+        html.summary(in_buttons(words.report_summary(report))),
+        html.facts([("run", report.run_id), *words.report_facts(report)]),
+    ]
+    if report.stopped:
+        why = _BY_HAND if report.stopped == "interrupted" else in_buttons(report.stopped)
+        lines = map(text, why.splitlines())
+        parts.append(html.alert(words.STOPPED, lines))
+    return piece(*parts)
+
+
+def causes(groups: Iterable[ResultGroup]) -> str:
+    """Why results are as they are, what needs a person first, each with its cure."""
+    items = [
+        element("strong", text(group.title))
+        + element("p", prose(in_buttons(words.sentences(group.told.meaning, group.told.cure))))
+        for group in groups
+        if not group.is_plain
+    ]
+    if not items:
+        return ""
+    rows = "".join(element("li", item) for item in items)
+    return piece(element("ul", rows))
+
+
+def left_to_do(report: Report) -> str:
+    """What the button says that goes on."""
+    left = words.left_to_do(report)
+    return f"Go on with the rest ({words.number(left)})" if left else "Go on"
+
+
+def _in_plan(note: str, run: str) -> str:
+    """A plan's note with the form's buttons in place of commands. Only the run that the form offers
+    to finish has one.
+    """
+    for found in set(re.findall(r"`petsync resume [^`]+`", note)):
+        if run and found == f"`petsync resume {run}`":
+            note = note.replace(found, "“Finish run”")
+    return _in_words(note, _BUTTONS[2:])
+
+
+def in_buttons(said: str) -> str:
+    """The sentence with this form's buttons in place of commands."""
+    return _in_words(said, _BUTTONS)
+
+
+def _in_words(said: str, buttons: Iterable[tuple[str, str]]) -> str:
+    for command, button in buttons:
+        said = re.sub(command, button, said)
+    return said
+
+
+# Panel: the review form's widgets, of which those are shown that can be used now.
+
+
+_ACTIONS = [("Every change", ANY), ("Add", "add"), ("Change", "update"), ("Delete", "delete")]
+_SENT = [("Sent or left out", ANY), ("Will be sent", "in"), ("Left out", "out")]
+_HALF = {"width": "30rem"}
+LIMITS = ("add", "update", "delete", "everything", "empty")
+
+
+class Panel:
+    """All that can be seen and pressed. Which parts are shown, the form decides."""
+
+    def __init__(self) -> None:
+        self.overview, self.finish = ipywidgets.HTML(), _button("")
+        self._clashes()
+        self._changes()
+        self._guard()
+        self._sending()
+        self._results()
+        self.box = ipywidgets.VBox(
+            [
+                self.overview,
+                self.finish,
+                self.both,
+                self.look,
+                self.held,
+                self.limits,
+                self.count,
+                self.apply,
+                self.ask,
+                self.meter,
+                self.stop,
+                self.done,
+            ]
+        )
+
+    def _clashes(self) -> None:
+        self.clashes = Table(caption="Both sides changed these fields: whose value is it to be?")
+        self.clashes.columns = clash_columns()
+        self.to_sheet = _button("Send the sheet's everywhere")
+        self.to_store = _button("Keep the store's everywhere")
+        self.sides = ipywidgets.HBox([self.to_store, self.to_sheet])
+        self.both = ipywidgets.VBox([self.clashes, self.sides])
+        self.held = Table(caption="Nothing is sent for these")
+        self.held.columns = held_columns()
+
+    def _changes(self) -> None:
+        fields = [("Any field", ANY), *((title, unit) for unit, title in TITLES.items())]
+        self.action = ipywidgets.Dropdown(description="Action", options=_ACTIONS, layout=_HALF)
+        self.field = ipywidgets.Dropdown(description="Field", options=fields, layout=_HALF)
+        self.sent = ipywidgets.Dropdown(description="Ticks", options=_SENT, layout=_HALF)
+        self.search = ipywidgets.Text(
+            description="Find",
+            placeholder="a name, an id, a value",
+            continuous_update=False,
+            layout=_HALF,
+        )
+        self.tick_all, self.untick_all = _button(""), _button("")
+        self.ticks = ipywidgets.HBox([self.tick_all, self.untick_all])
+        self.changes = Table(tickable=True, empty="No change is like that.")
+        self.look = ipywidgets.VBox(
+            [
+                ipywidgets.HBox([self.action, self.field], layout={"flex_flow": "row wrap"}),
+                ipywidgets.HBox([self.sent, self.search], layout={"flex_flow": "row wrap"}),
+                self.ticks,
+                self.changes,
+            ]
+        )
+
+    def _guard(self) -> None:
+        self.verdict = ipywidgets.HTML()
+        # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+        self.overrides = {
+            limit: ipywidgets.Checkbox(indent=False, layout={"width": "auto"}) for limit in LIMITS
+        }
+        self.limits = ipywidgets.VBox([self.verdict, *self.overrides.values()])
+
+    def _sending(self) -> None:
+        self.count = ipywidgets.HTML()
+        self.apply = _button("Apply...", primary=True)
+        self.question = ipywidgets.HTML()
+        self.sure = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
+        self.send, self.back = _button("", primary=True), _button("Back to the plan")
+        self.write_ids = ipywidgets.Checkbox(indent=False, layout={"width": "auto"})
+        self.ask = ipywidgets.VBox(
+            [self.question, self.write_ids, self.sure, ipywidgets.HBox([self.send, self.back])]
+        )
+        self.meter = Meter(label="Sending changes")
+        self.stop = _button("Stop")
+
+    def _results(self) -> None:
+        self.report, self.causes = ipywidgets.HTML(), ipywidgets.HTML()
+        self.outcome = ipywidgets.Dropdown(description="Show", options=[("", -1)])
+        self.results = Table(caption="What became of each row")
+        self.results.columns = result_columns()
+        self.resume, self.undo = _button("", primary=True), _button("Take it back...")
+        self.gentle = ipywidgets.Checkbox(
+            description="Go easy on the service (5 requests a second)",
+            indent=False,
+            layout={"width": "auto"},
+        )
+        row = ipywidgets.HBox([self.resume, self.undo])
+        self.files = ipywidgets.HTML()
+        self.done = ipywidgets.VBox(
+            [
+                self.report,
+                self.files,
+                self.causes,
+                self.gentle,
+                row,
+                self.outcome,
+                self.results,
+            ]
+        )
+
+    def boxes(self, refusals: Iterable[tuple[Refusal, str, bool]]) -> None:
+        """Show a tick box for each refusal that can be let pass, with its label and its tick."""
+        wanted: dict[str, tuple[str, bool]] = {}
+        wanted |= {each.limit: (label, on) for each, label, on in refusals if each.override}
+        for limit, box in self.overrides.items():
+            label, on = wanted.get(limit, ("", False))
+            box.description, box.value = label, on
+            show(box, limit in wanted)
+
+    def say(self, text: str) -> None:
+        """How much is sent."""
+        self.count.value = piece(html.summary(text))
+
+
+def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
+    style = "primary" if primary else ""
+    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
+
+
+def show(widget: ipywidgets.DOMWidget, wanted: bool) -> None:
+    """Show the widget, or have it take no room."""
+    display = None if wanted else "none"
+    if widget.layout.display != display:
+        widget.layout.display = display
+
+
+# Sight: what of a plan, and of a report, a person sees at the moment, and what is ticked there.
+
+
+_FEW = 10
+"""So many rows has a page of what stands above or below the changes."""
+Guarded = Callable[[Callable[..., object]], Callable[..., None]]
+
+
+class Sight:
+    """Fills the panel's tables from a draft or a report, and takes what a person does in them into
+    the draft; `changed` is called then.
+    """
+
+    def __init__(self, panel: Panel, guarded: Guarded, changed: Callable[[], object]) -> None:
+        self._panel, self._tell = panel, changed
+        self._filling = False
+        self._changes = Pages(
+            panel.changes, self._change, guarded, ticked=self._is_ticked, on_tick=self._tick
+        )
+        self._clashes = Pages(panel.clashes, self._clash, guarded, size=_FEW)
+        self._held = Pages(panel.held, self._held_row, guarded, size=_FEW)
+        self._results = Pages(panel.results, self._result, guarded)
+        for control in (panel.action, panel.field, panel.sent, panel.search):
+            control.observe(guarded(lambda _: self._filter()), "value")
+        panel.tick_all.on_click(guarded(lambda _: self._tick_all(True)))
+        panel.untick_all.on_click(guarded(lambda _: self._tick_all(False)))
+        panel.clashes.observe(guarded(lambda _: self._choose()), "chosen")
+        panel.to_sheet.on_click(guarded(lambda _: self._choose_all("sheet")))
+        panel.to_store.on_click(guarded(lambda _: self._choose_all("store")))
+        panel.outcome.observe(guarded(lambda _: self._view()), "value")
+        for limit, box in panel.overrides.items():
+            box.observe(guarded(lambda _, limit=limit: self._override(limit)), "value")
+
+    def open(self, draft: Draft) -> None:
+        """Show this draft, unfiltered."""
+        self._draft, self._finder = draft, Finder(draft)
+        plan = draft.plan
+        self._pairs: list[tuple[Conflict, Clash]] = [
+            (conflict, clash) for conflict in plan.conflicts for clash in conflict.clashes
+        ]
+        self._stuck: list[Conflict | Blocked] = [
+            *(c for c in plan.conflicts if not c.clashes),
+            *plan.blocked,
+        ]
+        self._units = _units(draft)
+        panel = self._panel
+        panel.changes.columns = change_columns(self._units)
+        self._filling = True
+        for control in (panel.action, panel.field, panel.sent):
+            control.value = ANY
+        panel.search.value = ""
+        self._filling = False
+        self._clashes.show(range(len(self._pairs)))
+        self._held.show(range(len(self._stuck)))
+        self._filter()
+        self._judge()
+
+    def open_report(self, ended: Ended) -> None:
+        """Show a run's results, those first that need a person."""
+        self._ended = ended
+        self._filling = True
+        self._panel.outcome.options = ended.views
+        self._panel.outcome.value = ended.first
+        self._filling = False
+        self._view()
+
+    # Changes ------------------------------------------------------------------------------------
+
+    def _change(self, number: int) -> Row:
+        return change_row(number, self._draft.plan.changes[number], self._units)
+
+    def _is_ticked(self, number: int) -> bool:
+        return bool(self._draft.ticked[number])
+
+    def _tick(self, numbers: list[int], on: bool) -> None:
+        self._draft.tick(numbers, on)
+        self._moved()
+
+    def _filter(self) -> None:
+        if self._filling:
+            return
+        panel = self._panel
+        self._shown = self._finder.numbers(
+            action=panel.action.value,
+            field=panel.field.value,
+            sent=panel.sent.value,
+            text=panel.search.value,
+        )
+        total, shown = len(self._draft.ticked), len(self._shown)
+        of = f"{words.number(shown)} of {words.count(total, 'change')}"
+        is_all = shown == total
+        panel.changes.caption = f"All {words.count(total, 'change')}" if is_all else of
+        panel.changes.empty = "No change is like that." if total else "There is no change."
+        self._name_buttons(shown)
+        self._changes.show(self._shown)
+
+    def _name_buttons(self, shown: int) -> None:
+        these = f"all {words.number(shown)}" if shown != 1 else "the one"
+        for button, verb in ((self._panel.tick_all, "Tick"), (self._panel.untick_all, "Untick")):
+            button.description = f"{verb} {these} shown"
+            button.disabled = not shown
+
+    def _tick_all(self, on: bool) -> None:
+        self._draft.tick(self._shown, on)
+        self._changes.show(self._shown, keep=True)
+        self._moved()
+
+    # Conflicts ----------------------------------------------------------------------------------
+
+    def _clash(self, number: int) -> Row:
+        conflict, clash = self._pairs[number]
+        winner = self._draft.winner(conflict, clash)
+        return clash_row(str(number), conflict, clash, winner)
+
+    def _held_row(self, number: int) -> Row:
+        stuck = self._stuck[number]
+        if isinstance(stuck, Conflict):
+            return held_row(str(number), stuck)
+        return blocked_row(str(number), stuck)
+
+    def _choose(self) -> None:
+        chosen: dict[str, Any] = self._panel.clashes.chosen
+        moved = False
+        for key, cells in chosen.items():
+            number, side = _number(key, len(self._pairs)), cells.get("winner")
+            if number is None or side not in ("store", "sheet"):
+                continue
+            conflict, clash = self._pairs[number]
+            if self._draft.winner(conflict, clash) != side:
+                self._draft.choose(conflict, clash, side)
+                moved = True
+        if moved:
+            self._moved()
+
+    def _choose_all(self, side: Any) -> None:
+        for conflict, clash in self._pairs:
+            self._draft.choose(conflict, clash, side)
+        self._clashes.show(range(len(self._pairs)), keep=True)
+        self._moved()
+
+    # The guard ----------------------------------------------------------------------------------
+
+    def _moved(self) -> None:
+        self._judge()
+        self._tell()
+
+    def _judge(self) -> None:
+        draft, tally = self._draft, self._draft.tally()
+        self._filling = True
+        self._panel.boxes(
+            (each, box_label(each, tally), draft.allows(each)) for each in draft.refusals()
+        )
+        self._filling = False
+
+    def _override(self, limit: str) -> None:
+        if self._filling:
+            return
+        for refusal in self._draft.refusals():
+            if refusal.limit == limit:
+                self._draft.allow(refusal, self._panel.overrides[limit].value)
+        self._tell()
+
+    # The report ---------------------------------------------------------------------------------
+
+    def _view(self) -> None:
+        if not self._filling:
+            self._seen = self._ended.results(self._panel.outcome.value)
+            self._results.show(range(len(self._seen)))
+
+    def _result(self, number: int) -> Row:
+        result: Result = self._seen[number]
+        return self._ended.row(result)
+
+
+def _units(draft: Draft) -> list[Unit]:
+    """What has a column: what any change changes."""
+    fields = {field for change in draft.plan.changes for field in change.fields}
+    if any(change.kind == "delete" for change in draft.plan.changes):
+        fields |= {"status", "category"}
+    return [unit for unit in UNITS if fields.intersection(COLUMNS_OF[unit])]
+
+
+def _number(key: str, end: int) -> int | None:
+    return int(key) if key.isascii() and key.isdigit() and int(key) < end else None

@@ -1,0 +1,1354 @@
+"""The sheet form: open a spreadsheet, correct findings, and compare it with the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os.path import lexists
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import ipywidgets
+
+from petsync import _display
+from petsync._sync import Task
+from petsync.client.loaders import Lookups
+from petsync.errors import LockedError, PetsyncError, SheetError
+from petsync.plan.plan import Plan
+from petsync.report import html as markup
+from petsync.report.html import capital, element, facts, fragment, summary, text
+from petsync.report.sheet import sheet_facts, sheet_summary
+from petsync.report.words import count, shorten
+from petsync.sheets import (
+    EncodingError,
+    HeaderNotFoundError,
+    Peek,
+    annotate_sheet,
+    peek,
+    write_corrected,
+)
+from petsync.store import Store
+from petsync.table.cells import visible
+from petsync.table.columns import COLUMNS
+from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
+from petsync.widgets.components import Files, Meter, Table
+from petsync.widgets.form import Form, on_enter
+
+if TYPE_CHECKING:
+    from petsync.plan.report import Report
+    from petsync.widgets.components import Received
+    from petsync.widgets.review import ReviewForm
+
+__all__ = [
+    "PAGE",
+    "SUFFIXES",
+    "Choosing",
+    "Columns",
+    "Findings",
+    "Look",
+    "Made",
+    "Options",
+    "Panel",
+    "Saving",
+    "SheetForm",
+    "Shown",
+    "html",
+    "looked",
+    "open_sheet",
+    "planned",
+    "save_corrected",
+    "save_marked",
+    "static_text",
+    "told",
+]
+
+
+# Look: a sheet as a form looks at it, with what takes a while to find out.
+
+
+_UNCERTAIN = ("ragged-row", "broken-quote")
+"""What is wrong with a row whose cells may be in wrong columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The sheet, its suggestions by address, and the findings whose cell a text can mend."""
+
+    sheet: Sheet
+    suggestions: Mapping[str, Suggestion]
+    mendable: frozenset[str]
+
+    @classmethod
+    def at(cls, sheet: Sheet) -> Look:
+        """What there is to see of the sheet."""
+        return cls(
+            sheet,
+            {each.address: each for each in sheet.suggestions},
+            frozenset(each.address for each in sheet.problems if _is_mendable(sheet, each)),
+        )
+
+    @property
+    def sure(self) -> dict[str, str]:
+        """The sure corrections by address."""
+        return {at: each.after for at, each in self.suggestions.items() if each.is_sure}
+
+
+def looked(
+    store: Store,
+    path: Path,
+    tab: str | None,
+    mapping: Mapping[str, str],
+    corrections: Mapping[str, str],
+    *,
+    encoding: str | None = None,
+    known: Collection[str] = (),
+    digest: str = "",
+) -> Look:
+    """The sheet as it is read so; `known` are the store's own statuses. Raises SheetError where the
+    file is not of this digest any more, if one is given.
+    """
+    try:
+        sheet = store.aio.read(
+            path,
+            tab=tab,
+            mapping=mapping,
+            corrections=corrections,
+            known_statuses=known,
+            encoding=encoding,
+        )
+    except HeaderNotFoundError as error:
+        # The columns were chosen for another worksheet.
+        rest = {name: ours for name, ours in mapping.items() if name not in error.missing}
+        return looked(
+            store, path, tab, rest, corrections, encoding=encoding, known=known, digest=digest
+        )
+    if digest and sheet.digest != digest:
+        raise SheetError(
+            f"{path}: the file has changed since it was read",
+            hint="Open it again, and choose the corrections anew: cells may have moved.",
+        )
+    return Look.at(sheet)
+
+
+def _is_mendable(sheet: Sheet, finding: Finding) -> bool:
+    return (
+        finding.row != sheet.header_row
+        and finding.column in sheet.columns
+        and finding.rule not in _UNCERTAIN
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The headers that a person may have to say the meaning of, and the worksheets to choose from;
+    `meant` is what a header may mean.
+    """
+
+    tab: str
+    tabs: Sequence[str]
+    headers: Sequence[str]
+    meant: Mapping[str, str]
+    ours: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_sheet(cls, sheet: Sheet) -> Shown:
+        """Those of a sheet that was read."""
+        near = {
+            finding.value: finding.meant
+            for finding in sheet.problems
+            if finding.rule in ("header-near-miss", "header-renamed") and finding.meant
+        }
+        own = [str(name) for name in sheet.others.columns if not _is_result(str(name))]
+        # What may mean one of ours comes first; of many columns only some are asked for.
+        headers = sorted(own, key=lambda name: name not in near)
+        ours = frozenset(name for name in sheet.columns if name not in own)
+        return cls(sheet.tab, (sheet.tab, *sheet.tabs), headers, near, ours)
+
+    @classmethod
+    def of_peek(cls, seen: Peek) -> Shown:
+        """Those of a file that could not be read as it is."""
+        return cls(seen.tab, seen.tabs, seen.headers, seen.meant)
+
+
+def _is_result(name: str) -> bool:
+    from petsync.sheets.headers import OURS, RESULTS
+
+    return name.removeprefix(OURS) in RESULTS
+
+
+# Choosing: a file dropped or picked in the browser, or one that is on the notebook's machine.
+
+
+SUFFIXES = (".xlsx", ".xlsm", ".csv", ".tsv", ".txt")
+_MOST = 1 << 30
+_LISTED = 200
+_NONE = "(choose one)"
+
+
+class Choosing:
+    """The ways to name a file, and `box`, which has them all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = Files(
+            label="Drop a spreadsheet here, or pick one",
+            hint=(
+                "Excel (.xlsx, .xlsm) or CSV. A CSV that petsync exported has a second file beside "
+                "it: open such a one by its path."
+            ),
+            accept=",".join(SUFFIXES),
+            most_bytes=_MOST,
+            way_out="Copy it to the machine that petsync runs on, and open it by its path.",
+        )
+        self.listed = ipywidgets.Dropdown(description="In this folder")
+        self.path = ipywidgets.Text(
+            description="Or its path", placeholder="catalogue.xlsx", continuous_update=False
+        )
+        self.open = ipywidgets.Button(
+            description="Open", button_style="primary", layout={"width": "max-content"}
+        )
+        self.list()
+        self.box = ipywidgets.VBox([self.files, self.listed, self.path, self.open])
+
+    def list(self) -> None:
+        """Show the sheets that the folder has now, the newest first."""
+        self.listed.options = [(_NONE, ""), *((name, name) for name in _sheets(self.folder))]
+        self.listed.value = ""
+
+    @property
+    def named(self) -> Path | None:
+        """The file that the path names, None where it is empty."""
+        text = self.path.value.strip()
+        return self.folder / Path(text).expanduser() if text else None
+
+
+def _sheets(folder: Path) -> list[str]:
+    try:
+        found = [each for each in folder.iterdir() if _is_sheet(each)]
+        newest = sorted(found, key=lambda each: -each.stat().st_mtime)
+    except OSError:
+        return []
+    return [each.name for each in newest[:_LISTED]]
+
+
+def _is_sheet(path: Path) -> bool:
+    is_lock = path.name.startswith(("~$", "."))
+    return path.suffix.casefold() in SUFFIXES and not is_lock and path.is_file()
+
+
+# Columns: which worksheet is read, and what the headers mean that petsync does not know.
+
+
+_OURS = (*COLUMNS, "action")
+_ASKED = 12
+"""So many headers are asked about; the others are a person's own columns."""
+_ENCODINGS = (
+    ("UTF-8", ""),
+    ("Windows, Western Europe (cp1252)", "cp1252"),
+    ("Windows, Central Europe (cp1250)", "cp1250"),
+    ("Windows, Cyrillic (cp1251)", "cp1251"),
+    ("Windows, Greek (cp1253)", "cp1253"),
+    ("Windows, Turkish (cp1254)", "cp1254"),
+    ("Macintosh (mac-roman)", "mac-roman"),
+    ("Japanese (cp932)", "cp932"),
+    ("Korean (cp949)", "cp949"),
+    ("Chinese (gb18030)", "gb18030"),
+    ("UTF-16 (utf-16)", "utf-16"),
+    ("UTF-16, little-endian (utf-16-le)", "utf-16-le"),
+    ("UTF-16, big-endian (utf-16-be)", "utf-16-be"),
+    ("UTF-32 (utf-32)", "utf-32"),
+)
+_WORDS = (
+    "petsync does not know these columns. They are kept, and not used, unless you say what they "
+    "mean. Nothing is guessed."
+)
+_NOTHING_KNOWN = "petsync knows none of this sheet's headers: say what its columns mean."
+
+
+class Columns:
+    """A choice of encodings where the file is not UTF-8, one of worksheets, one for each unknown
+    header, and `box`, which has them all.
+    """
+
+    def __init__(self) -> None:
+        self.encoding = ipywidgets.Dropdown(description="Encoding", options=_ENCODINGS)
+        self._offered = ipywidgets.HTML()
+        self._decoding = ipywidgets.VBox([self._offered, self.encoding])
+        self._decoding.layout.display = "none"
+        self.tab = ipywidgets.Dropdown(description="Worksheet")
+        self.headers: dict[str, ipywidgets.Dropdown] = {}
+        self.again = ipywidgets.Button(
+            description="Read it with these columns", layout={"width": "max-content"}
+        )
+        self._words = ipywidgets.HTML()
+        self._chosen = ipywidgets.VBox()
+        self.box = ipywidgets.VBox(
+            [self._decoding, self.tab, self._words, self._chosen, self.again]
+        )
+        self.show(Shown("", (), (), {}), {})
+
+    @property
+    def mapping(self) -> dict[str, str]:
+        """What the person said: our column by header."""
+        return {header: each.value for header, each in self.headers.items() if each.value}
+
+    def offer(self, likely: str) -> None:
+        """Ask for the encoding of a file that is in another one; `likely` is the one to try."""
+        label = next((label for label, value in _ENCODINGS if value == likely), "")
+        words = "The file is in another encoding. Choose the one that it was saved in"
+        said = f"{words}; it may be {label}." if label and likely else f"{words}."
+        self._offered.value = element("p", text(said))
+        self._decoding.layout.display = self.box.layout.display = None
+
+    def decode(self, encoding: str | None) -> None:
+        """Show the encoding that the file is read in, where it was chosen."""
+        self._offered.value = ""
+        self.encoding.value = encoding or ""
+        self._decoding.layout.display = None if encoding else "none"
+        if encoding:
+            self.box.layout.display = None
+
+    def show(self, shown: Shown, mapping: Mapping[str, str]) -> None:
+        """Show the worksheets and the headers; what was said of some stays to be seen."""
+        self._show_tabs(shown)
+        asked = [*mapping, *(name for name in shown.headers if name not in mapping)]
+        self.headers = {name: _field(name, shown, mapping) for name in asked[:_ASKED]}
+        more = len(asked) - len(self.headers)
+        words = _WORDS if shown.ours else _NOTHING_KNOWN
+        rest = f" There are {more:,} more." if more > 0 else ""
+        self._words.value = element("p", text(words + rest)) if self.headers else ""
+        # What nobody can see any more goes from the browser too.
+        for old in self._chosen.children:
+            old.close()
+        self._chosen.children = list(self.headers.values())
+        self.again.layout.display = None if self.headers else "none"
+        self.box.layout.display = None if self.headers or len(shown.tabs) > 1 else "none"
+
+    def _show_tabs(self, shown: Shown) -> None:
+        tabs = [name for name in shown.tabs if name]
+        if list(self.tab.options) != tabs:
+            self.tab.options = tabs
+        self.tab.value = shown.tab or None
+        self.tab.layout.display = None if len(tabs) > 1 else "none"
+
+
+def _field(name: str, shown: Shown, mapping: Mapping[str, str]) -> ipywidgets.Dropdown:
+    near = shown.meant.get(name, "")
+    hint = f" (may mean {near})" if near else ""
+    return ipywidgets.Dropdown(
+        description=f"“{name[:40]}”{hint}",
+        options=[("my own, not used", ""), *((ours, ours) for ours in _OURS)],
+        value=mapping.get(name, ""),
+    )
+
+
+# Findings: what is wrong with a sheet, cell by cell, with a choice for each.
+
+
+PAGE = 20
+_VALUE = 60
+_FINDING_COLUMNS = [
+    {"key": "where", "title": "Where"},
+    {"key": "severity", "title": "How bad", "kind": "mark"},
+    {"key": "value", "title": "It says"},
+    {"key": "problem", "title": "What is wrong"},
+    {"key": "choice", "title": "Correction", "kind": "choice"},
+]
+_WHICH = (
+    ("all", "all"),
+    ("errors: their rows are left out", "error"),
+    ("warnings: their rows are used", "warning"),
+    ("those with a suggestion", "suggested"),
+    ("those that I chose a correction for", "chosen"),
+)
+_MARKS = {
+    "error": {"symbol": "x", "text": "error"},
+    "warning": {"symbol": "!", "text": "warning"},
+}
+KEEP, SUGGESTED, OWN, CHOSEN = "keep", "suggested", "own", "chosen"
+
+Guarded = Callable[[Callable[..., object]], Callable[..., None]]
+
+
+class Findings:
+    """The findings, page by page; `chosen` are the corrections that a person chose and that the
+    sheet was not read with yet, by address. `box` has all of it.
+    """
+
+    def __init__(self, guarded: Guarded, on_choice: Callable[[], object]) -> None:
+        self.chosen: dict[str, str] = {}
+        self._look: Look | None = None
+        self._rows: list[int] = []
+        self._asked = self._offered = ""
+        self._on_choice = on_choice
+        self.which = ipywidgets.Dropdown(options=_WHICH, value="all", description="Show")
+        self.table = Table(caption="Findings", columns=_FINDING_COLUMNS, empty="No findings.")
+        self.own = ipywidgets.Text(description="Text", continuous_update=False)
+        self.use = ipywidgets.Button(description="Take this text")
+        self.leave = ipywidgets.Button(description="Leave it")
+        self._own = ipywidgets.VBox([self.own, ipywidgets.HBox([self.use, self.leave])])
+        self._own.layout.display = "none"
+        self.which.observe(guarded(lambda _: self._filter()), "value")
+        self.table.observe(guarded(lambda _: self._draw()), "page")
+        self.table.observe(guarded(lambda change: self._heard(change["new"])), "chosen")
+        self.use.on_click(guarded(lambda _: self.take()))
+        self.leave.on_click(guarded(lambda _: self._leave()))
+        self.box = ipywidgets.VBox([self.which, self.table, self._own])
+
+    def show(self, look: Look) -> None:
+        """Show these findings; what was chosen before is in them already."""
+        self._look, self.chosen = look, {}
+        self._ask("")
+        self._filter()
+
+    def take(self) -> None:
+        """Choose the text that a person wrote for the cell that was asked about."""
+        address, text = self._asked, self.own.value
+        if address:
+            self._leave()
+            self.set(address, text)
+
+    def taken(self) -> dict[str, str]:
+        """What was chosen, with what was typed and not taken yet: nothing typed is passed over."""
+        if self._is_typed:
+            address, text = self._asked, self.own.value
+            self._ask("")
+            self.set(address, text)
+        return dict(self.chosen)
+
+    def require_none_open(self) -> None:
+        """Raise SheetError where something is typed or chosen that the sheet was not read with."""
+        if self._is_typed:
+            raise SheetError(
+                f"a text for {self._asked} is typed, and not taken yet",
+                hint="Press “Take this text” and then “Check again”, or press “Leave it”.",
+            )
+        if self.chosen:
+            raise SheetError(
+                "some corrections are chosen, and the sheet was not read with them yet",
+                hint="Press “Check again” first, or choose to leave these cells as they are.",
+            )
+
+    @property
+    def _is_typed(self) -> bool:
+        return bool(self._asked) and self.own.value != self._offered
+
+    def set(self, address: str, text: str) -> None:
+        """Choose a text for a cell."""
+        self.chosen[address] = text
+        self._draw()
+        self._on_choice()
+
+    def _filter(self) -> None:
+        self._rows = [n for n, each in enumerate(self._problems) if self._is_wanted(each)]
+        self.table.page = 0
+        self._draw()
+
+    @property
+    def _problems(self) -> tuple[Finding, ...]:
+        return self._look.sheet.problems if self._look else ()
+
+    def _is_wanted(self, finding: Finding) -> bool:
+        which = self.which.value
+        if which in ("error", "warning"):
+            return bool(finding.severity == which)
+        if which == "suggested":
+            return self._look is not None and finding.address in self._look.suggestions
+        return which == "all" or finding.address in self.chosen
+
+    def _draw(self) -> None:
+        first = self.table.page * PAGE
+        shown = self._rows[first : first + PAGE]
+        with self.table.hold_sync():
+            self.table.chosen = {}
+            self.table.total = len(self._rows)
+            self.table.pages = max(1, -(-len(self._rows) // PAGE))
+            self.table.rows = [self._row(n) for n in shown]
+
+    def _row(self, number: int) -> dict[str, Any]:
+        finding = self._problems[number]
+        cells: dict[str, Any] = {
+            "where": finding.address,
+            "severity": _MARKS[finding.severity],
+            "value": shorten(visible(finding.value), _VALUE),
+            "problem": f"{finding.problem} {finding.suggestion}".strip(),
+            "choice": self._choice(finding),
+        }
+        tone = "problem" if finding.severity == "error" else "conflict"
+        return {"key": str(number), "label": finding.address, "cells": cells, "tone": tone}
+
+    def _choice(self, finding: Finding) -> Any:
+        look, at = self._look, finding.address
+        if look is None or at not in look.mendable:
+            return "To be mended in the file"
+        options = [[KEEP, "Leave it as it is"]]
+        suggestion = look.suggestions.get(at)
+        if suggestion is not None:
+            how = "sure" if suggestion.is_sure else "a guess"
+            options.append([SUGGESTED, f"{_named(suggestion.after)} ({how})"])
+        value = KEEP
+        if at in self.chosen:
+            value = SUGGESTED
+            if suggestion is None or self.chosen[at] != suggestion.after:
+                options.append([CHOSEN, _named(self.chosen[at])])
+                value = CHOSEN
+        options.append([OWN, "Another text …"])
+        return {"options": options, "value": value, "label": f"Correction of {at}"}
+
+    def _heard(self, chosen: dict[str, Any]) -> None:
+        """Do what the person chose in the table."""
+        if not chosen or self._look is None:
+            return
+        for key, said in chosen.items():
+            if key.isdecimal() and int(key) < len(self._problems):
+                self._choose(self._problems[int(key)].address, said.get("choice"))
+        self._draw()
+        self._on_choice()
+
+    def _choose(self, address: str, how: object) -> None:
+        look = self._look
+        if look is None or address not in look.mendable:
+            return
+        if how == OWN:
+            self.taken()
+            self._ask(address)
+            return
+        if address == self._asked:
+            self._ask("")
+        if how == KEEP:
+            self.chosen.pop(address, None)
+        elif how == SUGGESTED and address in look.suggestions:
+            self.chosen[address] = look.suggestions[address].after
+
+    def _ask(self, address: str) -> None:
+        """Ask for a person's own text for the cell; with "" for none."""
+        self._asked = address
+        self._own.layout.display = None if address else "none"
+        if address:
+            value = next((p.value for p in self._problems if p.address == address), "")
+            self.own.description = f"Text for {address}"
+            self._offered = self.own.value = self.chosen.get(address, value)
+            self.own.focus()
+
+    def _leave(self) -> None:
+        """Ask no more; the keyboard goes back to the cell's row."""
+        rows = (row["key"] for row in self.table.rows if row["label"] == self._asked)
+        self.table.focus(next(rows, ""), "choice")
+        self._ask("")
+
+
+def _named(text: str) -> str:
+    return f"“{shorten(visible(text), _VALUE)}”" if text else "a blank cell"
+
+
+# Made: the corrections that a sheet is read with, each of which can be taken back.
+
+
+_CORRECTION_COLUMNS = [
+    {"key": "where", "title": "Where"},
+    {"key": "change", "title": "In the file, and as it is read", "kind": "change"},
+]
+
+
+class Made:
+    """A table of corrections; `on_back` is told the address of one that is taken back."""
+
+    def __init__(self, guarded: Guarded, on_back: Callable[[str], object]) -> None:
+        self._made: tuple[Correction, ...] = ()
+        self._on_back = on_back
+        self.table = Table(
+            caption="Corrected: read so, while the file stays as it is",
+            columns=_CORRECTION_COLUMNS,
+            pick="Take back",
+        )
+        self.table.observe(guarded(lambda _: self._draw()), "page")
+        self.table.on_pick(guarded(self._back))
+        self.box = ipywidgets.VBox([self.table])
+        self.show(())
+
+    def show(self, made: tuple[Correction, ...]) -> None:
+        """Show these corrections."""
+        self._made = made
+        self.table.page = 0
+        self.box.layout.display = None if made else "none"
+        self._draw()
+
+    def _draw(self) -> None:
+        first = self.table.page * PAGE
+        with self.table.hold_sync():
+            self.table.total = len(self._made)
+            self.table.pages = max(1, -(-len(self._made) // PAGE))
+            self.table.rows = [_row(each) for each in self._made[first : first + PAGE]]
+
+    def _back(self, address: str) -> None:
+        if any(each.address == address for each in self._made):
+            self._on_back(address)
+
+
+def _row(made: Correction) -> dict[str, Any]:
+    change = {"before": made.before, "after": made.after}
+    return {
+        "key": made.address,
+        "label": made.address,
+        "cells": {"where": made.address, "change": change},
+    }
+
+
+# Options: how sheet and store are compared, in plain words.
+
+
+_ROWS = (
+    ("are new pets", ()),
+    ("mean the one pet with that name", ("name",)),
+    ("mean the one pet with that name and category", ("name", "category")),
+)
+_CONFLICT = (
+    ("Keep the store's value, until I decide otherwise in the review", "store"),
+    ("Send the sheet's value", "sheet"),
+)
+_MISSING = (
+    "With a tick, every pet of the store that no row names is to be deleted. Without one, none is: "
+    "a pet is deleted only where its row says so in the column action. The review shows each "
+    "deletion before anything happens, and the guard refuses more than a tenth of the store."
+)
+_TWO_WAY = (
+    "The sheet knows what was exported, so cells that nobody edited say nothing, and what others "
+    "changed in the store stays. With a tick, every filled cell counts."
+)
+_NO_BASE = "This sheet does not know what was exported: every filled cell counts."
+
+
+class Options:
+    """The options of a plan, and `box`, which has them all."""
+
+    def __init__(self) -> None:
+        self.rows = ipywidgets.Dropdown(options=_ROWS, value=(), description="Rows without an id")
+        self.missing = _tick("Delete the pets that no row of the sheet names")
+        self.two_way = _tick("Compare with the store alone")
+        self.conflict = ipywidgets.RadioButtons(
+            options=_CONFLICT, value="store", description="Where both changed a field"
+        )
+        self._base = ipywidgets.HTML()
+        self.box = ipywidgets.VBox(
+            [
+                self.rows,
+                self.missing,
+                ipywidgets.HTML(_small(_MISSING)),
+                self.two_way,
+                self._base,
+                self.conflict,
+            ]
+        )
+
+    def show(self, sheet: Sheet) -> None:
+        """Offer what this sheet can be compared by."""
+        carries = sheet.base is not None
+        self.two_way.disabled = not carries and not sheet.base_refused
+        self.conflict.disabled = not carries
+        if not carries and not sheet.base_refused:
+            self.two_way.value = False
+        self._base.value = _small(_base(sheet))
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The arguments of `store.plan`."""
+        return {
+            "delete_missing": self.missing.value,
+            "match_on": self.rows.value,
+            "two_way": self.two_way.value,
+            "on_conflict": self.conflict.value,
+        }
+
+
+def _base(sheet: Sheet) -> str:
+    if sheet.base_refused:
+        return f"{capital(sheet.base_refused)}. With a tick, this sheet is compared all the same."
+    return _TWO_WAY if sheet.base is not None else _NO_BASE
+
+
+def _small(words: str) -> str:
+    return element("p", text(words), class_="ps-hint")
+
+
+def _tick(words: str) -> ipywidgets.Checkbox:
+    # Without `indent` a tick box stands at the left, and its label has all the room it needs.
+    return ipywidgets.Checkbox(
+        value=False, description=words, indent=False, layout={"width": "auto"}
+    )
+
+
+# Saving: a corrected copy of the file, and one in which the findings are marked.
+
+
+class Saving:
+    """Where the copies go, and `box`, which has the fields and the buttons."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.corrected_as = ipywidgets.Text(description="Corrected copy")
+        self.corrected = ipywidgets.Button(description="Save it")
+        self.marked_as = ipywidgets.Text(description="Copy with the findings marked")
+        self.marked = ipywidgets.Button(description="Save it marked")
+        self.box = ipywidgets.VBox(
+            [
+                ipywidgets.HBox([self.corrected_as, self.corrected]),
+                ipywidgets.HBox([self.marked_as, self.marked]),
+            ]
+        )
+
+    def show(self, sheet: Sheet, beside: Path) -> None:
+        """Offer what there is to save of the sheet, under names beside its file."""
+        self.corrected.disabled = not sheet.corrections
+        self.marked.disabled = not sheet.problems
+        if not self.corrected_as.value:
+            self.offer(beside)
+
+    def offer(self, beside: Path) -> None:
+        """Offer names like the file's."""
+        # A name in this folder is read more easily than the whole way to it.
+        if beside.is_relative_to(self.folder):
+            beside = beside.relative_to(self.folder)
+        suffix = beside.suffix if beside.suffix.casefold() in (".xlsx", ".xlsm") else ".xlsx"
+        self.corrected_as.value = str(beside.with_name(f"{beside.stem}.corrected{beside.suffix}"))
+        self.marked_as.value = str(beside.with_name(f"{beside.stem}.marked{suffix}"))
+
+    def path(self, field: ipywidgets.Text) -> Path:
+        """The file that a field names. Raises SheetError where it is empty."""
+        text = field.value.strip()
+        if not text:
+            raise SheetError("the copy has no name", hint="Write one into the field.")
+        return self.folder / Path(text).expanduser()
+
+
+def save_corrected(sheet: Sheet, path: Path) -> tuple[str, str]:
+    """Save the corrected copy; what is to be said of that. Raises SheetError."""
+    backup = write_corrected(sheet, path)
+    kept = f"The file of that name is kept as {backup.name}." if backup else ""
+    return f"The corrected copy is saved: {path}", kept
+
+
+def save_marked(sheet: Sheet, path: Path) -> tuple[str, str]:
+    """Save the marked copy; what is to be said of that. Raises SheetError."""
+    if lexists(path):
+        raise SheetError(f"{path}: there is a file of that name", hint="Give the copy another one.")
+    done = annotate_sheet(sheet, path)
+    return f"The copy with {done.cells:,} marked cells is saved: {path}", " ".join(done.lost)
+
+
+# Panel: the sheet form's widgets, of which those are shown that can be used now.
+
+
+class Panel:
+    """Choosing a file; what it says, with its columns, findings and corrections; saving copies; and
+    comparing it. `box` has all of it, `review` is where the plan's review goes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        guarded: Guarded,
+        on_choice: Callable[[], object],
+        on_back: Callable[[str], object],
+    ) -> None:
+        self.choosing = Choosing(folder)
+        self.columns = Columns()
+        self.findings = Findings(guarded, on_choice)
+        self.made = Made(guarded, on_back)
+        self.saving = Saving(folder)
+        self.options = Options()
+        self.sure = _button("")
+        self.again = _button("Check again")
+        self.compare = _button("Compare with the store", primary=True)
+        self.stop = _button("Stop")
+        self.meter = Meter(label="Under way")
+        self.review = ipywidgets.VBox()
+        self._said = ipywidgets.HTML()
+        self._rest = self._put_together()
+        self.box = ipywidgets.VBox(
+            [
+                self.choosing.box,
+                self._said,
+                self.columns.box,
+                self._rest,
+                self.meter,
+                self.stop,
+                self.review,
+            ]
+        )
+        self.forget()
+        self.busy(False)
+
+    def _put_together(self) -> ipywidgets.VBox:
+        buttons = ipywidgets.HBox([self.sure, self.again])
+        return ipywidgets.VBox(
+            [
+                self.findings.box,
+                buttons,
+                self.made.box,
+                _heading("Copies of the sheet"),
+                self.saving.box,
+                _heading("How to compare it"),
+                self.options.box,
+                self.compare,
+            ]
+        )
+
+    def show(self, look: Look, named: Sheet, mapping: Mapping[str, str], path: Path) -> None:
+        """Show a sheet that was read; `named` is the same under the name that people know."""
+        sheet = look.sheet
+        self._said.value = fragment([summary(sheet_summary(sheet)), facts(sheet_facts(named))])
+        self.columns.show(Shown.of_sheet(sheet), mapping)
+        self.findings.show(look)
+        self.made.show(sheet.corrections)
+        self.saving.show(sheet, path)
+        self.options.show(sheet)
+        self.count(look)
+        self._rest.layout.display = None
+
+    def count(self, look: Look) -> None:
+        """Say how many corrections are sure, and how many are chosen."""
+        sure, chosen = len(look.sure), len(self.findings.chosen)
+        self.sure.disabled = not sure
+        self.sure.description = (
+            f"Make the {sure:,} sure {'correction' if sure == 1 else 'corrections'}"
+            if sure
+            else "No sure corrections"
+        )
+        self.again.description = (
+            f"Check again, with {chosen:,} {'correction' if chosen == 1 else 'corrections'}"
+            if chosen
+            else "Check again"
+        )
+
+    def forget(self) -> None:
+        """Show nothing of a sheet."""
+        self._said.value = ""
+        self._rest.layout.display = "none"
+        self.columns.show(Shown("", (), (), {}), {})
+
+    def busy(self, is_busy: bool) -> None:
+        """Show whether something is under way."""
+        self.stop.layout.display = None if is_busy else "none"
+        self.meter.shown = is_busy
+        self.meter.text, self.meter.done, self.meter.total = "Reading", 0, 0
+
+    def progress(self, said: str, done: int = 0, total: int = 0) -> None:
+        """Say how far it is."""
+        with self.meter.hold_sync():
+            self.meter.text, self.meter.done, self.meter.total = said, done, total
+
+
+def _heading(words: str) -> ipywidgets.HTML:
+    return ipywidgets.HTML(element("h4", text(words)))
+
+
+def _button(words: str, *, primary: bool = False) -> ipywidgets.Button:
+    style = "primary" if primary else ""
+    return ipywidgets.Button(description=words, button_style=style, layout={"width": "max-content"})
+
+
+# The sheet form without a live kernel, and the sentences that it says with one.
+
+
+_HOW = (
+    "No sheet is open. With a live kernel one can be dropped or picked here; in a script:",
+    'sheet = store.read("catalogue.xlsx")',
+    "plan = store.plan(sheet)",
+)
+_NEXT = (
+    "To go on in a script:",
+    "sheet = store.read(sheet, corrections=sheet.suggested())",
+    "plan = store.plan(sheet)",
+)
+
+
+def html(
+    title: str,
+    sheet: Sheet | None,
+    problem: PetsyncError | None,
+    plan: Plan | None,
+    review: ReviewForm | None = None,
+) -> str:
+    """The form as it stands, as HTML."""
+    parts = _parts(sheet, problem, _outcome(plan, review))
+    return markup.element("h3", markup.text(title)) + "\n".join(parts)
+
+
+def static_text(
+    sheet: Sheet | None,
+    problem: PetsyncError | None,
+    plan: Plan | None,
+    review: ReviewForm | None = None,
+) -> str:
+    """The form as it stands, as plain text."""
+    if problem is not None:
+        return f"{problem.message}\n{problem.hint}".rstrip()
+    if sheet is None:
+        return _as_lines(_HOW)
+    made = _outcome(plan, review)
+    shown = _display.as_text(sheet if made is None else made)
+    return shown if made is not None else f"{shown.rstrip()}\n\n{_as_lines(_NEXT)}"
+
+
+def told(sheet: Sheet) -> str:
+    """What is said when a sheet was read."""
+    rows = count(len(sheet) + len(sheet.blocked), "row")
+    if not sheet.problems:
+        return f"Read: {rows}, no findings."
+    blocked = f", which keep {count(len(sheet.blocked), 'row')} out" if sheet.blocked else ""
+    warnings = len(sheet.problems) - sheet.errors
+    return f"Read: {rows}; {count(sheet.errors, 'error')}{blocked}; {count(warnings, 'warning')}."
+
+
+def planned(plan: Plan) -> str:
+    """What is said when a plan was made."""
+    changes = count(len(plan.changes), "change")
+    return f"Compared: {changes} would be made. Nothing has been sent; look at the plan first."
+
+
+def _outcome(plan: Plan | None, review: ReviewForm | None) -> Plan | Report | None:
+    report = None if review is None else review.report
+    return plan if report is None else report
+
+
+def _parts(
+    sheet: Sheet | None, problem: PetsyncError | None, made: Plan | Report | None
+) -> list[str]:
+    if problem is not None:
+        said = markup.alert(problem.message, [markup.text(problem.hint)], kind="ps-bad")
+        return [markup.fragment([said])]
+    if sheet is None:
+        return [_as_html(_HOW)]
+    if made is not None:
+        return [_display.as_html(sheet), _display.as_html(made)]
+    return [_display.as_html(sheet), _as_html(_NEXT)]
+
+
+def _as_lines(said: tuple[str, ...]) -> str:
+    words, *code = said
+    return "\n".join([words, *(f"    {line}" for line in code)])
+
+
+def _as_html(said: tuple[str, ...]) -> str:
+    words, *code = said
+    lines = markup.element("code", "<br>".join(map(markup.text, code)))
+    return markup.element("p", markup.text(words)) + markup.element("p", lines)
+
+
+# SheetForm: from a file to the review of its plan.
+
+
+R = TypeVar("R")
+
+
+class SheetForm(Form):
+    """Opens a spreadsheet, shows what is wrong with it, takes corrections, and makes its plan.
+
+    `sheet` is the sheet as it is read now, None before; `corrections` those that it was read with;
+    `plan` the last plan, and `review` its form, unless somebody else wants the plan (`on_plan`).
+    """
+
+    title = "Open a sheet"
+
+    def __init__(self, store: Store, path: str | Path | None = None) -> None:
+        super().__init__()
+        self.store = store
+        self.folder = Path.cwd()
+        self.path = None if path is None else self.folder / Path(path).expanduser()
+        self.look: Look | None = None
+        self.mapping: dict[str, str] = {}
+        self.tab: str | None = None
+        self.encoding: str | None = None
+        self.problem: PetsyncError | None = None
+        self.plan: Plan | None = None
+        self.review: ReviewForm | None = None
+        self._panel: Panel | None = None
+        self._task: Task[Any] | None = None
+        self._turn, self._called = 0, ""
+        self._on_plan: list[Callable[[Plan], object]] = []
+
+    @property
+    def received(self) -> Sheet | None:
+        """The sheet, where its file was sent to this machine, and a person has the original."""
+        return self.sheet if self._called else None
+
+    def on_plan(self, act: Callable[[Plan], object]) -> None:
+        """Call the function with each plan; the form then shows no review itself."""
+        self._on_plan.append(act)
+
+    @property
+    def sheet(self) -> Sheet | None:
+        """The sheet as it is read now."""
+        return None if self.look is None else self.look.sheet
+
+    @property
+    def corrections(self) -> dict[str, str]:
+        """The corrections that the sheet is read with, by address."""
+        made = () if self.sheet is None else self.sheet.corrections
+        return {each.address: each.after for each in made}
+
+    def html(self) -> str:
+        """The sheet and its findings, or how to open one."""
+        self._know()
+        return html(self.title, self.sheet, self.problem, self.plan, self.review)
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        self._know()
+        return static_text(self.sheet, self.problem, self.plan, self.review)
+
+    def open(self, path: str | Path) -> None:
+        """Open another file; returns at once. Raises LockedError while a run is under way in the
+        review of this one's plan.
+        """
+        self._leave_review()
+        self.path, self._called = self.folder / Path(path).expanduser(), ""
+        self.encoding = None
+        self._forget()
+        if self._panel is not None:
+            self._panel.saving.corrected_as.value = ""
+        self._read(self.path, None, {}, {})
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away."""
+        self._drop_review()
+        super().close()
+        self._panel = None
+
+    def _know(self) -> None:
+        """Read the sheet now, where a notebook runs without anybody who could wait for it."""
+        if self.path is None or self.look is not None or self.problem is not None:
+            return
+        try:
+            # Named from here, as the person named it: the page is saved, and the machine's folders
+            # are nobody's business.
+            here = Path.cwd()
+            path = self.path.relative_to(here) if self.path.is_relative_to(here) else self.path
+            self.look = looked(self.store, path, self.tab, self.mapping, {})
+        except PetsyncError as error:
+            self.problem = error
+
+    # What a person presses
+
+    def _body(self) -> ipywidgets.Widget:
+        self._panel = panel = Panel(self.folder, self.work.guarded, self._chose, self._take_back)
+        self.files, self.listed = panel.choosing.files, panel.choosing.listed
+        self.path_field = panel.choosing.path
+        self.columns, self.findings, self.made = panel.columns, panel.findings, panel.made
+        self.options, self.saving = panel.options, panel.saving
+        self.go, self.sure, self.again = panel.choosing.open, panel.sure, panel.again
+        self.compare, self.stop = panel.compare, panel.stop
+        self._wire(panel)
+        if self.look is not None:
+            self._show(self.look)
+        elif self.problem is not None:
+            self.fail(self.problem)
+        elif self.path is not None:
+            self._read(self.path, self.tab, self.mapping, {})
+        return panel.box
+
+    def _wire(self, panel: Panel) -> None:
+        guarded, choosing = self.work.guarded, panel.choosing
+        choosing.files.on_file(guarded(self._came))
+        on_enter(choosing.path, self.work, self._open_named)
+        on_enter(panel.findings.own, self.work, panel.findings.take)
+        choosing.listed.observe(guarded(lambda change: self._picked(change["new"])), "value")
+        panel.columns.encoding.observe(
+            guarded(lambda change: self._decoded(change["new"])), "value"
+        )
+        panel.columns.tab.observe(guarded(lambda change: self._turned(change["new"])), "value")
+        for button, act in (
+            (choosing.open, self._open_named),
+            (panel.columns.again, self._read_so),
+            (panel.sure, self._correct_sure),
+            (panel.again, self._check_again),
+            (panel.saving.corrected, self._save_corrected),
+            (panel.saving.marked, self._save_marked),
+            (panel.compare, self._compare),
+            (panel.stop, self._stop),
+        ):
+            button.on_click(guarded(lambda _, act=act: act()))
+
+    def _came(self, file: Received) -> None:
+        self.open(file.path)
+        # Its copy here is private, and gone with the form: nobody knows it by that path, and what
+        # is saved goes elsewhere.
+        self._called = file.path.name
+        if self._panel is not None:
+            self._panel.saving.offer(self.folder / file.path.name)
+
+    def _picked(self, name: str) -> None:
+        if name:
+            self.path_field.value = name
+            self.open(name)
+
+    def _open_named(self) -> None:
+        named = self._panel.choosing.named if self._panel else None
+        if named is None:
+            raise SheetError(
+                "no file is named", hint="Drop one above, choose one, or write its path."
+            )
+        self.open(named)
+
+    def _turned(self, tab: str | None) -> None:
+        """Read another worksheet: what was said of the columns of this one means nothing there."""
+        if self.path is not None and tab and tab != self.tab:
+            self._leave_review()
+            self._forget()
+            self._read(self.path, tab, {}, {})
+
+    def _decoded(self, encoding: str) -> None:
+        """Read the file in another encoding: nothing is known of what it says in this one."""
+        if self.path is not None and (encoding or None) != self.encoding:
+            self._leave_review()
+            self.encoding = encoding or None
+            self._forget()
+            self._read(self.path, None, {}, {})
+
+    def _read_so(self) -> None:
+        if self._panel is not None and self.path is not None:
+            mapping = self._panel.columns.mapping
+            self._read(self.path, self.tab, mapping, self._wanted())
+
+    def _correct_sure(self) -> None:
+        if self.look is None or self.path is None:
+            return
+        if not self.look.sure:
+            self.tell("No correction is sure.", "Guesses are yours to choose, cell by cell.")
+        else:
+            # What a person chose for a cell comes before what is suggested there.
+            sure = {**self.corrections, **self.look.sure, **self._chosen()}
+            self.again.focus()  # the button may have nothing more to do
+            self._read(self.path, self.tab, self.mapping, sure)
+
+    def _check_again(self) -> None:
+        if self.path is not None:
+            self._read(self.path, self.tab, self.mapping, self._wanted())
+
+    def _take_back(self, address: str) -> None:
+        if self.path is not None:
+            rest = {at: text for at, text in self._wanted().items() if at != address}
+            if len(self.corrections) < 2:
+                self.again.focus()  # the table will be gone
+            self._read(self.path, self.tab, self.mapping, rest)
+
+    def _chose(self) -> None:
+        if self._panel is not None and self.look is not None:
+            self._panel.count(self.look)
+
+    def _chosen(self) -> dict[str, str]:
+        return self._panel.findings.taken() if self._panel else {}
+
+    def _wanted(self) -> dict[str, str]:
+        return {**self.corrections, **self._chosen()}
+
+    # Reading
+
+    def _read(
+        self,
+        path: Path,
+        tab: str | None,
+        mapping: Mapping[str, str],
+        corrections: Mapping[str, str],
+    ) -> None:
+        """Read the file so; returns at once. Corrections hold for the bytes that a person saw."""
+        self.mapping = dict(mapping)
+        digest = self.sheet.digest if self.sheet is not None and corrections else ""
+        self._begin(
+            asyncio.to_thread(
+                looked,
+                self.store,
+                path,
+                tab,
+                mapping,
+                corrections,
+                encoding=self.encoding,
+                digest=digest,
+            ),
+            self._show,
+            self._unread,
+        )
+
+    def _show(self, look: Look) -> None:
+        self.look, self.problem, self.tab = look, None, look.sheet.tab or None
+        panel = self._panel
+        if panel is not None and self.path is not None:
+            panel.show(look, self._named(look.sheet), self.mapping, self.path)
+            panel.columns.decode(self.encoding)
+            self.tell(told(look.sheet))
+
+    def _unread(self, error: PetsyncError) -> None:
+        self.fail(error)
+        if self.look is None and self.path is not None:
+            self.problem = error
+            if isinstance(error, EncodingError) and self._panel is not None:
+                self._panel.columns.offer(error.offered)
+                return
+            # A file whose headers are all unknown can be read once somebody says what they mean.
+            self._begin(
+                asyncio.to_thread(peek, self.path, tab=self.tab, encoding=self.encoding),
+                lambda seen: self._peeked(Shown.of_peek(seen)),
+                lambda _: None,
+            )
+
+    def _peeked(self, shown: Shown) -> None:
+        self.tab = shown.tab or None
+        if self._panel is not None:
+            self._panel.columns.show(shown, self.mapping)
+            self._panel.columns.decode(self.encoding)
+
+    def _forget(self) -> None:
+        """Nothing is known any more of the sheet that was open."""
+        self.look, self.problem, self.tab, self.plan = None, None, None, None
+        self._drop_review()
+        if self._panel is not None:
+            self._panel.forget()
+            self._panel.columns.decode(self.encoding)
+
+    # Saving and comparing
+
+    def _save_corrected(self) -> None:
+        self._save(save_corrected, "corrected_as")
+
+    def _save_marked(self) -> None:
+        self._save(save_marked, "marked_as")
+
+    def _save(self, save: Callable[[Sheet, Path], tuple[str, str]], field: str) -> None:
+        panel, sheet = self._panel, self.sheet
+        if panel is None or sheet is None:
+            return
+        path = panel.saving.path(getattr(panel.saving, field))
+        self._begin(asyncio.to_thread(save, sheet, path), self._saved)
+
+    def _saved(self, said: tuple[str, str]) -> None:
+        self.notice.say(*said, done=True)
+
+    def _compare(self) -> None:
+        panel, sheet = self._panel, self.sheet
+        if panel is None or sheet is None or self.path is None:
+            return
+        panel.findings.require_none_open()
+        self._leave_review()
+        panel.progress("Asking the store")
+        self._begin(self._compared(self.path, sheet, panel.options.chosen), self._planned)
+
+    async def _compared(
+        self, path: Path, sheet: Sheet, options: Mapping[str, Any]
+    ) -> tuple[Look, Plan]:
+        """The sheet, judged with the statuses that the store really has, and its plan."""
+        aio = self.store.aio
+        snapshot = await aio.snapshot()
+        known = frozenset(snapshot.frame["status"].dropna().unique())
+        given = {each.address: each.after for each in sheet.corrections}
+        look = await asyncio.to_thread(
+            looked,
+            self.store,
+            path,
+            sheet.tab or None,
+            self.mapping,
+            given,
+            encoding=self.encoding,
+            known=known,
+            digest=sheet.digest,
+        )
+        plan = await aio.plan(
+            self._named(look.sheet), snapshot=snapshot, on_progress=self._looking_up, **options
+        )
+        return look, plan
+
+    def _named(self, sheet: Sheet) -> Sheet:
+        """The sheet under the name by which the person knows it."""
+        return replace(sheet, source=self._called) if self._called else sheet
+
+    def _looking_up(self, lookups: Lookups) -> None:
+        if self._panel is not None:
+            self._panel.progress("Looking up single pets", lookups.done, lookups.total)
+
+    def _planned(self, made: tuple[Look, Plan]) -> None:
+        self._leave_review()
+        look, plan = made
+        self._show(look)
+        self.plan = plan
+        self.tell(planned(plan))
+        self._drop_review()
+        for act in list(self._on_plan):
+            act(plan)
+        if not self._on_plan:
+            self._review(plan)
+
+    def _review(self, plan: Plan) -> None:
+        from petsync.widgets.review import review
+
+        self.review = review(plan, self.store, sheet=self.received)
+        self.review.on_report(lambda _: self.renew())
+        if self._panel is not None:
+            self._panel.review.children = [self.review.widget]
+
+    def _leave_review(self) -> None:
+        """Raise LockedError where leaving the review would stop a run."""
+        if self.review is not None and self.review.is_running:
+            raise LockedError(
+                "a run is still under way below", hint="Let it end, or stop it there first."
+            )
+
+    def _drop_review(self) -> None:
+        if self._panel is not None:
+            self._panel.review.children = ()
+        if self.review is not None:
+            self.review.close()
+            self.review = None
+
+    # One thing at a time
+
+    def _begin(
+        self,
+        work: Coroutine[Any, Any, R],
+        then: Callable[[R], object],
+        failed: Callable[[PetsyncError], object] | None = None,
+    ) -> None:
+        """Begin it, in place of what was under way; the end of that is not heard any more."""
+        if self._task is not None:
+            self._task.cancel()
+        self._turn += 1
+        turn = self._turn
+        if self._panel is not None:
+            self._panel.busy(True)
+
+        def done(result: R) -> None:
+            if turn == self._turn:
+                self._rest()
+                then(result)
+
+        def not_done(error: PetsyncError) -> None:
+            if turn == self._turn:
+                self._rest()
+                (failed or self.fail)(error)
+
+        self._task = self.work.start(work, done, not_done)
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._turn += 1
+        self._rest()
+        self.tell("Stopped. Nothing was changed.")
+        if self._panel is not None:
+            # The button that was pressed is gone; the keyboard goes on from here.
+            self._panel.compare.focus()
+
+    def _rest(self) -> None:
+        self._task = None
+        if self._panel is not None:
+            self._panel.busy(False)
+
+
+# The sheet loader: open a spreadsheet, see what is wrong with it and correct it, compare it.
+
+
+def open_sheet(store: Store, path: str | Path | None = None) -> SheetForm:
+    """A form that opens a spreadsheet, the one at `path` if it is given, and leads to the review of
+    its plan. `store.read(path, corrections=…)`, `store.plan(sheet, …)` and `ps.write_corrected` do
+    the same.
+    """
+    return SheetForm(store, path)

@@ -1,0 +1,991 @@
+"""The upload form: choose a pet, add images, and follow each upload."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import ipywidgets
+import numpy as np
+
+from petsync import _display
+from petsync._sync import Task
+from petsync.errors import ApiError, InterruptedRunError, NotFoundError, PetsyncError, SettingsError
+from petsync.images.find import LARGEST, Candidate, content_of
+from petsync.images.inspect import examined, thumbnail
+from petsync.images.upload import Cancelling
+from petsync.models import Pet
+from petsync.plan.change import Snapshot, Unanswered
+from petsync.plan.uploads import (
+    FileProgress,
+    Picture,
+    PictureOptions,
+    PictureProblem,
+    Pictures,
+    Uploaded,
+    UploadedFile,
+    Uploading,
+)
+from petsync.report import html as markup
+from petsync.report.html import capital
+from petsync.report.images import of_pet, size
+from petsync.report.words import count, sentences, shorten, wrap
+from petsync.store import Store
+from petsync.table.cells import CellError, parse_id
+from petsync.widgets import form as forms
+from petsync.widgets.browse import COLUMNS, Catalogue, Photos, Places, row_of
+from petsync.widgets.components import Files, Meter, Notice, Received, Table
+from petsync.widgets.form import Form, Work, on_enter
+
+__all__ = [
+    "Finder",
+    "Item",
+    "Panel",
+    "State",
+    "UploadForm",
+    "columns_for",
+    "files_at",
+    "html",
+    "judged",
+    "limit_in",
+    "make_small",
+    "pet_now",
+    "plain",
+    "text",
+    "upload_images",
+]
+
+
+# Finder: picks one pet, by its name or its id.
+
+
+_PETS_A_PAGE = 6
+_CAPTION = "Pets that fit"
+_NONE = "No pet has this in its name, or as its id."
+
+
+class Finder:
+    """A field, and below it the pets that fit; `box` has both. `chosen` is called with the pet that
+    a person picks. The store is read when something is looked for first.
+    """
+
+    def __init__(
+        self, store: Store, work: Work, chosen: Callable[[Pet], object], notice: Notice
+    ) -> None:
+        self._store, self._work, self._chosen, self._notice = store, work, chosen, notice
+        self._catalogue: Catalogue | None = None
+        self._places: Places = np.empty(0, dtype=np.int64)
+        wide = ipywidgets.Layout(width="min(30rem, 100%)")
+        given = {"description_width": "initial"}
+        self.search = ipywidgets.Text(
+            description="Pet, by name or id",
+            placeholder="Bella, or 1001",
+            continuous_update=False,
+            layout=wide,
+            style=given,
+        )
+        self.find = ipywidgets.Button(description="Find")
+        columns = [column for column in COLUMNS if column["key"] != "tags"]
+        self.table = Table(columns=columns, caption=_CAPTION, pick="Choose")
+        self.table.layout.display = "none"
+        self.box = ipywidgets.VBox([ipywidgets.HBox([self.search, self.find]), self.table])
+        self.search.observe(work.guarded(lambda _: self.look()), "value")
+        self.find.on_click(work.guarded(lambda _: self.look()))
+        self.table.observe(work.guarded(lambda _: self._draw()), "page")
+        self.table.on_pick(work.guarded(self._pick))
+
+    def look(self) -> None:
+        """Show the pets that fit what is typed; returns at once."""
+        text = self.search.value.strip()
+        self.table.layout.display = None if text else "none"
+        if not text:
+            self._show(np.empty(0, dtype=np.int64))
+        elif self._catalogue is None:
+            self.table.empty = "The store is read …"
+            self._work.start(self._store.aio.snapshot(), self._read, self._unread)
+        else:
+            self._found(text)
+
+    def by_id(self, pet_id: int) -> None:
+        """Choose the pet of this id, whatever its status; returns at once."""
+        self._work.start(self._pet(pet_id), self._chosen)
+
+    def forget(self) -> None:
+        """Read the store anew before anything is looked for again."""
+        self._catalogue = None
+
+    async def _pet(self, pet_id: int) -> Pet:
+        found = (await self._store.aio.look_up([pet_id]))[pet_id]
+        if isinstance(found, Unanswered):
+            raise ApiError(f"pet {pet_id} could not be looked up: {found.problem}")
+        if found is None:
+            raise NotFoundError(
+                f"the store has no pet {pet_id}", pet_id=pet_id, hint="Is the number right?"
+            )
+        return found
+
+    def _read(self, snapshot: Snapshot) -> None:
+        self._catalogue = Catalogue(snapshot)
+        self.look()
+
+    def _unread(self, error: Exception) -> None:
+        self.table.empty = "The store could not be read."
+        raise error
+
+    def _found(self, text: str) -> None:
+        assert self._catalogue is not None
+        places = self._catalogue.find(text, names_only=True)
+        self._show(places)
+        number = _number(text)
+        if number is not None and self._catalogue.pet(number) is None:
+            # A pet whose status no query asks for is found by its id alone.
+            self._work.start(self._store.aio.look_up([number]), self._found_by_id)
+        else:
+            self._say(len(places))
+
+    def _found_by_id(self, found: dict[int, Pet | Unanswered | None]) -> None:
+        for pet in found.values():
+            if isinstance(pet, Pet) and _number(self.search.value) == pet.id:
+                self.table.rows = [row_of(pet), *self.table.rows]
+                self.table.total += 1
+        self._say(self.table.total)
+
+    def _say(self, found: int) -> None:
+        """Have it heard that nothing fits; the table tells how many do."""
+        if not found:
+            self._notice.say(_NONE)
+        elif self._notice.text == _NONE:
+            self._notice.clear()
+
+    def _show(self, places: Places) -> None:
+        self._places = places
+        with self.table.hold_sync():
+            self.table.empty = _NONE
+            self.table.total = len(places)
+            self.table.pages = max(1, -(-len(places) // _PETS_A_PAGE))
+            self.table.page = 0
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._catalogue is None:
+            self.table.rows = []
+            return
+        first = self.table.page * _PETS_A_PAGE
+        pets = self._catalogue.pets(self._places[first : first + _PETS_A_PAGE])
+        self.table.rows = [row_of(pet) for pet in pets]
+
+    def _pick(self, key: str) -> None:
+        self.by_id(int(key))
+
+
+def _number(text: str) -> int | None:
+    try:
+        return parse_id(text)
+    except CellError:
+        return None
+
+
+# Item: one file of an upload form, and how it is said to a person.
+
+
+State = Literal[
+    "looking",
+    "ready",
+    "left alone",
+    "cannot be sent",
+    "too large",
+    "waiting",
+    "sending",
+    "cancelled",
+    "done",
+    "failed",
+    "unknown",
+]
+
+_COLUMNS: list[dict[str, Any]] = [
+    {"key": "picture", "title": "Picture", "kind": "image"},
+    {"key": "name", "title": "File"},
+    {"key": "size", "title": "Size"},
+    {"key": "state", "title": "State", "kind": "mark"},
+    {"key": "said", "title": "What there is to say"},
+    {"key": "address", "title": "Link", "kind": "link"},
+]
+_WHERE_ANY = ("said", "address")
+_MARKS: dict[State, tuple[str, str]] = {
+    "looking": ("…", ""),
+    "ready": ("+", "add"),
+    "left alone": ("=", "muted"),
+    "cannot be sent": ("x", "problem"),
+    "too large": ("x", "problem"),
+    "waiting": ("…", ""),
+    "sending": ("↑", "update"),
+    "cancelled": ("-", "muted"),
+    "done": ("✓", "done"),
+    "failed": ("x", "problem"),
+    "unknown": ("?", "conflict"),
+}
+_LEFT_ALONE = {
+    "already": "It was uploaded to this pet before.",
+    "twice": "The same picture is in this list twice.",
+    "doubtful": "It was sent before without an answer, and the service does not show whether it "
+    "came through. Look at the pet's pictures in the store.",
+}
+_NO_PET_CHOSEN = "Choose the pet first: find it above."
+_ANEW = "Choose the pet once more, and all files are looked at again."
+_AGAIN = "An earlier upload of it did not come through."
+_WAITS = "Waits for as long as the earlier upload may still arrive."
+_NOWHERE = "The service has it, and does not say where."
+_CUT = "cut-off"
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A file on its way to a pet. `number` is its place in the run that is under way."""
+
+    key: str
+    name: str
+    path: Path
+    received: Received | None = None
+    small: str = ""
+    bytes: int = 0
+    picture: Picture | None = None
+    state: State = "looking"
+    said: str = ""
+    urls: tuple[str, ...] = ()
+    number: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an upload may still have to do with it."""
+        return self.state not in ("done", "cancelled")
+
+    def look(self, found: Picture | PictureProblem) -> None:
+        """Be as it was found to be; what failed is still said, until it is sent again."""
+        if self.state in ("failed", "unknown", "too large"):
+            self.picture = found if isinstance(found, Picture) else None
+            return
+        if isinstance(found, PictureProblem):
+            self.picture, self.state = None, "cannot be sent"
+            self.said = sentences(capital(found.problem), plain(found.cure))
+            return
+        self.picture, self.bytes, self.said = found, found.size, ""
+        self.state = "ready" if found.is_item else "left alone"
+        if not found.is_item:
+            self.said = _LEFT_ALONE.get(found.fate, "")
+        elif found.fate in ("retry", "confirm"):
+            self.said = _AGAIN
+        elif not found.pet_id:
+            self.said = _NO_PET_CHOSEN
+        elif found.done and found.sent_size != found.size:
+            self.said = f"Is sent as {found.sent_width:,} × {found.sent_height:,}, " + size(
+                found.sent_size
+            )
+
+    def not_looked(self, why: str) -> None:
+        """Be one that could not be looked at; the next look may find it fit."""
+        if self.state == "looking":
+            self.state = "cannot be sent"
+            self.said = sentences(f"It was not looked at: {why}", _ANEW)
+
+    def follow(self, step: FileProgress) -> None:
+        """Be as the upload says."""
+        if step.result is not None:
+            self.end(step.result)
+            return
+        if self.state not in ("cancelled",):
+            self.state = "sending"
+        if self.picture is not None and self.picture.fate == "retry":
+            self.said = "" if step.sent else _WAITS
+        if step.why:
+            self.said = f"Attempt {step.attempt}, as the one before failed: {plain(step.why)}"
+
+    def end(self, result: UploadedFile) -> None:
+        """Be as it ended."""
+        self.urls = result.urls
+        self.state = _state_of(result, is_cancelled=self.state == "cancelled")
+        cure = "" if self.state == "cancelled" else plain(result.cure)
+        self.said = sentences(capital(plain(result.message)), cure)
+        if self.state == "done" and not self.urls and not self.said:
+            self.said = _NOWHERE
+        self.number = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row in a parts.table.Table."""
+        symbol, tone = _MARKS[self.state]
+        alt = f"Small copy of {self.name}" if self.small else "no picture"
+        cells = {
+            "picture": {"src": self.small, "alt": alt} if self.small else "",
+            "name": self.name,
+            "size": ", ".join(filter(None, (size(self.bytes), _pixels(self.picture)))),
+            "state": {"symbol": symbol, "text": self.state},
+            "said": self.said,
+            "address": {"href": self.urls[0], "text": f"See {self.name}"} if self.urls else "",
+        }
+        return {"key": self.key, "label": self.name, "cells": cells, "tone": tone}
+
+
+def columns_for(items: Sequence[Item]) -> list[dict[str, Any]]:
+    """The columns for these files: what is said of none, and a link that none has, take no room."""
+    rows = [item.row["cells"] for item in items]
+    empty = {key for key in _WHERE_ANY if not any(cells[key] for cells in rows)}
+    return [column for column in _COLUMNS if column["key"] not in empty]
+
+
+def _pixels(picture: Picture | None) -> str:
+    if picture is None:
+        return ""
+    frames = f", {picture.frames:,} frames" if picture.frames > 1 else ""
+    return f"{picture.width:,} × {picture.height:,}{frames}"
+
+
+def _state_of(result: UploadedFile, *, is_cancelled: bool) -> State:
+    if result.outcome == "applied":
+        return "done"
+    if result.cause == "already-so":
+        return "left alone"
+    if is_cancelled:
+        return "cancelled"
+    if result.cause == _CUT:
+        return "unknown"
+    if result.outcome == "skipped":
+        return "ready" if result.cause in ("not-begun", "held-back") else "left alone"
+    return "failed" if result.outcome == "failed" else "unknown"
+
+
+_OF_COMMANDS = re.compile(r"[^.;]*(?:--[a-z]|[Tt]he same command)[^.;]*[.;]?")
+_CURES = {
+    "--max-side": "Tick “Make large pictures smaller”.",
+    "The same command again": "Press Upload again: it does what is left, and nothing twice.",
+}
+
+
+def plain(text: str) -> str:
+    """The text without options of the command line; what a form has instead, in their place."""
+    cures = [cure for name, cure in _CURES.items() if name in text]
+    return " ".join(filter(None, [_OF_COMMANDS.sub("", text).rstrip(" ;").lstrip(), *cures]))
+
+
+_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_LIMIT = re.compile(r"(\d[\d,_ ]*(?:\.\d+)?)\s*([kmg])?i?(?:b\b|bytes?\b)", re.IGNORECASE)
+
+
+def limit_in(said: str) -> int | None:
+    """How many bytes a service takes that says so where it refuses more; None if it says none."""
+    found = _LIMIT.search(said)
+    if found is None:
+        return None
+    number = float(re.sub(r"[,_ ]", "", found[1]))
+    return int(number * _UNITS[(found[2] or "").lower()]) or None
+
+
+# Files on the kernel's own machine: those that a path names, and small copies of them.
+
+
+_HERE = "The path is one on the machine that petsync runs on."
+
+
+def files_at(given: str) -> list[Path]:
+    """The file of this path, or the files of this folder that are not hidden, by their names.
+    Raises SettingsError where there is none.
+    """
+    try:
+        path = Path(given.strip().strip("\"'")).expanduser()
+        found = sorted(filter(_is_plain, path.iterdir())) if path.is_dir() else [path]
+        is_there = path.is_dir() or path.is_file()
+    except OSError as error:
+        raise SettingsError(f"{given} cannot be read: {error.strerror}", hint=_HERE) from None
+    except (RuntimeError, ValueError):
+        raise SettingsError(f"{given} is no path", hint=_HERE) from None
+    if not is_there or not found:
+        raise SettingsError(f"there is no file {'in ' * is_there}{path}", hint=_HERE)
+    return found
+
+
+def make_small(items: Iterable[Item]) -> None:
+    """Give each file its size and its small copy, unless it has them."""
+    for item in items:
+        if item.small or item.bytes:
+            continue
+        try:
+            content = content_of(item.path)
+        except OSError:
+            continue
+        item.bytes, item.small = len(content), thumbnail(content)
+
+
+async def judged(items: Sequence[Item], options: PictureOptions) -> list[Picture | PictureProblem]:
+    """What each file is as it lies here, whoever's picture it is; no store is asked."""
+    nobody = Pet(id=0)
+    candidates = [
+        Candidate(path=each.path, file=each.path.name, pet_id=0, place=place, row=place)
+        for place, each in enumerate(items)
+    ]
+    return await examined([(each, nobody) for each in candidates], options)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+# Panel: an upload form's widgets, and how they show what is.
+
+
+_FILES_A_PAGE = 10
+_NO_PET = "No pet is chosen yet: find the one that these pictures show."
+_KINDS = "JPEG, PNG, GIF or WebP. Drop several at once, or choose them."
+_WIDE = {"width": "min(36rem, 100%)"}
+_STYLE = {"description_width": "initial"}
+
+
+class Panel:
+    """The widgets, top to bottom: the pet and its pictures, the files, how they are sent, and how
+    far that is; `box` has all.
+    """
+
+    def __init__(self, finder: Finder, store: Store, work: Work) -> None:
+        self.nobody = ipywidgets.HTML(f"<p>{_NO_PET}</p>")
+        self.photos = Photos(store, work)
+        self.files = Files(
+            label="Pictures",
+            hint=_KINDS,
+            way_out="Make a smaller copy of it.",
+            multiple=True,
+            most_bytes=LARGEST,
+            listed=False,
+        )
+        self.path = _text("Or a path on the machine petsync runs on", "photos/bella.jpg")
+        self.add = ipywidgets.Button(description="Add", tooltip="Add the file, or the whole folder")
+        self.metadata = _text("Additional metadata", "goes with each of these pictures")
+        self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
+        self.strip = _tick("Leave out what the camera wrote (place, time, device)")
+        self.listed = Table(
+            columns=columns_for(()), caption="Files", empty="No file yet.", pick="Remove"
+        )
+        self.go = ipywidgets.Button(
+            description="Upload", button_style="primary", layout={"width": "auto"}
+        )
+        self.stop = ipywidgets.Button(description="Stop", disabled=True)
+        self.one, self.all = Meter(label="This picture"), Meter(label="All pictures")
+        self.photos.table.layout.display = "none"
+        self.box = ipywidgets.VBox(
+            [
+                finder.box,
+                self.nobody,
+                self.photos.table,
+                self.files,
+                ipywidgets.HBox([self.path, self.add], layout={"flex_flow": "row wrap"}),
+                self.listed,
+                self.metadata,
+                self.smaller,
+                self.strip,
+                ipywidgets.HBox([self.go, self.stop]),
+                self.one,
+                self.all,
+            ]
+        )
+
+    def choose(self, pet: Pet) -> None:
+        """Show the pet and its pictures."""
+        self.nobody.layout.display = "none"
+        self.photos.table.layout.display = None
+        self.photos.show(pet)
+
+    def takes(self, limit: int | None) -> None:
+        """Say how large a picture the service takes, where it told that."""
+        most = f" The service takes at most {size(limit)} each." if limit else ""
+        self.files.hint = _KINDS + most
+
+    def draw(
+        self, items: Sequence[Item], pet: Pet | None, looked: Pictures | None, *, is_sending: bool
+    ) -> None:
+        """Show the files as they are, and what can be pressed."""
+        self.listed.pages = max(1, -(-len(items) // _FILES_A_PAGE))
+        first = min(self.listed.page, self.listed.pages - 1) * _FILES_A_PAGE
+        with self.listed.hold_sync():
+            self.listed.total = len(items)
+            self.listed.pick = "Cancel" if is_sending else "Remove"
+            self.listed.columns = columns_for(items)
+            self.listed.rows = [item.row for item in items[first : first + _FILES_A_PAGE]]
+        ready = looked is not None and bool(looked.items)
+        self.go.description = _to_do(looked, pet)
+        self.go.disabled = is_sending or not ready
+        self.stop.disabled = not is_sending
+        for field in (self.metadata, self.smaller, self.strip, self.add, self.path, self.files):
+            field.disabled = is_sending
+
+    def follow(self, name: str, step: FileProgress) -> None:
+        """Show how far one picture is."""
+        with self.one.hold_sync():
+            self.one.shown, self.one.label = True, shorten(name, 60)
+            self.one.done, self.one.total = float(step.sent), float(step.total)
+            self.one.text = f"{size(step.sent)} of {size(step.total)}"
+
+    def progress(self, so_far: Uploading) -> None:
+        """Show how far all of them are."""
+        with self.all.hold_sync():
+            self.all.shown = True
+            self.all.done, self.all.total = float(so_far.sent), float(so_far.total)
+            self.all.text = (
+                f"{so_far.done} of {count(so_far.files, 'picture')}, "
+                f"{size(so_far.sent)} of {size(so_far.total)}"
+            )
+
+    def stopping(self) -> None:
+        """Show that it is about to stop."""
+        self.stop.description = "Stopping …"
+
+    def over(self) -> None:
+        """Show that nothing is under way any more."""
+        self.stop.description, self.stop.disabled = "Stop", True
+        self.one.shown = self.all.shown = False
+
+
+def _to_do(looked: Pictures | None, pet: Pet | None) -> str:
+    if looked is None or pet is None or not looked.items:
+        return "Upload"
+    whom = shorten(of_pet(pet.id, pet.name or ""), 60)
+    what = count(len(looked.items), "picture")
+    return f"Upload {what} ({size(looked.total_bytes)}) to {whom}"
+
+
+def _text(label: str, example: str) -> ipywidgets.Text:
+    return ipywidgets.Text(description=label, placeholder=example, layout=_WIDE, style=_STYLE)
+
+
+def _tick(label: str) -> ipywidgets.Checkbox:
+    return ipywidgets.Checkbox(
+        description=label, indent=False, layout={"width": "auto"}, style=_STYLE
+    )
+
+
+# An upload form where nobody can press anything: the pet, its pictures, and what was uploaded.
+
+
+_MOST = 10
+_HOW = "In a live notebook this is a form. In plain Python:"
+
+
+def pet_now(store: Store, pet: Pet | None, pet_id: int | None) -> Pet | PetsyncError | None:
+    """The pet, asked for where nobody has and nobody waits for the cell."""
+    if pet is not None or pet_id is None or forms.is_live():
+        return pet
+    try:
+        return store.api.get_pet_by_id(pet_id)
+    except PetsyncError as error:
+        return error
+
+
+def html(
+    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+) -> str:
+    """The form as an HTML fragment."""
+    parts = [markup.element("h3", markup.text(title))]
+    parts += [markup.element("p", markup.text(line)) for line in _about(pet, pet_id)]
+    if isinstance(pet, Pet) and pet.photo_urls:
+        items = (markup.element("li", markup.bdi(url)) for url in pet.photo_urls[:_MOST])
+        parts.append(markup.element("ul", "".join(items)))
+    if report is not None:
+        return "\n".join(parts) + _display.as_html(report)
+    code = markup.element("code", markup.text(_code(pet, pet_id)))
+    return "\n".join([*parts, markup.element("p", f"{markup.text(_HOW)} {code}")])
+
+
+def text(
+    title: str, pet: Pet | PetsyncError | None, report: Uploaded | None, pet_id: int | None
+) -> str:
+    """The form as plain text of at most 80 columns."""
+    lines = [title, *(line for said in _about(pet, pet_id) for line in wrap(said, 80))]
+    if isinstance(pet, Pet):
+        lines += [f"  {shorten(url, 78)}" for url in pet.photo_urls[:_MOST]]
+    if report is not None:
+        return "\n".join(lines) + "\n\n" + _display.as_text(report)
+    return "\n".join([*lines, _HOW, f"  {_code(pet, pet_id)}"])
+
+
+def _about(pet: Pet | PetsyncError | None, pet_id: int | None) -> Iterator[str]:
+    if isinstance(pet, PetsyncError):
+        yield pet.message
+        if pet.hint:
+            yield pet.hint
+    elif pet is None:
+        yield "No pet is chosen yet." if pet_id is None else f"The pictures are for pet {pet_id}."
+    else:
+        total = len(pet.photo_urls)
+        more = f"; the first {_MOST}" if total > _MOST else ""
+        has = f"{count(total, 'picture')}{more}" if total else "no picture yet"
+        whom = markup.capital(of_pet(pet.id, shorten(pet.name or "", 60)))
+        yield f"{whom} has {has}."
+
+
+def _code(pet: Pet | PetsyncError | None, pet_id: int | None) -> str:
+    number = pet.id if isinstance(pet, Pet) else 7 if pet_id is None else pet_id
+    return f'store.upload(store.pictures_of({number}, ["a.jpg", "b.png"]))'
+
+
+# UploadForm: what happens when pictures are given to a pet by hand.
+
+
+_SIDE = 2000
+_EVERY = 0.1
+_LIMITS: WeakKeyDictionary[Store, int] = WeakKeyDictionary()
+"""How many bytes a picture may have, where a service said so to one of its forms."""
+
+
+def upload_images(store: Store, pet_id: int | None = None) -> UploadForm:
+    """A form that uploads pictures to one pet: to this one, or one that is looked for in it.
+
+    As plain functions: `pictures = store.pictures_of(7, ["a.jpg", "b.png"])`, which shows what
+    would be sent, then `store.upload(pictures)`.
+    """
+    return UploadForm(store, pet_id)
+
+
+class UploadForm(Form):
+    """Chooses a pet, takes files, shows each, and sends them. `pet` is the chosen one, `items` the
+    files, `report` what became of the last upload.
+    """
+
+    title = "Upload pictures"
+
+    def __init__(self, store: Store, pet_id: int | None = None) -> None:
+        super().__init__()
+        self.store, self._pet_id = store, pet_id
+        self.limit = _LIMITS.get(store)
+        self.pet: Pet | None = None
+        self.items: list[Item] = []
+        self.report: Uploaded | None = None
+        self._looked: Pictures | None = None
+        self._is_looking = self._look_again = False
+        self._task: Task[Uploaded] | None = None
+        self._cancelling = Cancelling()
+        self._sent: tuple[Item, ...] = ()
+        self._panel: Panel | None = None
+        self._count = 0
+        self._drawn_at = 0.0
+
+    def html(self) -> str:
+        """The pet with its pictures' addresses, and what became of each file."""
+        return html(self.title, self._pet_now(), self.report, self._pet_id)
+
+    def text(self) -> str:
+        """The same as plain text of at most 80 columns."""
+        return text(self.title, self._pet_now(), self.report, self._pet_id)
+
+    def choose(self, pet: Pet) -> None:
+        """Make this the pet that gets the pictures."""
+        if self._task is not None:
+            raise SettingsError("an upload is under way", hint="Wait for its end, or stop it.")
+        self.pet = pet
+        if self._panel is not None:
+            self._panel.choose(pet)
+            if pet.id != self._pet_id:
+                self.tell(f"{capital(of_pet(pet.id, shorten(pet.name or '', 60)))} is chosen.")
+        self._look(anew=True)
+
+    def add_file(self, path: Path, name: str = "", received: Received | None = None) -> None:
+        """Take one more file, which is looked at at once."""
+        self._take(path, name, received)
+        self._look()
+
+    def add_path(self, given: str) -> None:
+        """Take the file of this path on the kernel's machine, or every file of this folder."""
+        if not given.strip():
+            raise SettingsError("no path is given", hint="Write, say, photos/bella.jpg.")
+        for each in files_at(given):
+            self._take(each)
+        self._look()
+
+    def _take(self, path: Path, name: str = "", received: Received | None = None) -> None:
+        self._count += 1
+        self.items.append(Item(str(self._count), name or path.name, path, received))
+
+    def remove(self, key: str) -> None:
+        """Take a file out of the list, or, while it is on its way, cancel it."""
+        item = next((each for each in self.items if each.key == key), None)
+        if item is None:
+            return
+        if self._task is not None and item.number is not None:
+            self._cancelling.cancel(item.number)
+            item.state, item.said = "cancelled", ""
+        elif self._task is None:
+            self.items.remove(item)
+            if item.received is not None and self._panel is not None:
+                self._panel.files.forget(item.received)
+            self._look()
+        self._draw()
+
+    def close(self) -> None:
+        """Stop what is under way, and take the widgets away."""
+        super().close()
+        self._panel = None
+
+    # The widgets
+
+    def _body(self) -> ipywidgets.Widget:
+        finder = Finder(self.store, self.work, self.choose, self.notice)
+        self._panel = panel = Panel(finder, self.store, self.work)
+        self.search, self.find, self.pets = finder.search, finder.find, finder.table
+        self.photos, self.files, self.listed = panel.photos.table, panel.files, panel.listed
+        self.path, self.add, self.metadata = panel.path, panel.add, panel.metadata
+        self.smaller, self.strip = panel.smaller, panel.strip
+        self.go, self.stop, self.all, self.one = panel.go, panel.stop, panel.all, panel.one
+        self._wire(panel)
+        panel.takes(self.limit)
+        if self.pet is not None:
+            panel.choose(self.pet)
+        elif self._pet_id is not None:
+            finder.by_id(self._pet_id)
+        self._draw()
+        return panel.box
+
+    def _wire(self, panel: Panel) -> None:
+        guarded = self.work.guarded
+        panel.files.on_file(guarded(lambda file: self.add_file(file.path, file.name, file)))
+        panel.add.on_click(guarded(lambda _: self._add()))
+        on_enter(panel.path, self.work, self._add)
+        panel.listed.on_pick(guarded(self.remove))
+        panel.listed.observe(guarded(lambda _: self._draw()), "page")
+        panel.go.on_click(guarded(lambda _: self._send()))
+        panel.stop.on_click(guarded(lambda _: self._stop()))
+        for field in (panel.metadata, panel.smaller, panel.strip):
+            field.observe(guarded(lambda _: self._look(anew=True)), "value")
+
+    def _add(self) -> None:
+        assert self._panel is not None
+        self.add_path(self._panel.path.value)
+        self._panel.path.value = ""
+
+    def _draw(self) -> None:
+        if self._panel is not None:
+            self._panel.draw(self.items, self.pet, self._looked, is_sending=self._task is not None)
+
+    # What the files are
+
+    def _options(self) -> dict[str, Any]:
+        panel = self._panel
+        most = min(self.limit or LARGEST, LARGEST)
+        if panel is None:
+            return {"max_bytes": most}
+        return {
+            "metadata": panel.metadata.value.strip() or None,
+            "max_side": _SIDE if panel.smaller.value else None,
+            "strip_exif": panel.strip.value,
+            "max_bytes": most,
+        }
+
+    def _look(self, *, anew: bool = False) -> None:
+        """Look at the files that are not done, `anew` also at how those are that failed; returns at
+        once. While that is under way, once more after it.
+        """
+        self._looked = None
+        if self._task is not None:
+            return
+        for item in self.items:
+            if anew and item.is_open:
+                item.state, item.said = "looking", ""
+        if self._is_looking:
+            self._look_again = True
+        elif items := [item for item in self.items if item.is_open]:
+            self._is_looking = True
+            self.work.start(
+                self._look_at(items, self.pet),
+                lambda found: self._seen(items, *found),
+                self._unseen,
+            )
+        self._draw()
+
+    async def _look_at(
+        self, items: list[Item], pet: Pet | None
+    ) -> tuple[Pictures | None, list[Picture | PictureProblem]]:
+        await asyncio.to_thread(make_small, items)
+        options = self._options()
+        if pet is None or pet.id is None:
+            options.pop("metadata", None)
+            return None, await judged(items, PictureOptions(**options))
+        paths = [item.path for item in items]
+        found = await self.store.aio.pictures_of(pet.id, paths, **options)
+        by_place: dict[int | None, Picture | PictureProblem] = {
+            **{each.row: each for each in found.pictures},
+            **{each.row: each for each in found.problems},
+        }
+        return found, [by_place[place] for place in range(len(items))]
+
+    def _seen(
+        self, items: list[Item], found: Pictures | None, each: list[Picture | PictureProblem]
+    ) -> None:
+        self._is_looking = False
+        if self._look_again:
+            self._look_again = False
+            self._look()
+            return
+        for item, what in zip(items, each, strict=True):
+            item.look(what)
+        self._looked = found if items == [item for item in self.items if item.is_open] else None
+        self._draw()
+
+    def _unseen(self, error: PetsyncError) -> None:
+        self._is_looking = self._look_again = False
+        for item in self.items:
+            item.not_looked(error.message)
+        self._draw()
+        self.fail(error)
+
+    # The upload
+
+    def _send(self) -> None:
+        if self._task is not None:
+            return
+        if self._looked is None:
+            if self.pet is None:
+                raise SettingsError("no pet is chosen", hint="Find one by its name or id first.")
+            raise SettingsError(
+                "the files are still being looked at", hint="Press Upload once that is done."
+            )
+        pictures = self._looked
+        if not pictures.items:
+            raise SettingsError("there is nothing to upload", hint="Add pictures first.")
+        self._begin(pictures)
+
+    def _begin(self, pictures: Pictures) -> None:
+        self.notice.clear()
+        self.report, self._cancelling = None, Cancelling()
+        looked_at = [item for item in self.items if item.is_open]
+        self._sent = tuple(looked_at[picture.row or 0] for picture in pictures.items)
+        for number, item in enumerate(self._sent):
+            item.state, item.said, item.number = "waiting", "", number
+        guarded = self.work.guarded
+        self._task = self.work.start(
+            self.store.aio.upload(
+                pictures,
+                on_file=guarded(self._step),
+                on_progress=guarded(self._progress),
+                cancelling=self._cancelling,
+            ),
+            self._ended,
+            self._broken,
+        )
+        self._draw()
+        # The button that was pressed can be pressed no more.
+        self.heading.focus()
+
+    def _step(self, step: FileProgress) -> None:
+        item = self._sent[step.number]
+        before = (item.state, item.said)
+        item.follow(step)
+        if step.result is not None:
+            self._learn(item, step.result)
+        if self._panel is None:
+            return
+        now = time.monotonic()
+        is_new = before != (item.state, item.said)
+        if is_new or now - self._drawn_at >= _EVERY:
+            self._drawn_at = now
+            self._panel.follow(item.name, step)
+        if is_new:
+            self._draw()
+
+    def _progress(self, so_far: Uploading) -> None:
+        if self._panel is not None:
+            self._panel.progress(so_far)
+
+    def _learn(self, item: Item, result: UploadedFile) -> None:
+        """What the service says where something is too large for it, and the way out."""
+        _, refused, said = result.message.partition(": 413")
+        if not refused:
+            return
+        if limit := limit_in(said):
+            self.limit = _LIMITS[self.store] = limit
+            if self._panel is not None:
+                self._panel.takes(limit)
+        most = f" It takes at most {size(self.limit)}." if self.limit else ""
+        item.state = "too large"
+        item.said = (
+            f"It is too large for the service, which said:{said}.{most} Tick “Make large pictures "
+            "smaller”, or choose a smaller copy."
+        )
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            if self._panel is not None:
+                self._panel.stopping()
+            self.heading.focus()
+
+    def _ended(self, report: Uploaded) -> None:
+        self._over(report)
+        counts = report.counts
+        left = sum(counts[each] for each in ("failed", "unknown", "conflict", "skipped"))
+        done = f"{count(counts['applied'], 'picture')} uploaded"
+        rest = f", {left:,} not: the list says why" if left else ""
+        if any(_is_bad(each) for each in report.results):
+            self.notice.warn(f"{done}{rest}.")
+        else:
+            self.notice.say(f"{done}{rest}.", done=not left)
+
+    def _broken(self, error: PetsyncError) -> None:
+        report = error.report if isinstance(error, InterruptedRunError) else None
+        if isinstance(report, Uploaded):
+            self._over(report)
+            done = count(report.counts["applied"], "picture")
+            why, rest = report.stopped.partition("\n")[0], "Upload does the rest, nothing twice."
+            if why == "interrupted":
+                self.tell(f"Stopped: {done} uploaded.", rest)
+            else:
+                self.notice.warn(f"Stopped: {why}", f"{done} uploaded. {rest}")
+            return
+        for item in self._sent:
+            item.state, item.number = "looking", None
+        self._over(None)
+        self.fail(error)
+
+    def _over(self, report: Uploaded | None) -> None:
+        self._task, self.report, self._looked = None, report, None
+        for picture, result in _pairs(self._sent, report):
+            if picture.number is not None:
+                picture.end(result)
+                self._learn(picture, result)
+        self._sent = ()
+        if self._panel is not None:
+            self._panel.over()
+        self._look()
+        if self.pet is not None and self.pet.id is not None:
+            self.work.start(self.store.aio.look_up([self.pet.id]), self._again)
+        self._draw()
+
+    def _again(self, found: dict[int, Any]) -> None:
+        """The pet with its new pictures."""
+        for pet in found.values():
+            if isinstance(pet, Pet) and self.pet is not None and pet.id == self.pet.id:
+                self.pet = pet
+                if self._panel is not None:
+                    self._panel.choose(pet)
+        self._draw()
+
+    def _pet_now(self) -> Pet | PetsyncError | None:
+        return pet_now(self.store, self.pet, self._pet_id)
+
+
+def _is_bad(result: UploadedFile) -> bool:
+    """Whether a person has to do something about it, who did not leave it out of their own will."""
+    return result.outcome in ("failed", "unknown", "conflict") or result.cause in (
+        "blocked",
+        "held-back",
+    )
+
+
+def _pairs(items: tuple[Item, ...], report: Uploaded | None) -> list[tuple[Item, UploadedFile]]:
+    if report is None:
+        return []
+    results = {result.row: result for result in report.results}
+    return [
+        (item, results[item.picture.row])
+        for item in items
+        if item.picture is not None and item.picture.row in results
+    ]

@@ -1,0 +1,353 @@
+"""The forms as a page in a browser, served by Voilà on loopback."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import re
+import secrets
+import socket
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable, MutableMapping
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_core.paths import jupyter_runtime_dir
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPMessageDelegate, HTTPServerRequest
+from tornado.ioloop import IOLoop
+from tornado.routing import Router
+from tornado.web import Application, RequestHandler, decode_signed_value
+from voila.app import Voila
+from voila.tornado.handler import TornadoVoilaHandler
+
+from petsync._files import make_private_folder
+from petsync.errors import SettingsError
+from petsync.widgets.app import AppForm, found
+
+__all__ = ["Gate", "Given", "opened", "serve", "taken"]
+
+
+# The page's door: who has not come by the link, and what there is not, gets a page of petsync's.
+#
+# It stands before Voilà, which would answer both with words of Jupyter's: a login form, an error.
+
+
+_THERE = re.compile(
+    r"/|/api/kernels/.+|/voila/(templates/[^/]+/static|static|api/themes|api/shutdown|labextensions)/.+"
+)
+"""What a page asks for; Voilà has more, which no page of petsync needs."""
+_GATE_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'"
+)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{title} - petsync</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto 0;
+  padding: 0 1rem; color: #1f2328; background: #fff; }}
+h1 {{ font-size: 1.4rem; margin: 0 0 .5rem; }}
+@media (prefers-color-scheme: dark) {{ body {{ color: #e6e6e6; background: #111; }} }}
+</style>
+</head>
+<body><main><h1>{title}</h1><p>{text}</p></main></body>
+</html>
+"""
+
+
+class Gate(Router):
+    """Lets through to the application whoever has the token in the address, or the cookie that the
+    page set, signed by it, when it was opened so.
+    """
+
+    def __init__(self, app: Application, token: str, cookie: str) -> None:
+        self._app, self._token, self._cookie = app, token, cookie
+
+    def find_handler(self, request: HTTPServerRequest, **_: Any) -> HTTPMessageDelegate | None:
+        if not self._admits(request):
+            return self._app.get_handler_delegate(request, _Refused)
+        path = unquote(request.path)
+        if ".." in path or not _THERE.fullmatch(path):
+            return self._app.get_handler_delegate(request, _Absent)
+        return self._app.find_handler(request)
+
+    def _admits(self, request: HTTPServerRequest) -> bool:
+        for given in request.query_arguments.get("token", ()):
+            if hmac.compare_digest(given, self._token.encode()):
+                return True
+        cookie = request.cookies.get(self._cookie)
+        secret = self._app.settings["cookie_secret"]
+        return cookie is not None and bool(decode_signed_value(secret, self._cookie, cookie.value))
+
+
+class _Told(RequestHandler):
+    status, title, text = 404, "", ""
+
+    def check_xsrf_cookie(self) -> None:
+        """Nothing is done here that anybody could be tricked into."""
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("Content-Security-Policy", _GATE_POLICY)
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    def prepare(self) -> None:
+        self.set_status(self.status)
+        self.finish(_PAGE.format(title=self.title, text=self.text))
+
+
+class _Refused(_Told):
+    status, title = 403, "Open the link from the terminal"
+    text = (
+        "This page is only for who started it. Where <code>petsync app</code> runs, the terminal"
+        " shows a link that begins with this address: open the whole of it. It is a new one each"
+        " time petsync is started."
+    )
+
+
+class _Absent(_Told):
+    status, title = 404, "There is nothing here"
+    text = 'Everything is on one page: <a href="/">go there</a>.'
+
+
+# What the page's server tells its kernels: where they work, and with which options.
+
+
+_GIVEN = "PETSYNC_PAGE"
+_TOKEN = "PETSYNC_TOKEN"  # noqa: S105 - a name
+_REQUEST = ("VOILA_REQUEST_URL", "QUERY_STRING", "HTTP_COOKIE", "HTTP_REFERER")
+"""What Voilà tells of the request, the page's token among it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """`folder` is where petsync was started, with which `umask`; `options` are `connect`'s, without
+    any secret.
+    """
+
+    folder: str
+    options: dict[str, object] = field(default_factory=dict)
+    umask: int = 0o077
+
+    def put(self, environ: MutableMapping[str, str], token: str | None) -> None:
+        """Tell it to the processes that get this environment."""
+        environ[_GIVEN] = json.dumps(asdict(self))
+        if token is not None:
+            environ[_TOKEN] = token
+
+
+def taken(environ: MutableMapping[str, str] = os.environ) -> Given:
+    """What the server told, and no more of it in the environment."""
+    said = json.loads(environ.pop(_GIVEN, "{}"))
+    for name in _REQUEST:
+        environ.pop(name, None)
+    return Given(**{"folder": ".", **said})
+
+
+# The kernel's side of the page: the forms, for the store that the command's options name.
+
+
+def opened() -> AppForm:
+    """The page, in the folder where petsync was started."""
+    given = taken()
+    os.chdir(given.folder)
+    os.umask(given.umask)
+    page = found(given.options)
+    page.level = page.heading.level = 1
+    return page
+
+
+# The server's side of the page: Voilà on this machine's loopback alone, for who has the token.
+
+
+_HERE = Path(__file__).parent / "assets"
+_HOST = "127.0.0.1"
+_NOTEBOOK = _HERE / "app.ipynb"
+_MOST_BYTES = 64 * 1024 * 1024
+"""So large may one message be; tornado drops the connection of whoever sends a larger one."""
+_PAGE_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "connect-src 'self' blob: data:",
+        "frame-ancestors 'none'",
+        "form-action 'self'",
+    )
+)
+"""The browser itself fetches nothing from anywhere else."""
+_KERNEL = ["--log-level=ERROR", "--InteractiveShellApp.ignore_cwd=True"]
+_ENVIRONMENT = {"QUERY_STRING": "", "VOILA_REQUEST_URL": "", "PYTHONSAFEPATH": "1"}
+"""What each kernel's environment has. Voilà would add the address that was opened, with the page's
+token, which stays visible for as long as the process runs. The folder where petsync is started
+may be anybody's, so that neither Python nor IPython may put it on the module path.
+"""
+
+
+def serve(
+    port: int,
+    given: Given,
+    *,
+    token: str | None = None,
+    theme: str = "light",
+    on_ready: Callable[[str], object],
+    notebook: Path = _NOTEBOOK,
+) -> None:
+    """Serve the page until Ctrl-C; kernels that are still there are ended with it.
+
+    `port` 0 takes a free one; `given` and the service's access `token` are for the kernels;
+    `on_ready` gets the link that opens the page. Raises SettingsError for a port that is taken.
+    """
+    page = _Page(
+        notebook_path=str(notebook),
+        listening=_bound(port),
+        on_ready=on_ready,
+        token=secrets.token_urlsafe(24),
+        theme=theme,
+    )
+    page.initialize([])
+    # What Jupyter and IPython leave behind is for this user alone; what the forms write gets the
+    # rights that the user's umask gives it.
+    umask = os.umask(0o077)
+    replace(given, umask=umask).put(os.environ, token)
+    try:
+        page.start()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        os.umask(umask)
+        taken(os.environ)
+
+
+def open_browser(link: str) -> Path | None:
+    """Open the link, without showing it to other users of this machine in a list of processes: by
+    a file that only its owner reads, which is returned. None where there is no browser.
+    """
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return None
+    folder = Path(jupyter_runtime_dir())
+    make_private_folder(folder)
+    refresh = f'<meta http-equiv="refresh" content="0; url={escape(link)}">'
+    with tempfile.NamedTemporaryFile(
+        "w", dir=folder, prefix="petsync-", suffix=".html", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(
+            f'<!doctype html><title>petsync</title>{refresh}<a href="{escape(link)}">petsync</a>'
+        )
+    path = Path(file.name)
+    threading.Thread(target=browser.open, args=(path.as_uri(),), daemon=True).start()
+    return path
+
+
+def _bound(port: int) -> socket.socket:
+    listening = socket.socket()
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((_HOST, port))
+        listening.listen(128)
+        listening.setblocking(False)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SettingsError(
+            f"--port {port} cannot be used: {reason}", hint="Leave --port out to take a free one."
+        ) from None
+    return listening
+
+
+class _Native(KernelSpecManager):
+    """Kernels of the Python that petsync runs in, whatever others are installed."""
+
+    def get_kernel_spec(self, _: str) -> KernelSpec:
+        native = get_kernel_dict(_KERNEL)
+        return KernelSpec(resource_dir=RESOURCES, **{**native, "env": _ENVIRONMENT})
+
+
+class _Opened(TornadoVoilaHandler):  # type: ignore[misc]  # Voilà has no types
+    async def get(self, path: str | None = None) -> None:
+        # Reading it sets the cookie, without which a tab that is closed may not end its kernel.
+        assert self.xsrf_token
+        await super().get(path)
+
+
+class _Page(Voila):  # type: ignore[misc]  # Voilà has no types
+    """Voilà with none of a user's configuration, which could open it to a network."""
+
+    def __init__(
+        self,
+        *,
+        listening: socket.socket,
+        on_ready: Callable[[str], object],
+        theme: str,
+        **given: Any,
+    ) -> None:
+        super().__init__(**given)
+        self._listening, self._on_ready, self._theme = listening, on_ready, theme
+        self.port = listening.getsockname()[1]
+
+    def initialize(self, argv: list[str] | None = None) -> None:
+        self.config_file_paths: list[str] = []
+        self.log_level = logging.ERROR
+        self.ip = _HOST
+        self.open_browser = False
+        config = self.config.VoilaConfiguration
+        config.theme = self._theme
+        config.allow_template_override = "NO"
+        config.file_allowlist = []
+        config.extension_denylist = ["@jupyter-notebook/lab-extension"]
+        config.kernel_spec_manager_class = _Native
+        self.tornado_settings = {
+            "websocket_max_message_size": _MOST_BYTES,
+            "headers": {"Content-Security-Policy": _PAGE_POLICY},
+            "allow_remote_access": False,
+            "local_hostnames": ["localhost", _HOST],
+            "log_function": lambda _: None,
+        }
+        # It says that Jupyter asks more patiently whether a browser is there than it would itself.
+        logging.getLogger("tornado.general").setLevel(logging.ERROR)
+        super().initialize(argv)
+
+    def setup_template_dirs(self) -> None:
+        super().setup_template_dirs()
+        self.template_paths.insert(0, str(_HERE / "templates"))
+
+    def init_handlers(self) -> list[Any]:
+        *others, (path, _, given) = super().init_handlers()
+        return [*others, (path, _Opened, given)]
+
+    def listen(self) -> None:
+        provider = self.identity_provider
+        provider.cookie_name = f"petsync-page-{self.port}"
+        # A page of another site sends neither along, whatever it has the browser ask for here.
+        provider.cookie_options = {"samesite": "Strict"}
+        self.app.settings["xsrf_cookie_kwargs"] = {"samesite": "Strict"}
+        server = HTTPServer(Gate(self.app, provider.token, provider.cookie_name))
+        server.add_socket(self._listening)
+        self.ioloop = IOLoop.current()
+        self._on_ready(f"http://{_HOST}:{self.port}/?token={self.token}")
+        try:
+            self.ioloop.start()
+        finally:
+            server.stop()
+            self.stop()
