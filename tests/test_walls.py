@@ -1,9 +1,11 @@
-"""The package layers hold (import-linter), and the code is typed and formatted."""
+"""The package layers hold (import-linter), no modules form a circle, and the code is typed."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,3 +26,48 @@ def test_the_code_is_typed_and_tidy() -> None:
             [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+SMALL = 120
+"""Lines. A smaller module that only one module of its package imports belongs in that module."""
+LAZY = {"petsync.cli.console", "petsync.report.bars"}
+"""What these load (rich, tqdm) is only loaded when it is needed."""
+
+
+def _imports() -> dict[str, set[str]]:
+    """The modules of petsync, and what each imports of petsync at any place in its code."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "petsync").rglob("*.py")
+    }
+    found: dict[str, set[str]] = {}
+    for name, path in files.items():
+        found[name] = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{each.name}" for each in node.names}
+                found[name] |= (inner & files.keys()) or ({node.module} & files.keys())
+            elif isinstance(node, ast.Import):
+                found[name] |= {each.name for each in node.names} & files.keys()
+        found[name].discard(name)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Every module can be read with what it imports, and without what imports it."""
+    TopologicalSorter(_imports()).prepare()
+
+
+def test_a_small_module_has_more_than_one_importer() -> None:
+    """A helper that one module uses lives in that module."""
+    imports = _imports()
+    alone = set()
+    for name, path in ((each, ROOT / each.replace(".", "/")) for each in imports):
+        importers = [other for other, uses in imports.items() if name in uses]
+        file = path.with_suffix(".py")
+        is_beside = (
+            len(importers) == 1 and importers[0].rpartition(".")[0] == name.rpartition(".")[0]
+        )
+        if is_beside and file.exists() and len(file.read_text("utf-8").splitlines()) < SMALL:
+            alone.add(name)
+    assert alone <= LAZY
