@@ -753,10 +753,14 @@ def test_a_resume_sends_no_row_that_another_folder_s_run_came_to(
     rows = [{**REX, "name": f"Rex the {n}."} for n in range(20)]
     desk.csv(*rows)
     plan = desk.plan()
+    presses = iter([signal.SIGINT])
+
+    def press_once(_: object) -> None:
+        for sign in presses:
+            os.kill(os.getpid(), sign)
+
     with pytest.raises(InterruptedRunError):
-        desk.store.apply(
-            plan, concurrency=1, on_progress=lambda _: os.kill(os.getpid(), signal.SIGINT)
-        )
+        desk.store.apply(plan, concurrency=1, on_progress=press_once)
     assert len(desk.box.pets()) < len(SHOP) + len(rows)
     desk.csv(*({**row, "status": "sold"} for row in rows))
     with ps.connect(desk.box.url, state=tmp_path / "elsewhere") as other:
