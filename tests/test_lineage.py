@@ -1315,3 +1315,32 @@ def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
         there = [owner[pet.name or ""] for pet in desk.box.pets() if (pet.id or 0) > len(SHOP)]
         assert sorted(there) == sorted(set(there))
         assert rows <= {*there}
+
+
+@pytest.mark.parametrize("faults", ["portal=1", "503=1,only=getPetById"])
+def test_an_edit_that_did_not_arrive_is_sent_again(book: Desk, faults: str) -> None:
+    """A new row is edited, and the run that was to send it fails: the next one sends it."""
+    book.write(9, LUNA)
+    book.apply()
+    book.write(9, {"status": "pending"})
+    plan = book.plan()
+    book.box.break_with(faults)
+    assert book.store.apply(plan, progress=False).exit_code != 0
+    book.box.break_with(None)
+    assert book.apply().exit_code == 0
+    assert book.pet("Luna").status == "pending"
+    assert book.plan().in_sync
+
+
+def test_a_clash_of_a_new_row_stays_one(book: Desk) -> None:
+    """A new row and its pet are changed on both sides: it is a conflict at each apply."""
+    book.write(9, LUNA)
+    book.apply()
+    book.write(9, {"status": "pending"})
+    pet = book.pet("Luna")
+    book.store.api.update_pet(msgspec.structs.replace(pet, status="available"))
+    for _ in range(2):
+        (conflict,) = book.plan().conflicts
+        assert conflict.rule == "both-changed"
+        assert book.apply().exit_code == 5
+    assert book.pet("Luna").status == "available"

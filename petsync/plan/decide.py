@@ -530,7 +530,7 @@ class Decisions:
         old, record = self.sides.exported(pet_id), self.remarks.known.get(row.number)
         if old is not None or record is None or not (self._has_base and record.base):
             return old
-        return msgspec.structs.replace(record.said, id=pet_id)
+        return msgspec.structs.replace(record.last_agreed, id=pet_id)
 
     def _on_nothing(self, row: Row, old: Pet | None) -> Change | None:
         if row.action == "delete":

@@ -103,7 +103,8 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
     row for a pet that was there. `seen` is when the run's plan was made, if it knew the pet of each
     row without an id; else "". `action` is what the row's action was; "" for `merge`, and where the
-    run did not write it down.
+    run did not write it down. `agreed` is what sheet and store last agreed on, where the run left
+    the row in conflict or its change did not arrive; else None, as it is what the row said.
     """
 
     run_id: str
@@ -116,6 +117,7 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     above: int | None = None
     below: int | None = None
     said: Pet
+    agreed: Pet | None = None
     pet_id: int | None = None
     state: Literal["added", "unknown", "unsent"] = "added"
     written: str = ""
@@ -123,6 +125,11 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     is_added: bool = True
     seen: str = ""
     action: str = ""
+
+    @property
+    def last_agreed(self) -> Pet:
+        """What sheet and store last agreed on."""
+        return self.said if self.agreed is None else self.agreed
 
     @property
     def how(self) -> str:

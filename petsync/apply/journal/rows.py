@@ -426,7 +426,8 @@ def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Re
 
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     """A row without an id: its place, its pet if it was known, what it says if that is news, the
-    run by which it is known, with that run's local date, and its action; "" for `merge`.
+    run by which it is known, with that run's local date, and its action; "" for `merge`. `open` is
+    what the run has to do with it: a "change", or it is "held" in a conflict or blocked.
     """
 
     row: int
@@ -437,6 +438,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     run: str = ""
     on: str = ""
     action: str = ""
+    open: Literal["", "change", "held"] = ""
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -497,6 +499,7 @@ def row_payload(plan: Plan) -> bytes:
     """
     says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
+    held = {each.row for each in plan.conflicts} | {each.row for each in plan.blocked}
     rows = [
         _Row(
             row=row,
@@ -507,6 +510,7 @@ def row_payload(plan: Plan) -> bytes:
             run=slot.run,
             on=slot.on,
             action=slot.action,
+            open="held" if row in held else "change" if row in says else "",
         )
         for row, slot in plan.slots.items()
     ]
@@ -535,6 +539,7 @@ def row_records(
     buried: dict[int, list[RowRecord]] = {}
     undone: set[str] = set()
     known: dict[int | None, Pet] = {}
+    agreed: dict[int | None, Pet] = {}
     added: set[tuple[str, int | None]] = set()
     for run, kind, source, undoes, started, payload in connection.execute(_RUNS_OF_STORE, (store,)):
         if kind == "undo":
@@ -558,8 +563,10 @@ def row_records(
                 on,
                 kept,
                 known,
+                agreed,
             )
         )
+        agreed |= {each.pet_id: each.last_agreed for each in records}
         known |= {each.pet_id: each.said for each in records}
         added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
         found += [
@@ -647,7 +654,9 @@ def _of_run(
     on: str,
     kept: _Rows,
     known: dict[int | None, Pet],
+    agreed: dict[int | None, Pet],
 ) -> Iterator[RowRecord]:
+    arrived = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in kept.rows}
     begun = set()
     for number, row, cell, after, outcome, cause, assigned in connection.execute(_ADDS, (run,)):
@@ -679,6 +688,7 @@ def _of_run(
         said = each.said or known.get(each.pet_id)
         if each.pet_id is None or said is None:
             continue
+        is_agreed = not each.open or (each.open == "change" and each.pet_id in arrived)
         yield RowRecord(
             run_id=each.run or run,
             on=each.on or on,
@@ -687,6 +697,7 @@ def _of_run(
             above=each.above,
             below=each.below,
             said=msgspec.structs.replace(said, id=None),
+            agreed=None if is_agreed else agreed.get(each.pet_id),
             pet_id=each.pet_id,
             is_added=False,
             source=about.source,
@@ -787,6 +798,10 @@ WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 _DONE = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
+"""
+_ARRIVED = """
+SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NULL
+AND (outcome = 'applied' OR (outcome = 'skipped' AND cause != 'not-begun'))
 """
 _RESTORED = """
 SELECT run.id, undoes, pet_id, after FROM run JOIN change ON change.run = run.id
