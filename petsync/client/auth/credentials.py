@@ -213,6 +213,7 @@ def masked(value: Any) -> Any:
 
 
 def header_safe(value: object, what: str) -> Secret:
+    """The secret, if a header can carry it. Raises SettingsError, which does not show it."""
     secret = filled(value, what)
     if not _fits_header(secret):
         raise SettingsError(
