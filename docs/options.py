@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from petsync.reconcile.config.model import TABLES, Option, options_of
+from petsync.reconcile.config.model import INHERITED, TABLES, Option, options_of
 from petsync.reconcile.config.tools import schema_text
 
 __all__ = ["PAGE", "SCHEMA", "config_page", "main"]
@@ -27,8 +27,10 @@ def config_page(text: str) -> str:
 def _marked(name: str) -> Iterator[str]:
     table = "" if name == "top" else name
     yield from (f"<!-- options: {name} -->", TABLES[table].meaning, "")
-    yield from ("| option | takes | | if it is not there | for example |", "|---|---|---|---|---|")
-    yield from map(_row, options_of(table).values())
+    yield from ("| option | value | meaning | default | example |", "|---|---|---|---|---|")
+    # The options that a job takes over from the top are in the table of the top only.
+    shown = (each for each in options_of(table).values() if not table or each.name not in INHERITED)
+    yield from map(_row, shown)
     yield "<!-- /options -->"
 
 

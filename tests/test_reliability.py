@@ -45,7 +45,7 @@ def test_every_fault_has_a_promise_and_a_test() -> None:
 
 def test_every_cause_is_explained_in_the_reports_own_words() -> None:
     """The table has each code once, in its order, with what a report says of it."""
-    rows = list(_rows("Why a row is what it is"))
+    rows = list(_rows("Outcomes and causes"))
     assert [row[0].strip('`"') for row in rows] == list(get_args(Cause)) == list(CAUSES)
     for code, outcomes, *words in rows:
         assert set(outcomes.split(", ")) <= set(OUTCOMES), code

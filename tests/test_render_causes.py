@@ -54,7 +54,7 @@ def test_cures_name_real_commands() -> None:
 
 def test_docs_tell_the_same() -> None:
     """docs/reliability.md has each cause in the words of the reports, in their order."""
-    part = DOCS.read_text("utf-8").partition("## Why a row is what it is")[2].partition("\n## ")[0]
+    part = DOCS.read_text("utf-8").partition("## Outcomes and causes")[2].partition("\n## ")[0]
     table = [line for line in part.splitlines() if line.startswith("| `")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     said = {row[0].strip('`"'): tuple(row[2:]) for row in rows}
