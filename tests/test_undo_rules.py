@@ -314,7 +314,7 @@ def rules() -> set[str]:
 def test_every_rule_is_described() -> None:
     """docs/undo.md has a line for each rule, by its code, and for no other."""
     page = (ROOT / "docs" / "undo.md").read_text("utf-8")
-    table = page.partition("\n## What is kept")[2].partition("\n## ")[0]
+    table = page.partition("\n## Conflicts")[2].partition("\n## ")[0]
     told = set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE))
     assert told == rules()
     assert len(told) == 8
