@@ -325,7 +325,7 @@ def test_papermill_reconciles(house: Path, box: Sandbox, monkeypatch: pytest.Mon
 
 def test_the_table_of_codes_is_whole() -> None:
     """The page has each exit code once."""
-    table = (DEPLOY / "index.md").read_text("utf-8").partition("## What it ends with")[2]
+    table = (DEPLOY / "index.md").read_text("utf-8").partition("## Exit codes")[2]
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == sorted(CODES)
 
 
