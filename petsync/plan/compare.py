@@ -102,7 +102,7 @@ def exchanged(
     """Those of the `rows` that say, in all that they say, what another pet was `before`, whose own
     row says something else by now; none where it is one alone.
     """
-    frame = sheet.frame
+    frame = sheet.rows
     if before is None or len(rows) < _LEAST_EXCHANGED or not {"id", "name"} <= {*frame.columns}:
         return ()
     places = match.positions(frame["id"], before)
@@ -179,7 +179,7 @@ def _exchanged(
 
 def has_ids(sheet: Sheet) -> bool:
     """Whether any row of the sheet names its pet by an id, or means to."""
-    frame = sheet.frame
+    frame = sheet.rows
     named = "id" in frame and bool(frame["id"].notna().any())
     return named or bool(sheet.blocked_ids) or any(p.column == "id" for p in sheet.problems)
 
@@ -254,7 +254,7 @@ def renamed(
     """
     changes = list(changes)
     adds = [each for each in changes if isinstance(each, Add) and _is_open(each, sheet)]
-    is_whole = {*COLUMNS} - {"id"} <= {*sheet.frame}
+    is_whole = {*COLUMNS} - {"id"} <= {*sheet.rows}
     is_table = len(identical) >= _LEAST_EXCHANGED and 2 * len(identical) >= len(open_rows(sheet))
     if not adds or pets.empty or not (is_table or is_whole):
         return changes, []
@@ -500,7 +500,7 @@ def namesakes_note(changes: Iterable[Change]) -> Iterator[str]:
 
 def open_rows(sheet: Sheet) -> frozenset[int]:
     """The rows that do not say whether their pets are there."""
-    frame = sheet.frame
+    frame = sheet.rows
     return frozenset(frame.index[(frame["action"] == "merge").to_numpy(dtype=bool)].tolist())
 
 
@@ -517,7 +517,7 @@ def _has_new_id(add: Add, sheet: Sheet) -> bool:
 
 
 def _is_merged(add: Add, sheet: Sheet) -> bool:
-    return add.row in sheet.frame.index and bool(sheet.frame.at[add.row, "action"] == "merge")
+    return add.row in sheet.rows.index and bool(sheet.rows.at[add.row, "action"] == "merge")
 
 
 def _indexed(
@@ -905,9 +905,9 @@ def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shift
     exported: what a sort of the column alone, or cells that were inserted or deleted, leave behind.
     """
     updates = [each for each in changes if isinstance(each, Update) and each.row is not None]
-    if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.frame:
+    if base is None or len(updates) < _LEAST_SHIFTED or "id" not in sheet.rows:
         return Shifted()
-    ids = sheet.frame["id"].dropna()
+    ids = sheet.rows["id"].dropna()
     old = {pet.id: pet for pet in pets_of(ids.tolist(), base.frame)}
     pairs = zip(ids.index.tolist(), ids.tolist(), strict=True)
     exported = {int(row): old[pet_id] for row, pet_id in pairs if pet_id in old}
@@ -925,11 +925,11 @@ def shifted(changes: Iterable[Change], sheet: Sheet, base: Base | None) -> Shift
         was = {row: unit_key(pet, unit) for row, pet in exported.items()}
         texts = {row: _text(pet, unit) for row, pet in exported.items()}
         now = {**texts, **{u.row: _text(u.after, unit) for u in updates if u.row in edits}}
-        others = len(sheet.frame) - len(exported)
+        others = len(sheet.rows) - len(exported)
         if _is_moved(edits, was) or _is_sorted(edits, was, texts, now, others):
             there = {*was.values()}
             first = next(row for row, value in edits.items() if value in there)
-            found += [column for column in COLUMNS_OF[unit] if column in sheet.frame]
+            found += [column for column in COLUMNS_OF[unit] if column in sheet.rows]
             places.append(f"{sheet.address(first, unit)} ({unit})")
     return _shifted(found, places)
 
@@ -1056,7 +1056,7 @@ def must_have_columns(sheet: Sheet, *, matches_rows: bool = False) -> None:
             hint=f"Nothing is planned: {why}. "
             + " ".join(dict.fromkeys(each.suggestion for each in lost)),
         )
-    base, frame = sheet.base, sheet.frame
+    base, frame = sheet.base, sheet.rows
     if base is None or matches_rows or not len(base) or named_ids(sheet) or "name" not in frame:
         return
     rows = frame[frame["action"] == "merge"]
@@ -1100,7 +1100,7 @@ def compare(
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
-    `found` answers, for every id of `unproved(sheet.frame, snapshot.frame)`, what getPetById
+    `found` answers, for every id of `unproved(sheet.rows, snapshot.frame)`, what getPetById
     says: the pet, or None for a 404. `created` is the moment, ISO 8601. Photos that `uploads`
     added are not taken away by a sheet that does not know of them. `matches` says which rows
     without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
@@ -1204,7 +1204,7 @@ def _compared(
         undone=decisions.remarks.undone
         | {row: each.run for row, each in decisions.remarks.restored.items()},
         ignored=decisions.sides.ignored,
-        rows=len(sheet.frame) + len(sheet.blocked),
+        rows=len(sheet.rows) + len(sheet.blocked),
         pets=len(snapshot),
         capacity=profile.capacity,
         notes=(
@@ -1291,7 +1291,7 @@ def _edited(
 
 def _silent(sheet: Sheet, base: Base | None, edited: Iterable[frozenset[Column]]) -> Iterator[str]:
     """Of an export, the columns that it has lost: a header that was renamed, more likely."""
-    lost = [column for column in COLUMNS if base is not None and column not in sheet.frame]
+    lost = [column for column in COLUMNS if base is not None and column not in sheet.rows]
     if lost:
         own = ", ".join(repr(str(name)) for name in sheet.others.columns)
         unused = f" Columns that are not used: {own}." if own else ""

@@ -362,7 +362,7 @@ class Decisions:
             for (pet_id, each), place in zip(self._restored.items(), places, strict=True)
             if place >= 0 and not differing(each.pet, self.sides.pet(place))
         }
-        frame, known = self._sheet.frame, self.remarks.recognised
+        frame, known = self._sheet.rows, self.remarks.recognised
         ids: dict[Any, int] = {**known}
         if "id" in frame:
             ids = {**frame["id"].loc[self.remarks.older].dropna().to_dict(), **known}
@@ -382,7 +382,7 @@ class Decisions:
         yield from self.remarks.notes(self._sheet.address, known)
 
     def _ignored_without_id(self) -> list[str]:
-        frame = self._sheet.frame
+        frame = self._sheet.rows
         lacking = frame["id"].isna().to_numpy() if "id" in frame else np.ones(len(frame), bool)
         ignored = frame.index[~self.sides.active & lacking].tolist()
         return [self._sheet.address(row) for row in ignored]
@@ -475,7 +475,7 @@ class Decisions:
         }
         if not certain:
             return {}
-        frame = self._sheet.frame
+        frame = self._sheet.rows
         named = set(frame["id"].dropna().tolist()) if "id" in frame else set()
         named |= self._sheet.blocked_ids
         free = {row: pet_id for row, pet_id in certain.items() if pet_id not in named}
@@ -845,7 +845,7 @@ class Decisions:
 
     @cached_property
     def _free_names(self) -> set[str]:
-        rows = self._sheet.frame[self.sides.active]
+        rows = self._sheet.rows[self.sides.active]
         free = rows[rows["id"].isna()] if "id" in rows else rows
         return set(free["name"].dropna().map(normal)) if "name" in rows else set()
 

@@ -196,7 +196,7 @@ class _Case:
 
     def _rows(self) -> Iterator[Row]:
         """The rows that name the pet, and those that were recognised as it."""
-        frame = self.sheet.frame
+        frame = self.sheet.rows
         known = {row for row, pet_id in self.plan.recognised.items() if pet_id == self.pet_id}
         mask = frame.index.isin(known)
         if "id" in frame:
@@ -325,7 +325,7 @@ class _Case:
             return rule
         if unit == "category" and any(each in row.said for each in COLUMNS_OF[unit]):
             return "together"
-        return "blank" if column in self.sheet.frame else "no-column"
+        return "blank" if column in self.sheet.rows else "no-column"
 
 
 def _reason(

@@ -90,7 +90,7 @@ def uncertain(sheet: Sheet) -> list[str]:
     """The addresses of rows of which nobody can tell whose they are: blocked ones with no id that
     can be trusted, and ignored ones without any.
     """
-    frame = sheet.frame
+    frame = sheet.rows
     lacking = frame["id"].isna() if "id" in frame else pd.Series(data=True, index=frame.index)
     ignored = frame.index[(lacking & (frame["action"] == "ignore")).to_numpy(dtype=bool)]
     return [sheet.address(row) for row in (*sheet.unidentified, *ignored.tolist())]
@@ -168,7 +168,7 @@ def inbound(
             columns=dict(sheet.mapping),
             places=places_of(sheet.columns),
             lead=lead,
-            rows=len(sheet.frame) + len(sheet.blocked),
+            rows=len(sheet.rows) + len(sheet.blocked),
             edits=edits,
             identified=tuple(asked.identified()),
             added=tuple(added),
@@ -196,7 +196,7 @@ class _Taking:
         self._stays = on_conflict == "ask"
         self._said_before = self._pets if base is None else base.said_frame
         self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet", base=base)
-        self.rows = identified(sheet.frame, settled)
+        self.rows = identified(sheet.rows, settled)
         self._places = match.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)
         action = self.rows["action"]
@@ -236,7 +236,7 @@ class _Taking:
         """The rows that were settled and lack the id of their pet, or say `add` of one that is
         there.
         """
-        own = self._sheet.frame
+        own = self._sheet.rows
         rows = own.loc[sorted(row for row in self._settled if row in own.index)]
         adds = rows["action"].isin(ADDING).tolist()
         ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)

@@ -161,12 +161,12 @@ class Match(NamedTuple):
 
 
 def _ids(sheet: Sheet) -> Iterable[int]:
-    return sheet.frame["id"].dropna().tolist() if "id" in sheet.frame else ()
+    return sheet.rows["id"].dropna().tolist() if "id" in sheet.rows else ()
 
 
 def slots_of(sheet: Sheet) -> dict[int, _Gap]:
     """The neighbours of each active row without an id: the ids above and below it."""
-    frame = sheet.frame
+    frame = sheet.rows
     active = (frame["action"] != "ignore").to_numpy(dtype=bool)
     if "id" not in frame:
         return dict.fromkeys(frame.index[active].tolist(), (None, None))
@@ -177,14 +177,14 @@ def slots_of(sheet: Sheet) -> dict[int, _Gap]:
 
 def actions_of(sheet: Sheet, rows: Iterable[int]) -> dict[int, str]:
     """The actions of these rows, by row number; "" for `merge`."""
-    actions = sheet.frame.loc[sorted(rows), "action"]
+    actions = sheet.rows.loc[sorted(rows), "action"]
     pairs = zip(actions.index.tolist(), actions.tolist(), strict=True)
     return {row: "" if action == "merge" else action for row, action in pairs}
 
 
 def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[int, Pet]:
     """What these rows say, each as a pet, by row number."""
-    frame = sheet.frame.loc[sorted(rows)]
+    frame = sheet.rows.loc[sorted(rows)]
     nowhere = np.full(len(frame), -1, dtype=np.intp)
     return {row.number: merged(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
 
@@ -197,7 +197,7 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
         return {}
     vocabulary = Vocabulary(pets)
     lines = _lines(sheet, vocabulary)
-    units = tuple(unit for unit in UNITS if any(c in sheet.frame for c in COLUMNS_OF[unit]))
+    units = tuple(unit for unit in UNITS if any(c in sheet.rows for c in COLUMNS_OF[unit]))
     claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
     files = _files(sheet, lines, records, units, claimed)
     last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
@@ -368,7 +368,7 @@ class _File(NamedTuple):
 
 
 def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
-    frame, order = sheet.frame, [*_ids(sheet)]
+    frame, order = sheet.rows, [*_ids(sheet)]
     later = {record.pet_id for record in records} - {None}
     if sheet.base is not None:
         later |= {*ids} - sheet.base.ids
@@ -390,7 +390,7 @@ def _lines(sheet: Sheet, vocabulary: Vocabulary) -> list[_Line]:
 
 def _ignored_names(sheet: Sheet, vocabulary: Vocabulary) -> set[str]:
     """The names in the rows that have no id and are ignored."""
-    frame = sheet.frame
+    frame = sheet.rows
     ignored = frame["action"] == "ignore"
     if "id" in frame:
         ignored &= frame["id"].isna()

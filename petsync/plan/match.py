@@ -488,9 +488,9 @@ class Sides:
     """
 
     def __init__(self, sheet: Sheet, pets: pd.DataFrame, base: Base | None) -> None:
-        self.pets, self._frame, self._base = pets, sheet.frame, base
+        self.pets, self._frame, self._base = pets, sheet.rows, base
         self._said = pets if base is None else base.said_frame
-        action = sheet.frame["action"]
+        action = sheet.rows["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
         self._deletes = (action == "delete").to_numpy(dtype=bool)
         self._adds = action.isin(ADDING).to_numpy(dtype=bool)

@@ -325,7 +325,7 @@ class Looker:
             )
             for pet in pets_of(sorted(lost), base.frame)
         )
-        frame = sheet.frame
+        frame = sheet.rows
         lacking = frame["id"].isna() if "id" in frame else pd.Series(True, frame.index)
         rows = frame.index[lacking & (frame["action"] == "merge")].tolist()
         free = [row for row in rows if row not in matches or matches[row].kind == "other"]
@@ -347,8 +347,8 @@ class Looker:
 
     def _with_namesakes(self, sheet: Sheet, snapshot: Snapshot) -> Snapshot:
         """The snapshot with pets outside of the scope that rows without an id may mean."""
-        lacking = sheet.frame["id"].isna() if "id" in sheet.frame else slice(None)
-        rows = sheet.frame[lacking]
+        lacking = sheet.rows["id"].isna() if "id" in sheet.rows else slice(None)
+        rows = sheet.rows[lacking]
         if rows.empty or "name" not in rows or not (self.job.statuses or self.job.tags):
             return snapshot
         whole = self._listed(())

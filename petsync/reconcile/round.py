@@ -686,7 +686,7 @@ def _with_earlier(base: Base, sheet: Sheet, versions: Sequence[Version]) -> Base
     """The base that has the pets whose row lacks its id again as both sides agreed on them when it
     got the id: that row is from a backup, whatever else is in the sheet.
     """
-    frame = sheet.frame
+    frame = sheet.rows
     if "name" not in frame:
         return base
     rows = frame[frame["id"].isna()] if "id" in frame else frame
@@ -935,7 +935,7 @@ def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
     base = footing.base
     if course.job.mode == "check" or base is None or not len(base) or named_ids(sheet):
         return
-    if sheet.frame.empty or not _had_ids(course, sheet, base):
+    if sheet.rows.empty or not _had_ids(course, sheet, base):
         return
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     unused = ", ".join(map(repr, new))
@@ -1138,7 +1138,7 @@ def _heard(course: Course, store: str) -> Iterator[Job]:
 def _meant(sheet: Sheet, names: Mapping[int, str]) -> Iterator[int]:
     """Those of the pets that a row names; one without an id by its name."""
     yield from named_ids(sheet) & names.keys()
-    frame = sheet.frame
+    frame = sheet.rows
     if "name" in frame:
         rows = frame[frame["id"].isna()] if "id" in frame else frame
         said = {normal(name) for name in rows["name"].dropna()} - {""}

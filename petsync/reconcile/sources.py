@@ -146,8 +146,8 @@ def check_apart(read: Mapping[str, Sheet]) -> None:
 
 def _ids(sheet: Sheet) -> Iterator[tuple[int, int]]:
     """Each row with the id that it names, blocked ones too."""
-    if "id" in sheet.frame:
-        known = sheet.frame["id"].dropna()
+    if "id" in sheet.rows:
+        known = sheet.rows["id"].dropna()
         yield from zip(known.index.tolist(), known.tolist(), strict=True)
     yield from sheet.blocked_pets.items()
 

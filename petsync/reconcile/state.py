@@ -675,7 +675,7 @@ def arrived(sheet: Sheet, version: Version, *, has_ids_by_hand: bool = False) ->
     if sheet.digest in (version.before, version.after):
         return sheet.digest == version.after
     texts = {touch: after for touch, before, after in _written(version.inbound) if before != after}
-    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.frame}
+    texts = {t: text for t, text in texts.items() if t[1] is None or t[1] in sheet.rows}
     if not has_ids_by_hand:
         texts |= {(pet_id, None): "" for pet_id in numbered_by([version])}
     said, named = _said(sheet, [touch for touch in texts if touch[1]]), named_ids(sheet)
@@ -761,7 +761,7 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     older, newer = {*(came - named), *(went & named)}, {*(came & named), *(went - named)}
     was, now = ({pet.id: pet for pet in pets_of(moved, each.said_frame)} for each in (then, base))
     has_others = False
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _said(sheet, cells).items():
         texts = ["" if column is None else cell(side[pet_id], column) for side in (was, now)]
         if text in texts:
@@ -795,7 +795,7 @@ def _is_from(sheet: Sheet, version: Version, base: Base) -> bool:
     named = named_ids(sheet)
     came, went = base.ids - then.ids, then.ids - base.ids
     agreeing = {*came, *(went & named)}
-    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.frame]
+    cells = [(pet_id, c) for pet_id, some in moved.items() for c in some if c in sheet.rows]
     for (pet_id, column), text in _said(sheet, cells).items():
         was = "" if column is None else cell(pets[pet_id], column)
         if text != was and text:
@@ -874,7 +874,7 @@ def undone_pets(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int] | N
     there: where that is so of such rows alone, a person took them out.
     """
     moved = written_since(versions)
-    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.frame}
+    moved = {t: text for t, text in moved.items() if t[1] is None or t[1] in sheet.rows}
     named = named_ids(sheet)
     numbered = numbered_by(versions)
     if numbered & named:
@@ -929,14 +929,14 @@ def _stands(sheet: Sheet, versions: Sequence[Version]) -> bool:
         text == "" and pet_id in named for (pet_id, column), text in moved.items() if not column
     ):
         return True
-    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.frame}
+    cells = {touch: text for touch, text in moved.items() if touch[1] in sheet.rows}
     said = _said(sheet, cells)
     return any(said.get(touch) == text for touch, text in cells.items())
 
 
 def _unnumbered(sheet: Sheet) -> int:
     """How many rows lack an id."""
-    lacking = sheet.frame["id"].isna().sum() if "id" in sheet.frame else len(sheet.frame)
+    lacking = sheet.rows["id"].isna().sum() if "id" in sheet.rows else len(sheet.rows)
     return int(lacking) + len(sheet.unidentified)
 
 
@@ -975,9 +975,9 @@ def _said(sheet: Sheet, cells: Iterable[Touch]) -> dict[Touch, Text]:
     for pet_id, column in cells:
         if column is not None:
             wanted.setdefault(pet_id, set()).add(column)
-    if "id" not in sheet.frame:
+    if "id" not in sheet.rows:
         return {}
-    rows = sheet.frame[sheet.frame["id"].isin(list(wanted))]
+    rows = sheet.rows[sheet.rows["id"].isin(list(wanted))]
     lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
     said = ((line.pet_id or 0, said_pet(line.said)) for line in lines)
     return {(pet_id, c): cell(pet, c) for pet_id, pet in said for c in wanted[pet_id]}

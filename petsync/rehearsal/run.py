@@ -83,7 +83,7 @@ def copied(store: Store, plan: Plan, sheet: Sheet | None, snapshot: Snapshot) ->
     rows = (*plan.changes, *plan.conflicts)
     named = {row.pet_id for row in rows if row.pet_id is not None} | set(plan.guard.sentinels)
     if sheet is not None:
-        named.update(unproved(sheet.frame, snapshot.frame))
+        named.update(unproved(sheet.rows, snapshot.frame))
     answers = store.look_up(sorted(named - listed)).values()
     return Copied(
         snapshot,

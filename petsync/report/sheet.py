@@ -57,7 +57,7 @@ def sheet_facts(sheet: Sheet) -> Iterator[tuple[str, str]]:
         yield "not read", visible(f"{_named(sheet.tabs[:_TABS])}{more}")
     yield from corrections_fact(sheet)
     # The frame has the column `action` even where the file has not.
-    known = (str(name) for name in sheet.frame.columns if str(name) in sheet.columns)
+    known = (str(name) for name in sheet.rows.columns if str(name) in sheet.columns)
     yield "columns", ", ".join(map(visible, known))
     if len(sheet.others.columns):
         yield "kept", ", ".join(visible(str(name)) for name in sheet.others.columns)

@@ -111,7 +111,7 @@ def edits_of(inbound: Inbound, sheet: Sheet, *, clear: str = CLEAR) -> SheetEdit
 
 def _names_tags(sheet: Sheet) -> bool:
     """Whether the sheet has tags, and none with its id."""
-    given = sheet.frame["tags"].tolist() if "tags" in sheet.frame else []
+    given = sheet.rows["tags"].tolist() if "tags" in sheet.rows else []
     tags = [tag for each in given if isinstance(each, list) for tag in each]
     return bool(tags) and all(tag.id is None for tag in tags)
 

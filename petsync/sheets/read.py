@@ -35,7 +35,7 @@ from petsync.sheets.validate.columns import (
     pet_ids,
     positions,
 )
-from petsync.sheets.validate.findings import Note, Notes, escaped, escaped_list
+from petsync.sheets.validate.findings import Note, Notes, escaped_list
 from petsync.sheets.validate.rows import (
     collapse,
     note_repeated,
@@ -44,10 +44,10 @@ from petsync.sheets.validate.rows import (
     note_worksheet,
 )
 from petsync.table.base import Base
-from petsync.table.cells import format_photo_urls, format_tags, trim
+from petsync.table.cells import escaped, format_photo_urls, format_tags, trim
 from petsync.table.columns import ADDING, CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, integers, no_collection, texts
-from petsync.table.sheet import Correction, Sheet, cell_address
+from petsync.table.sheet import Correction, Sheet, cell_address, frame_of, rows_of
 
 __all__ = [
     "Origin",
@@ -392,7 +392,7 @@ class _Reading:
         return Sheet(
             source=origin.name,
             tab=self.grid.tab,
-            frame=_rows(self._frame(), keep).set_axis(index),
+            frame=frame_of(_rows(self._frame(), keep).set_axis(index)),
             others=_rows(self._others(), keep).set_axis(index),
             problems=self.notes.findings(self.clear),
             blocked=tuple(self.grid.rows[blocked].tolist()),
@@ -520,9 +520,11 @@ def sheet_from_frame(
 
     Rows are numbered from `first`, by position. A named level of the index is a column, so that a
     frame that is indexed by id has an id. A list in `tags` holds `Tag` values or names; a text in
-    place of a list is read as a cell's is. The text "[clear]" is a text in `name` and `category`,
-    and a plan holds a row that would write it into the store. `mapping` gives our column for
-    headers of the frame's own, which must be there; `defaults` for those that may be there.
+    place of a list is read as a cell's is. The frame of a sheet means what the sheet does:
+    "[clear]" empties its `category`. In any other DataFrame "[clear]" is a text in `name` and
+    `category`, and a plan holds a row that would write it into the store. `mapping` gives our
+    column for headers of the frame's own, which must be there; `defaults` for those that may be
+    there.
 
     Raises SheetError where no column is one of petsync's, where a header is a misspelling of one,
     where nothing but the id is known and other columns are there, and for values that no cell of
@@ -530,7 +532,7 @@ def sheet_from_frame(
     """
     columns = {**(defaults or {}), **(mapping or {})}
     mapper = Mapper.of(_NAME, columns)
-    frame = _with_index(frame, mapper)
+    frame = _with_index(rows_of(frame), mapper)
     header = [str(name) for name in frame.columns if name != EXTRA]
     named(_NAME, mapping or {}, header)
     if not mapper.score(header):
@@ -798,7 +800,7 @@ def sheet_of(plan: Plan, *, statuses: Sequence[str] = STATUSES, digest: str = ""
         )
     except (OSError, ValueError, SheetError):
         return None
-    return sheet if len(sheet.frame) + len(sheet.blocked) == plan.rows else None
+    return sheet if len(sheet.rows) + len(sheet.blocked) == plan.rows else None
 
 
 def _statuses(plan: Plan) -> frozenset[str]:

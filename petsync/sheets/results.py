@@ -224,10 +224,10 @@ def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
     """outcome, message, assigned_id and recognised (the pet of a row that has no id), indexed by
     row; rows that were no change are skipped, and blocked ones left out: their findings tell more.
     """
-    plan, ignored = report.plan, sheet.frame.index[sheet.frame["action"] == "ignore"]
+    plan, ignored = report.plan, sheet.rows.index[sheet.rows["action"] == "ignore"]
     results = msgspec.structs.replace(report, results=tuple(report.by_row().values())).to_frame()
     results = results.set_index("row").drop(index=list(sheet.blocked), errors="ignore")
-    rows = sheet.frame.index.union(results.index)
+    rows = sheet.rows.index.union(results.index)
     said = results[["outcome", "message", "assigned_id"]].reindex(rows)
     quiet = said["outcome"].isna()
     said.loc[quiet, "outcome"] = "skipped"
@@ -241,7 +241,7 @@ def _by_row(report: Report, sheet: Sheet) -> pd.DataFrame:
 
 
 def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, str]]:
-    rows = [*sheet.frame.index.tolist(), *sheet.blocked]
+    rows = [*sheet.rows.index.tolist(), *sheet.blocked]
     repeats = {each.row: each.problem for each in sheet.problems if each.rule == "duplicate-row"}
     # Blank first: the sheet may carry what became of its rows in an earlier run.
     edits = {row: {**dict.fromkeys(RESULTS, ""), "row": str(row)} for row in (*rows, *repeats)}
@@ -253,8 +253,8 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
             before = f"{blocked['message']}; " if blocked["outcome"] == "failed" else ""
             said = f"{problem.address}: {problem.problem} {problem.suggestion}".rstrip()
             blocked |= {"outcome": "failed", "message": before + said}
-    adds = set(sheet.frame.index[sheet.frame["action"].isin(ADDING)])
-    ids = sheet.frame["id"].dropna().to_dict() if "id" in sheet.frame else {}
+    adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
+    ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
     for result in results.itertuples():
         row = int(str(result.Index))
         edit = _told(result, is_add=row in adds, own=ids.get(row))
@@ -447,7 +447,7 @@ def _edits_of_export(path: Path) -> str:
 
 def _edited_places(sheet: Sheet, base: Base) -> Iterator[str]:
     """Where a sheet says something else than its base, column by column."""
-    frame = sheet.frame
+    frame = sheet.rows
     yield from (f"a column {name}" for name in sheet.others.columns)
     yield from (f"no column {name}" for name in COLUMNS if name not in frame)
     yield from (f"a worksheet {tab}" for tab in sheet.tabs if tab != GUIDE)

@@ -229,7 +229,7 @@ def _made(
 
 
 def _must_be_there(sheet: Sheet, edits: SheetEdits) -> None:
-    there = {*sheet.frame.index.tolist(), *sheet.blocked}
+    there = {*sheet.rows.index.tolist(), *sheet.blocked}
     lost = sorted({*edits.cells, *edits.removed} - there)
     if lost:
         raise SheetError(

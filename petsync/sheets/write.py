@@ -26,7 +26,7 @@ from petsync.sheets.xlsx.contents import OUT, Contents, cell_texts
 from petsync.table.base import Base
 from petsync.table.columns import CLEAR, CLEARED, COLUMNS
 from petsync.table.frame import EXTRA, pets_from_frame
-from petsync.table.sheet import Sheet
+from petsync.table.sheet import Sheet, rows_of
 
 __all__ = ["csv_bytes", "parquet_bytes", "write_sheet"]
 
@@ -172,7 +172,11 @@ def csv_bytes(rows: list[list[str]], delimiter: str = ",", *, mark: bool = True)
 
 
 def _frame(data: Any) -> pd.DataFrame:
-    frame = data if isinstance(data, pd.DataFrame) else getattr(data, "frame", None)
+    if isinstance(data, Sheet):
+        return data.rows
+    if isinstance(data, pd.DataFrame):
+        return rows_of(data)
+    frame = getattr(data, "frame", None)
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"a DataFrame, a Snapshot or a Sheet is written, not {type(data)}")
     return frame

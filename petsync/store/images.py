@@ -230,7 +230,7 @@ class Gallery:
 
     def added(self, sheet: Sheet) -> Uploads:
         """What is known of photos that uploads added, as far as that matters to the sheet."""
-        return self.earlier() if "photo_urls" in sheet.frame else Uploads()
+        return self.earlier() if "photo_urls" in sheet.rows else Uploads()
 
     def earlier(self) -> Uploads:
         """What the journal knows of uploads to this store."""

@@ -11,14 +11,19 @@ from petsync.models import MAX_ID, MIN_ID, Tag
 
 __all__ = [
     "BLANKS",
+    "BRACKETS",
     "LISTED",
     "TAG_SEPARATOR",
     "URL_SEPARATOR",
     "CellError",
     "bracketed",
+    "escaped",
     "format_photo_urls",
     "format_tags",
     "has_separator",
+    "is_like_marker",
+    "marker_core",
+    "marker_word",
     "normal_status",
     "parse_id",
     "parse_photo_urls",
@@ -290,6 +295,41 @@ def _quoted_at(text: str, start: int) -> re.Match[str] | None:
     if match is None:
         raise CellError("a quote is opened and never closed", position=start)
     return match
+
+
+# The marker that empties a field, `[clear]`, and texts that only look like it.
+#
+# A text that is the marker or is like it, in whatever case and with spaces or apostrophes before
+# it, is written with an apostrophe before it; reading takes it away again. So a pet may be called
+# "[clear]".
+
+
+BRACKETS = "[](){}<>"
+
+
+def escaped(text: str, marker: str) -> str:
+    """The text as a cell has it, so that it is not taken for the marker."""
+    return f"'{text}" if marker and is_like_marker(text, marker) else text
+
+
+def is_like_marker(text: str, marker: str) -> bool:
+    """Whether the text is the marker, or its word in other brackets: `[ clear ]`, `(clear)`."""
+    found, core = marker_core(text), marker_core(marker)
+    if found == core:
+        return True
+    inner = marker_word(core)
+    return bool(inner) and found[:1] in BRACKETS and found.strip(BRACKETS + BLANKS) == inner
+
+
+def marker_word(core: str) -> str:
+    """The word of a marker that stands in brackets, "" of another one."""
+    inner = core.strip(BRACKETS + BLANKS)
+    return inner if core[:1] in BRACKETS and core[-1:] in BRACKETS else ""
+
+
+def marker_core(text: str) -> str:
+    """The text as it is compared with the marker: without case, spaces and apostrophes."""
+    return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
 
 
 # Text from outside made safe to show: what steers, turns or hides is named in brackets.

@@ -15,9 +15,10 @@ CLEAR = "[clear]"
 """The text of a cell that empties its field."""
 
 CLEARED = "\x1c\x1d\x1e\x1f"
-"""What a sheet's frame has in `category` where the cell takes the category away, with its id. An
+"""What a sheet's `rows` have in `category` where the cell takes the category away, with its id. An
 empty text there is the name of a category that has an id alone, if the pet has that name. No
-file and no service means this text: it is white space, and compared as an empty text.
+file and no service means this text: it is white space, and compared as an empty text. A user
+never sees it: a sheet's `frame` has CLEAR in its place.
 """
 
 Action = Literal["merge", "add", "add-another", "update", "delete", "ignore"]

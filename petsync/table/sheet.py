@@ -11,11 +11,25 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from petsync._display import as_html, as_text
 from petsync.table.base import Base
+from petsync.table.cells import escaped, is_like_marker, marker_core, marker_word
+from petsync.table.columns import CLEAR, CLEARED
 
-__all__ = ["FIELDS", "Correction", "Finding", "Findings", "Sheet", "Suggestion", "cell_address"]
+__all__ = [
+    "FIELDS",
+    "Correction",
+    "Finding",
+    "Findings",
+    "Sheet",
+    "Suggestion",
+    "cell_address",
+    "frame_of",
+    "rows_of",
+]
 
 
 # Correction: a cell read as another text than the file has; Suggestion: one that can be made.
@@ -106,6 +120,8 @@ class Findings(pd.DataFrame):
 # Sheet: a spreadsheet read, as what it says; Finding: one problem in it.
 
 
+_ROW = "row"
+_WORD = marker_word(marker_core(CLEAR))
 _PLAIN_TAB = re.compile(r"\w+")
 
 
@@ -153,8 +169,9 @@ class Sheet:
     `frame`: the rows that can be used, indexed by their row number in the file (int64, named
     `row`; for CSV the line at which the record starts). It has the canonical columns that the
     file has, with the table's dtypes, plus `action` (str, always there). A missing value says
-    nothing; an empty text or an empty list says "make it empty". In `category` CLEARED does so; an
-    empty text there leaves a category alone that has that name.
+    nothing; an empty text or an empty list says "make it empty". In `category` the text "[clear]"
+    does so, and a name that looks like it has an apostrophe before it, as in a cell; an empty text
+    there leaves a category alone that has that name.
     `others`: the file's further columns as text, indexed alike.
     `blocked`: the row numbers that an error keeps out of `frame`; `blocked_ids`: the ids that
     such rows name, which a plan neither changes nor deletes. A row whose id is given but cannot
@@ -193,6 +210,11 @@ class Sheet:
     base_refused: str = ""
     corrections: tuple[Correction, ...] = ()
     rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The frame as petsync compares it: with CLEARED, and names without an apostrophe."""
+        return rows_of(self.frame)
 
     @property
     def is_table(self) -> bool:
@@ -255,6 +277,55 @@ class Sheet:
 
     def _repr_html_(self) -> str:
         return as_html(self)
+
+
+def rows_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """A DataFrame's rows as petsync compares them. The `frame` of a sheet is known by its row
+    numbers, an index or a column named `row`; every other DataFrame has names and no cells.
+    """
+    is_of_sheet = _ROW in frame.index.names or _ROW in frame.columns
+    return _recategorised(frame, _meaning) if is_of_sheet else frame
+
+
+def frame_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """The frame of a sheet with these rows: readable, and read the same from a file."""
+    return _recategorised(rows, _cell)
+
+
+def _recategorised(frame: pd.DataFrame, form: Callable[[str], str]) -> pd.DataFrame:
+    """The frame with this form of the categories that empty the field or look as if they did."""
+    column = frame.get("category")
+    if not isinstance(column, pd.Series):
+        return frame
+    texts = ((at, column.iat[at]) for at in _suspects(column))
+    changed = {at: new for at, old in texts if isinstance(old, str) and (new := form(old)) != old}
+    if not changed:
+        return frame
+    column = column.copy()
+    column.iloc[list(changed)] = list(changed.values())
+    return frame.assign(category=column)
+
+
+def _suspects(column: pd.Series[Any]) -> Iterable[int]:
+    """The positions of the texts that may be the marker or be like it."""
+    if not isinstance(column.dtype, pd.StringDtype):
+        return range(len(column))
+    texts = pa.array(column, from_pandas=True)
+    found = pc.or_(pc.match_substring(texts, _WORD, ignore_case=True), pc.equal(texts, CLEARED))
+    at: list[int] = np.flatnonzero(pc.fill_null(found, fill_value=False)).tolist()
+    return at
+
+
+def _cell(name: str) -> str:
+    return CLEAR if name == CLEARED else escaped(name, CLEAR)
+
+
+def _meaning(text: str) -> str:
+    if not is_like_marker(text, CLEAR):
+        return text
+    if text.startswith("'"):
+        return text[1:]
+    return CLEARED if marker_core(text) == CLEAR else text
 
 
 def _suggestion(finding: Finding) -> Suggestion:

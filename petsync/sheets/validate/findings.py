@@ -12,30 +12,30 @@ import pyarrow.compute as pc
 
 from petsync.sheets.grid import Bools, Cells, Grid, beginning_with, octets
 from petsync.sheets.validate.rules import RULES
-from petsync.table.cells import BLANKS, trim
+from petsync.table.cells import (
+    BLANKS,
+    BRACKETS,
+    escaped,
+    is_like_marker,
+    marker_core,
+    marker_word,
+    trim,
+)
 from petsync.table.sheet import Finding, cell_address
 
-__all__ = ["Note", "Notes", "bare", "beside_others", "escaped", "escaped_list", "find", "has"]
+__all__ = ["Note", "Notes", "bare", "beside_others", "escaped_list", "find", "has"]
 
 
-# The marker that empties a field, `[clear]`, and texts that only look like it.
+# The marker that empties a field, `[clear]`, in whole columns of cells.
 #
-# A text that is the marker or is like it, in whatever case and with spaces or apostrophes before
-# it, is written with an apostrophe before it; reading takes it away again. So a pet may be called
-# "[clear]". In a list of several items such an item is written in quotes.
+# In a list of several items an item that is the marker or is like it is written in quotes.
 
 
 T = TypeVar("T")
 
 _BEFORE = bytes({char.encode()[0] for char in BLANKS + "'"})
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_BRACKETS = "[](){}<>"
 _BETWEEN = re.compile(r"[;\r\n]|(?<!\S)\|(?!\S)")
-
-
-def escaped(text: str, marker: str) -> str:
-    """The text as it is written, so that `find` does not take it for the marker."""
-    return f"'{text}" if marker and _is_like(text, marker) else text
 
 
 def escaped_list(
@@ -51,7 +51,7 @@ def escaped_list(
 
 def bare(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
     """The cells, and their positions, that are the marker's word without its brackets."""
-    inner = _inner(_core(marker))
+    inner = marker_word(marker_core(marker))
     if not inner:
         return
     for at in np.flatnonzero(pc.equal(pc.utf8_lower(cells.trimmed()), inner)).tolist():
@@ -60,7 +60,7 @@ def bare(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
 
 def beside_others(cells: Cells, marker: str) -> Iterator[tuple[int, str]]:
     """The cells of lists, and their positions, in which the marker stands as an item."""
-    core = _core(marker)
+    core = marker_core(marker)
     if not core:
         return
     rows = np.arange(len(cells))
@@ -83,7 +83,7 @@ def find(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
         if text.startswith("'"):
             bare[at] = text[1:]
         else:
-            found[at] = _core(text) == _core(marker)
+            found[at] = marker_core(text) == marker_core(marker)
             alike[at] = not found[at]
     if not bare:
         return found, alike, cells
@@ -96,60 +96,45 @@ def find(cells: Cells, marker: str) -> tuple[Bools, Bools, Cells]:
 
 def has(text: str, marker: str) -> bool:
     """Whether a cell with this text empties its field, or would were it not for other items."""
-    return bool(_core(marker)) and (_core(text) == _core(marker) or _has(text, marker))
+    return bool(marker_core(marker)) and (
+        marker_core(text) == marker_core(marker) or _has(text, marker)
+    )
 
 
 def _alike(text: Any, marker: str) -> Iterator[tuple[int, str]]:
     """The cells that are the marker or like it, but for case, spaces and apostrophes around it."""
-    core = _core(marker)
+    core = marker_core(marker)
     if not core:
         return
     rows = np.arange(len(text))
     if core[0].isascii() and not core[0].isalpha():
         # No other character is this one in another case.
         rows = beginning_with(text, _BEFORE + _first(core))
-    like = pc.match_substring(text.take(pa.array(rows)), _inner(core) or core, ignore_case=True)
+    like = pc.match_substring(
+        text.take(pa.array(rows)), marker_word(core) or core, ignore_case=True
+    )
     for at in rows[np.asarray(like)].tolist():
         found = text[at].as_py()
-        if _is_like(found, marker):
+        if is_like_marker(found, marker):
             yield at, found
 
 
 def _first(core: str) -> bytes:
     """The first characters of texts that are like the marker."""
-    return f"{_BRACKETS}{core[0]}".encode() if _inner(core) else core[0].encode()
-
-
-def _inner(core: str) -> str:
-    """The word of a marker that stands in brackets, "" of another one."""
-    inner = core.strip(_BRACKETS + BLANKS)
-    return inner if core[:1] in _BRACKETS and core[-1:] in _BRACKETS else ""
-
-
-def _is_like(text: str, marker: str) -> bool:
-    """Whether the text is the marker, or its word in other brackets: `[ clear ]`, `(clear)`."""
-    found, core = _core(text), _core(marker)
-    if found == core:
-        return True
-    inner = _inner(core)
-    return bool(inner) and found[:1] in _BRACKETS and found.strip(_BRACKETS + BLANKS) == inner
-
-
-def _core(text: str) -> str:
-    return text.lstrip(BLANKS + "'").rstrip(BLANKS).casefold()
+    return f"{BRACKETS}{core[0]}".encode() if marker_word(core) else core[0].encode()
 
 
 def _is_beside(text: str, marker: str) -> bool:
-    return _has(text, marker) and not _is_like(text, marker)
+    return _has(text, marker) and not is_like_marker(text, marker)
 
 
 def _has(text: str, marker: str) -> bool:
     """Whether the marker is an item of the text, and not in quotes."""
     core = trim(marker).casefold()
-    if not core or (_inner(core) or core) not in text.casefold():
+    if not core or (marker_word(core) or core) not in text.casefold():
         return False
     items = map(trim, _BETWEEN.split(_QUOTED.sub('""', text)))
-    return any(item[:1] != "'" and _is_like(item, marker) for item in items)
+    return any(item[:1] != "'" and is_like_marker(item, marker) for item in items)
 
 
 # The problems of one sheet while it is read, gathered by row, none hidden by another.

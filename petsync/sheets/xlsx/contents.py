@@ -12,9 +12,9 @@ import pandas as pd
 from petsync.errors import SheetError
 from petsync.models import Tag
 from petsync.sheets.headers import ACTION
-from petsync.sheets.validate.findings import escaped, escaped_list
+from petsync.sheets.validate.findings import escaped_list
 from petsync.table.base import Base
-from petsync.table.cells import format_photo_urls, format_tags
+from petsync.table.cells import escaped, format_photo_urls, format_tags
 from petsync.table.columns import CLEARED, COLUMNS
 
 __all__ = ["GUIDE", "OUT", "Contents", "cell_texts"]
@@ -41,7 +41,7 @@ def cell_texts(
     addresses = partial(format_photo_urls, separator=separator)
     forms: dict[str, Callable[[Any], str]] = {
         "id": _number,
-        "category": lambda value: empty if value == CLEARED else escaped(str(value), marker),
+        "category": lambda value: marker if value == CLEARED else escaped(str(value), marker),
         "category_id": _number,
         "tags": lambda value: escaped_list(_tags, value, "; ", marker),
         "photo_urls": lambda value: escaped_list(addresses, value, separator, marker),

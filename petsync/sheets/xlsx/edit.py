@@ -728,14 +728,14 @@ def _amend(parts: Parts, sheet: Sheet, edits: SheetEdits) -> tuple[Obstacle, ...
 def _model(sheet: Sheet, edits: SheetEdits) -> int:
     """The last row that is of a pet and stays: new ones are to look like it."""
     gone = set(edits.removed)
-    return max((row for row in sheet.frame.index.tolist() if row not in gone), default=0)
+    return max((row for row in sheet.rows.index.tolist() if row not in gone), default=0)
 
 
 def _edited(sheet: Sheet, edits: SheetEdits) -> set[tuple[str, str]]:
     """The cells that are edited, by their pets' ids and the columns."""
-    if "id" not in sheet.frame:
+    if "id" not in sheet.rows:
         return set()
-    ids = sheet.frame["id"].reindex(list(edits.cells)).tolist()
+    ids = sheet.rows["id"].reindex(list(edits.cells)).tolist()
     rows = zip(ids, edits.cells.values(), strict=True)
     return {(str(pet_id), name) for pet_id, texts in rows for name in texts}
 
