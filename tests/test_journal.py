@@ -510,7 +510,7 @@ def test_each_transaction_is_on_disk_before_it_is_told(journal: Journal) -> None
     asked = ("journal_mode", "synchronous", "application_id", "user_version")
     found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
     connection.close()
-    assert found == ["wal", 2, 0x70657473, 2]
+    assert found == ["wal", 2, 0x70657473, 3]
 
 
 def test_the_journal_is_read_in_any_thread_while_a_run_writes(journal: Journal) -> None:

@@ -115,12 +115,25 @@ def test_another_programs_database_is_left_as_it_is(state: Path, create: bool, w
     assert files(state) == before
 
 
+def test_a_journal_of_petsync_0_2_is_read_and_continued(state: Path) -> None:
+    """Version 2 differs by one table, which is empty; its runs are known, and more can follow."""
+    journal = filled(state)
+    before = dict(told(journal))
+    used = "CREATE TABLE used (fingerprint TEXT PRIMARY KEY, run TEXT, seal INTEGER) WITHOUT ROWID"
+    database(journal.path, used, "PRAGMA user_version = 2")
+    journal = Journal.open(state, create=True)
+    assert dict(told(journal)) == before
+    assert journal.used_by(PLAN.fingerprint) == "run-1"
+    asyncio.run(begun(journal, "run-4", small_plan(name="fourth")).close())
+    assert journal.runs()[0].run_id == "run-4"
+
+
 def test_a_newer_petsyncs_journal_is_left_as_it_is(state: Path) -> None:
     """An older petsync does not guess what a newer one means."""
     filled(state)
-    database(state / "journal.db", "PRAGMA user_version = 3", "DROP TABLE used")
+    database(state / "journal.db", "PRAGMA user_version = 4", "DROP TABLE lock")
     before = files(state)
-    with pytest.raises(PetsyncError, match="version 3, of a newer petsync; this one reads 2"):
+    with pytest.raises(PetsyncError, match="version 4, of a newer petsync; this one reads 3"):
         Journal.open(state, create=True)
     assert files(state) == before
 
@@ -129,7 +142,7 @@ def test_a_newer_journal_with_its_log_beside_it_keeps_both(state: Path) -> None:
     """What a crash left of it is the newer petsync's to recover."""
     journal = filled(state)
     with closing(sqlite3.connect(journal.path)) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
         connection.commit()
         kept = files(state)
         copy = state.with_name("copy")

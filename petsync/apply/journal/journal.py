@@ -13,7 +13,6 @@ import msgspec
 
 from petsync._files import check_state_folder
 from petsync.apply.journal import rows
-from petsync.apply.journal.legacy import has_old, migrate
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
@@ -79,15 +78,13 @@ class Journal:
         """
         with translated(state / NAME):
             check_state_folder(state)
-        path, old = state / NAME, has_old(state)
+        path = state / NAME
         if not path.exists():
-            if not (create or old):
+            if not create:
                 return cls(path, exists=False)
             make(path)
         elif not check_sound(path):
             make(path)
-        if old:
-            _take_over(path)
         return cls(path, exists=True)
 
     def close(self) -> None:
@@ -324,11 +321,6 @@ class Journal:
 
 _NOTE = "SELECT value FROM meta WHERE name = ?"
 _SET_NOTE = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
-
-
-def _take_over(path: Path) -> None:
-    with translated(path), closing(connect(path)) as connection, writing(connection):
-        migrate(path.parent, connection)
 
 
 def _stale(run: str, undoes: str) -> StalePlanError:

@@ -52,7 +52,6 @@ __all__ = [
     "ended_row",
     "entries",
     "insert_run",
-    "insert_used",
     "intended_row",
     "known_ids",
     "later_run",
@@ -247,20 +246,7 @@ def known_ids(connection: sqlite3.Connection, run: str) -> frozenset[int] | None
 def used_by(connection: sqlite3.Connection, fingerprint: str) -> str | None:
     """The run that was begun with the plan of that fingerprint."""
     row = connection.execute("SELECT id FROM run WHERE fingerprint = ?", (fingerprint,)).fetchone()
-    if row is not None:
-        return str(row[0])
-    used = {}
-    for *about, sealed in connection.execute("SELECT fingerprint, run, seal FROM used"):
-        if seal(tuple(about)) != sealed:
-            raise _damaged_run(str(about[1]))
-        used[about[0]] = str(about[1])
-    return used.get(fingerprint)
-
-
-def insert_used(connection: sqlite3.Connection, fingerprint: str, run: str) -> None:
-    """Remember a plan that was used in a run of which nothing else is known."""
-    about = (fingerprint, run)
-    connection.execute("INSERT OR IGNORE INTO used VALUES (?, ?, ?)", (*about, seal(about)))
+    return None if row is None else str(row[0])
 
 
 def sit_down(connection: sqlite3.Connection, store: str, run: str) -> Lock:

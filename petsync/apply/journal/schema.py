@@ -67,8 +67,10 @@ __all__ = [
 NAME = "journal.db"
 APPLICATION = 0x70657473
 """SQLite's application_id of a journal: "pets"."""
-VERSION = 2
-"""user_version; 1 were the JSON-lines files of earlier petsync."""
+VERSION = 3
+"""SQLite's user_version of a journal; an older petsync refuses it and leaves it as it is."""
+_READABLE = frozenset({2, VERSION})
+"""Version 2 has one more table, `used`, which is always empty in it."""
 
 TABLES = """
 CREATE TABLE run (
@@ -145,15 +147,10 @@ CREATE TABLE lock (
     since TEXT NOT NULL,
     heartbeat REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE used (
-    fingerprint TEXT PRIMARY KEY,
-    run TEXT NOT NULL,
-    seal INTEGER NOT NULL
-) WITHOUT ROWID;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-NAMES = frozenset({"run", "sitting", "change", "attempt", "known", "lock", "used", "meta"})
+NAMES = frozenset({"run", "sitting", "change", "attempt", "known", "lock", "meta"})
 
 
 # What goes wrong with a journal, as petsync's errors.
@@ -628,7 +625,7 @@ def _asked(uri: str) -> _Seen:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = frozenset(name for (name,) in names)
         trouble = ""
-        if (application, version) == (APPLICATION, VERSION):
+        if application == APPLICATION and version in _READABLE:
             (told,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             missing = NAMES - tables
             trouble = f"it has no table {min(missing)}" if missing else told.replace("ok", "")
@@ -641,7 +638,7 @@ def _check_ours(path: Path, seen: _Seen) -> None:
             f"{path} is another program's database, not a journal of petsync",
             hint="It was left as it is, and nothing was sent. Choose another folder with --state.",
         )
-    if seen.version != VERSION:
+    if seen.version not in _READABLE:
         raise PetsyncError(
             f"the journal {path} has version {seen.version}, of a newer petsync; this one reads "
             f"{VERSION}",
