@@ -481,10 +481,11 @@ def test_the_journal_is_for_this_user_alone(tmp_path: Path) -> None:
         sitting = begun(journal, "run")
         folder = journal.path.parent
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-        assert modes == dict.fromkeys(("journal.db", "journal.db-wal", "journal.db-shm"), 0o600)
+        names = ("journal.db", "journal.db-wal", "journal.db-shm", "journal.1.lock")
+        assert modes == dict.fromkeys(names, 0o600)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         await closed(sitting)
-        assert [path.name for path in folder.iterdir()] == ["journal.db"]
+        assert {path.name for path in folder.iterdir()} == {"journal.db", "journal.1.lock"}
 
     asyncio.run(work())
 

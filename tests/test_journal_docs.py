@@ -126,8 +126,10 @@ def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
                 box.break_with(None)
     look(None)
     assert len(seen) > 4
-    assert any(b"pet 1!" in body for body in seen[:-1])  # it was looked at in mid-run
-    assert b"pet 1!" in seen[-1]
+    # Which pets are sent depends on which requests fail; the file was read in mid-run.
+    sent = re.compile(rb"pet \d!")
+    assert any(sent.search(body) for body in seen[:-1])
+    assert sent.search(seen[-1])
     secrets = [secret.encode() for secret in (token, key) if secret]
     assert len(secrets) == 2
     assert not [body for body in seen if any(secret in body for secret in secrets)]

@@ -6,22 +6,23 @@ import os
 import platform
 import secrets
 import sqlite3
-import threading
 import time
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from petsync._files import make_state_folder, must_be_ordinary, open_private
 from petsync.errors import LockedError, PetsyncError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = [
     "APPLICATION",
@@ -35,19 +36,18 @@ __all__ = [
     "VERSION",
     "Lock",
     "anew",
-    "begin_use",
     "check_sound",
     "claim",
     "closed",
     "code_of",
     "connect",
     "empty",
-    "end_use",
     "held",
     "is_used",
     "iso",
     "leave",
     "make",
+    "mark_in_use",
     "of_sqlite",
     "reading",
     "renew",
@@ -523,46 +523,37 @@ def seal(values: tuple[Any, ...]) -> int:
 # Whether a journal's file is in use, by this process or another.
 
 
-# Where SQLite's connections keep their shared lock (its file format, "The locking page").
-_FIRST, _SIZE = 0x40000002, 510
+def mark_in_use(path: Path) -> BaseFileLock:
+    """The lock that marks a journal as written to, until it is released or its process dies.
 
-_used: Counter[Path] = Counter()
-_guard = threading.Lock()
-
-
-def begin_use(path: Path) -> None:
-    """A sitting of this process writes to it from now on."""
-    with _guard:
-        _used[path.absolute()] += 1
-
-
-def end_use(path: Path) -> None:
-    """It does no more."""
-    with _guard:
-        _used[path.absolute()] -= 1
+    Each writer holds one file of its own, `journal.N.lock`, the first that nobody holds.
+    """
+    for number in count(1):
+        if (lock := _try_lock(path.with_suffix(f".{number}.lock"))) is not None:
+            return lock
+    raise AssertionError
 
 
 def is_used(path: Path) -> bool:
-    """Whether some connection is open, as far as that can be told."""
-    with _guard:
-        # Not to be opened then: closing it would drop the locks of this process's connections.
-        if _used[path.absolute()] > 0:
+    """Whether a writer of this process or another on this machine holds one of the files."""
+    for file in path.parent.glob(f"{path.stem}.*.lock"):
+        if (lock := _try_lock(file)) is None:
             return True
-    try:
-        fcntl = import_module("fcntl")
-        descriptor = os.open(path, os.O_RDWR)
-    except ImportError:
-        # On Windows, a file in use cannot be moved anyway.
-        return False
-    except OSError:
-        return False
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SIZE, _FIRST)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
+        lock.release()
     return False
+
+
+def _try_lock(file: Path) -> BaseFileLock | None:
+    # Only a run that writes needs filelock.
+    from filelock import FileLock, Timeout
+
+    os.close(open_private(file, os.O_RDWR))
+    lock = FileLock(file, blocking=False, thread_local=False, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        return None
+    return lock
 
 
 # Whether a file is a sound journal that this petsync may write to; one that is damaged is set

@@ -31,12 +31,11 @@ from petsync.apply.journal.schema import (
     PATIENCE,
     Lock,
     anew,
-    begin_use,
     closed,
-    end_use,
     held,
     iso,
     leave,
+    mark_in_use,
     of_sqlite,
     renew,
     seal,
@@ -204,7 +203,7 @@ class Writer:
         self.hurried = False
         """Whether somebody waits for the end, so that locks of others are not waited for."""
         connection.execute(f"PRAGMA busy_timeout = {_MOMENT}")
-        begin_use(path)
+        self._in_use = mark_in_use(path)
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -233,7 +232,7 @@ class Writer:
         finally:
             self._turn_away()
             self._connection.close()
-            end_use(self._path)
+            self._in_use.release()
 
     def _one_group(self) -> bool:
         handed, goes_on = self._next()
