@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os.path import lexists
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from petsync.errors import SheetError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = [
     "STATE",
@@ -32,6 +35,7 @@ __all__ = [
     "replace_file",
     "replace_sheet_file",
     "replacing",
+    "try_lock",
     "write_private",
 ]
 
@@ -233,6 +237,24 @@ def open_private(path: str | Path, flags: int) -> int:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, _IS_LINK, str(path)) from None
         raise
+
+
+def try_lock(path: Path) -> BaseFileLock | None:
+    """Hold the lock file until it is released or this process dies; None where another holds it.
+
+    The file is for its owner alone, and stays when it is released. Any thread may release it.
+    Raises OSError, which says so where the path is a link.
+    """
+    # Only some commands lock anything.
+    from filelock import FileLock, Timeout
+
+    os.close(open_private(path, os.O_RDWR))
+    lock = FileLock(path, blocking=False, thread_local=False, mode=_PRIVATE)
+    try:
+        lock.acquire()
+    except Timeout:
+        return None
+    return lock
 
 
 def no_link(path: Path) -> None:

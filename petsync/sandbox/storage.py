@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import re
 import sqlite3
@@ -13,14 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from petsync._files import open_private
+from petsync._files import open_private, try_lock
 from petsync.errors import InvalidInputError, ResponseError, SettingsError
 from petsync.models import MAX_ID, Pet
 from petsync.protocol import json, xml
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = [
     "Order",
@@ -423,29 +425,21 @@ class Storage:
             connection.close()
         self._unlock()
 
-    def _locked(self) -> int:
+    def _locked(self) -> BaseFileLock:
         """Hold the file beside the store's that one server at a time can hold."""
         try:
-            lock = open_private(self._beside, os.O_RDWR)
+            lock = try_lock(self._beside)
         except OSError as error:
             raise self._refused(f"cannot be opened: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # One that ends takes its file away: what was opened before that protects nothing.
-            if self._beside.stat().st_ino == os.fstat(lock).st_ino:
-                return lock
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.close(lock)
-            raise self._refused("is in use: another server keeps its pets there") from None
-        os.close(lock)
-        return self._locked()
+        if lock is None:
+            raise self._refused("is in use: another server keeps its pets there")
+        return lock
 
     def _unlock(self) -> None:
         if self._lock is not None:
+            # While it is held: filelock does not accept a lock on a file that is gone.
             self._beside.unlink(missing_ok=True)
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def _opened(self, *, durable: bool) -> sqlite3.Connection:

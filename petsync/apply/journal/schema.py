@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from petsync._files import make_state_folder, must_be_ordinary, open_private
+from petsync._files import make_state_folder, must_be_ordinary, open_private, try_lock
 from petsync.errors import LockedError, PetsyncError
 
 if TYPE_CHECKING:
@@ -529,7 +529,7 @@ def mark_in_use(path: Path) -> BaseFileLock:
     Each writer holds one file of its own, `journal.N.lock`, the first that nobody holds.
     """
     for number in count(1):
-        if (lock := _try_lock(path.with_suffix(f".{number}.lock"))) is not None:
+        if (lock := try_lock(path.with_suffix(f".{number}.lock"))) is not None:
             return lock
     raise AssertionError
 
@@ -537,23 +537,10 @@ def mark_in_use(path: Path) -> BaseFileLock:
 def is_used(path: Path) -> bool:
     """Whether a writer of this process or another on this machine holds one of the files."""
     for file in path.parent.glob(f"{path.stem}.*.lock"):
-        if (lock := _try_lock(file)) is None:
+        if (lock := try_lock(file)) is None:
             return True
         lock.release()
     return False
-
-
-def _try_lock(file: Path) -> BaseFileLock | None:
-    # Only a run that writes needs filelock.
-    from filelock import FileLock, Timeout
-
-    os.close(open_private(file, os.O_RDWR))
-    lock = FileLock(file, blocking=False, thread_local=False, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        return None
-    return lock
 
 
 # Whether a file is a sound journal that this petsync may write to; one that is damaged is set

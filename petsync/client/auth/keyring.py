@@ -17,7 +17,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from petsync._files import make_state_folder, no_link, open_private, read_ordinary, write_private
+from petsync._files import (
+    make_state_folder,
+    no_link,
+    open_private,
+    read_ordinary,
+    try_lock,
+    write_private,
+)
 from petsync.client.auth.credentials import Credentials, Grant
 from petsync.errors import (
     ApiError,
@@ -159,7 +166,7 @@ class Vault:
 
     async def check(self) -> None:
         """Return if something could be kept. Raises SettingsError."""
-        os.close(self._opened())
+        self._made_lock()
         await asyncio.to_thread(self._safe.get, f"{self._url} is there a keyring?")
 
     async def put(self, credentials: Credentials) -> None:
@@ -277,28 +284,27 @@ class Vault:
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
         """While this lasts, no other task, thread or process is in here."""
-        import fcntl
-
-        lock = self._opened()
+        until = time.monotonic() + _LOCK_TIMEOUT
+        while (lock := try_lock(self._made_lock())) is None:
+            if time.monotonic() > until:
+                raise LockedError(
+                    "another process is signing in, and does not end",
+                    hint="Does it wait for the keyring to be unlocked?",
+                )
+            await asyncio.sleep(_STEP)
         try:
-            until = time.monotonic() + _LOCK_TIMEOUT
-            while not _locked(fcntl, lock):
-                if time.monotonic() > until:
-                    raise LockedError(
-                        "another process is signing in, and does not end",
-                        hint="Does it wait for the keyring to be unlocked?",
-                    )
-                await asyncio.sleep(_STEP)
             yield
         finally:
-            os.close(lock)
+            lock.release()
 
-    def _opened(self) -> int:
+    def _made_lock(self) -> Path:
+        path = self._state / _LOCK
         try:
             make_state_folder(self._state)
-            return open_private(self._state / _LOCK, os.O_RDWR)
+            os.close(open_private(path, os.O_RDWR))
         except OSError as error:
             raise _unwritable(self._state, error) from None
+        return path
 
 
 def _works(there: Credentials) -> bool:
@@ -319,14 +325,6 @@ def _check_certain(there: Credentials, mine: Credentials) -> None:
         raise TransportError(
             "sign-in: its renewal was not answered", may_have_happened=True, hint=_AGAIN
         )
-
-
-def _locked(fcntl: Any, lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _packed(credentials: Credentials) -> Secret:
