@@ -6,17 +6,28 @@ tests/test_docs.py fails where a page is not as this would write it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from petsync.plan.plan import PLAN_FORMAT, Plan
+from petsync.plan.report import Cause
+from petsync.report.words import CAUSES
 from petsync.sheets.validate.rules import KINDS, Rule
 
-__all__ = ["FINDINGS", "SCHEMA", "findings_page", "main", "plan_schema"]
+__all__ = [
+    "CAUSES_PAGE",
+    "FINDINGS",
+    "SCHEMA",
+    "causes_page",
+    "findings_page",
+    "main",
+    "plan_schema",
+]
 
+CAUSES_PAGE = Path(__file__).parent / "causes.md"
 FINDINGS = Path(__file__).parent / "findings.md"
 SCHEMA = Path(__file__).parent / "plan.schema.json"
 
@@ -40,6 +51,70 @@ grammar of cells is in [sheets.md](sheets.md).
 ## All rules
 """
 
+_CAUSES_HEAD = """\
+<!-- Made by docs/make.py from petsync/report/words.py. -->
+
+# Outcomes and causes
+
+Each result of a run has an outcome and a cause. Reports show the cause in words; programs find its
+code as `cause` in a report's JSON and in the [journal](journal.md). The codes are stable. RUN is
+the id of the run.
+
+| outcome | meaning |
+|---|---|
+| `applied` | the change is in the store |
+| `skipped` | the change was not needed, or was not sent yet |
+| `conflict` | sheet and store contradict each other; nothing was sent |
+| `failed` | as far as the store shows, the change was not made |
+| `unknown` | nobody knows yet whether the change was made |
+
+`petsync resume` tries failed and unknown changes again, and sends those that were not begun or held
+back. It leaves all other results as they are.
+
+| code | outcome | in a report | meaning | what to do |
+|---|---|---|---|---|
+"""
+_NO_CODE = '""'
+_OUTCOMES: Mapping[Cause, str] = {
+    "": "applied",
+    "confirmed": "applied",
+    "another-id": "applied",
+    "already-so": "skipped",
+    "already-gone": "skipped",
+    "not-begun": "skipped",
+    "held-back": "skipped",
+    "changed-since": "conflict",
+    "gone": "conflict",
+    "came-meanwhile": "conflict",
+    "superseded": "conflict",
+    "undone": "skipped",
+    "from-plan": "conflict",
+    "not-looked-up": "failed",
+    "refused": "failed",
+    "no-permission": "failed",
+    "too-many": "failed",
+    "service-error": "failed, unknown",
+    "no-answer": "failed, unknown",
+    "bad-answer": "failed, unknown",
+    "not-as-sent": "failed, conflict",
+    "unverified": "unknown",
+    "same-id": "failed, unknown",
+    "overwrote": "failed",
+    "unsafe-id": "failed",
+    "blocked": "failed",
+    "cut-off": "unknown",
+    "unexpected": "unknown",
+}
+
+
+def causes_page() -> str:
+    """The page on the causes of results, in the words of the reports."""
+    rows = (
+        (f"`{code or _NO_CODE}`", _OUTCOMES[code], words.title, words.meaning, words.cure)
+        for code, words in CAUSES.items()
+    )
+    return _CAUSES_HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
 
 def findings_page() -> str:
     """The page on the rules: an index, and a section for each rule under its code."""
@@ -48,6 +123,7 @@ def findings_page() -> str:
 
 def main() -> None:
     """Write every page."""
+    CAUSES_PAGE.write_text(causes_page(), encoding="utf-8")
     FINDINGS.write_text(findings_page(), encoding="utf-8")
     SCHEMA.write_text(plan_schema(), encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import get_args
 
@@ -15,7 +16,7 @@ from petsync.report.run import report_html, report_lines
 from petsync.report.show import report_text
 from petsync.report.words import CAUSES, results_by_cause, told
 
-DOCS = Path(__file__).parent.parent / "docs" / "reliability.md"
+DOCS = Path(__file__).parent.parent / "docs"
 COMMANDS = {"check", "resume", "undo"}
 MANY = 100_000
 
@@ -52,13 +53,19 @@ def test_cures_name_real_commands() -> None:
             assert "RUN" not in words.cure
 
 
-def test_docs_tell_the_same() -> None:
-    """docs/reliability.md has each cause in the words of the reports, in their order."""
-    part = DOCS.read_text("utf-8").partition("## Outcomes and causes")[2].partition("\n## ")[0]
-    table = [line for line in part.splitlines() if line.startswith("| `")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-    said = {row[0].strip('`"'): tuple(row[2:]) for row in rows}
-    assert said == {cause: tuple(words) for cause, words in CAUSES.items()}
+def test_causes_page_is_up_to_date() -> None:
+    """docs/causes.md is what docs/make.py writes: each cause with outcomes that a report has."""
+    make = runpy.run_path(str(DOCS / "make.py"))
+    page = (DOCS / "causes.md").read_text("utf-8")
+    assert page == make["causes_page"](), "run: python docs/make.py"
+    table = page.partition("| code |")[2]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    assert [row[0].strip('`"') for row in rows] == list(get_args(Cause)) == list(CAUSES)
+    for code, outcomes, *_ in rows:
+        assert set(outcomes.split(", ")) <= set(OUTCOMES), code
+    assert {*re.findall(r"^\| `(\w+)` \|", page.partition("| code |")[0], re.MULTILINE)} == {
+        *OUTCOMES
+    }
 
 
 def test_what_needs_a_person_comes_first() -> None:

@@ -109,8 +109,8 @@ petsync run 20261120-093100-4f2a
 1 unknown: no answer
   The connection was lost, or the answer took too long. Whether the change was
   made is not known.
-  `petsync resume 20261120-093100-4f2a` asks the store what became of them, and
-  sends what is not there.
+  `petsync resume 20261120-093100-4f2a` asks the store what happened, and sends
+  what is missing.
   ! Pets!B18, delete of pet 17 (Rex): no answer came
 
 1 in conflict: open since the plan

@@ -187,74 +187,75 @@ class Told(NamedTuple):
 
 
 _RESUME = "`petsync resume RUN`"
-NOTHING = "Nothing is to be done."
+NOTHING = "There is nothing to do."
 """The cure where none is needed."""
 _EACH = "Each row says why."
 
 CAUSES: Mapping[Cause, Told] = {
     "": Told(
         "as planned",
-        "The service took the change as it was sent.",
+        "The service accepted the change as it was sent.",
         NOTHING,
     ),
     "confirmed": Told(
         "confirmed afterwards",
-        "No answer came, or the run was cut off; the store itself then showed that the change "
-        "was made.",
+        "No answer came, or the run was interrupted. The store then showed that the change was "
+        "made.",
         NOTHING,
     ),
     "another-id": Told(
         "under another id",
-        "The pet is in the store, but the service gave it an id of its own.",
-        "Write the new id into the sheet, as --write-ids does; the next plan holds the row else.",
+        "The pet is in the store, but the service assigned another id.",
+        "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds the "
+        "row.",
     ),
     "already-so": Told(
         "the store was so already",
-        "Somebody, or an earlier run, had made the same change, or the store has a pet already "
-        "that says just what a new one was to.",
+        "Somebody, or an earlier run, had already made the same change, or the store already has "
+        "a pet with exactly the values of the new one.",
         NOTHING,
     ),
     "already-gone": Told(
         "the pet was gone already",
-        "Somebody, or an earlier run, had deleted it.",
+        "Somebody, or an earlier run, had already deleted it.",
         NOTHING,
     ),
     "not-begun": Told(
         "not begun",
-        "The run ended before it was their turn; nothing was sent for them.",
-        f"{_RESUME} does them.",
+        "The run ended before these changes. Nothing was sent for them.",
+        f"{_RESUME} sends them.",
     ),
     "held-back": Told(
         "held back",
         "Deletes come last, and none is sent where too much failed before them.",
-        f"See to what failed; {_RESUME} then does the deletes too.",
+        f"Fix what failed; {_RESUME} then sends the deletes too.",
     ),
     "changed-since": Told(
         "changed in the store since the plan",
-        "Somebody changed the pet after the plan was made. What they wrote stays, and nothing "
-        "was sent.",
+        "Somebody changed the pet after the plan was made. Their values stay, and nothing was "
+        "sent.",
         "Plan again: the new plan shows both values.",
     ),
     "gone": Told(
         "gone from the store",
         "Somebody deleted the pet after the plan was made.",
-        "Take the row out of the sheet, or clear its id to add the pet anew; then plan again.",
+        "Remove the row from the sheet, or clear its id to add the pet again; then plan again.",
     ),
     "came-meanwhile": Told(
         "came into the store meanwhile",
-        "The store has a pet with this id, or one more that says just the same, than when the plan "
-        "was made.",
+        "Since the plan was made, the store got a pet with this id, or one more with exactly these "
+        "values.",
         "Plan again: the row is then compared with that pet.",
     ),
     "superseded": Told(
         "left to a later run",
-        "A later run of the same sheet has begun, so this one adds no more of its rows.",
-        "Resume the later run if it was stopped; else plan again from the sheet.",
+        "A later run of the same sheet has started, so this one adds no more of its rows.",
+        "Resume the later run if it was stopped; otherwise plan again from the sheet.",
     ),
     "undone": Told(
         "not sent, as the run was undone",
-        "The run was taken back before they were made; nothing of it is sent any more.",
-        "Plan again from the sheet to make them after all.",
+        "The run was undone before these changes were made. They are never sent.",
+        "To make them after all, plan again from the sheet.",
     ),
     "from-plan": Told(
         "open since the plan",
@@ -263,24 +264,23 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "not-looked-up": Told(
         "could not be looked up",
-        "The service did not answer whether it has the pet. Nothing was sent.",
+        "The service did not say whether it has the pet. Nothing was sent.",
         "Plan again once the service answers.",
     ),
     "refused": Told(
         "refused by the service",
-        "The service does not take what was sent; sent again, it ends the same way.",
+        "The service does not accept this request. The same request would fail again.",
         "Correct the row as the message says, and plan again.",
     ),
     "no-permission": Told(
         "without permission",
-        "The token is wrong, has expired, or may not do this.",
-        f"Get a token that may, set it as PETSYNC_TOKEN; {_RESUME} then goes on.",
+        "The token is wrong, has expired, or lacks the permission.",
+        f"Get a token with the permission and set it as PETSYNC_TOKEN; {_RESUME} then continues.",
     ),
     "too-many": Told(
         "too many requests",
-        "The service went on refusing, for longer than a run waits, because too much was asked "
-        "of it.",
-        "`petsync resume RUN --rate 5` goes on more slowly.",
+        "The service got too many requests, and refused them for longer than a run waits.",
+        "`petsync resume RUN --rate 5` continues more slowly.",
     ),
     "service-error": Told(
         "an error in the service",
@@ -291,36 +291,36 @@ CAUSES: Mapping[Cause, Told] = {
     "no-answer": Told(
         "no answer",
         "The connection was lost, or the answer took too long.",
-        f"{_RESUME} asks the store what became of them, and sends what is not there.",
+        f"{_RESUME} asks the store what happened, and sends what is missing.",
     ),
     "bad-answer": Told(
         "an answer that cannot be read",
-        "What came back is no answer of such a service: half of one, or some other server's page.",
-        f"Check the URL, and any proxy on the way; {_RESUME} then asks the store and goes on.",
+        "The answer is incomplete, or it is another server's page.",
+        f"Check the URL and any proxy; {_RESUME} then asks the store and continues.",
     ),
     "not-as-sent": Told(
         "not as it was sent",
-        "The service took the change, but read back the pet is otherwise.",
+        "The service accepted the change, but the pet has other values afterwards.",
         "Compare the pet with its row; a new plan shows what differs.",
     ),
     "unverified": Told(
         "not read back",
-        "The service took the change, but the pet could not be read back.",
-        f"{_RESUME} reads it back again.",
+        "The service accepted the change, but the pet could not be read again.",
+        f"{_RESUME} reads it again.",
     ),
     "same-id": Told(
         "not stored: the service gave its id twice",
-        "The service gave the same id to another pet too, which is in its place.",
+        "The service gave the same id to another pet, which replaced this one.",
         f"{_RESUME} adds the pet again.",
     ),
     "overwrote": Told(
         "replaced another pet",
-        "The service gave a new pet the id of a pet that was there, which is gone now.",
-        "`petsync undo RUN` puts that pet back. Give the row an id of its own, and plan again.",
+        "The service gave a new pet the id of an existing pet, which it replaced.",
+        "`petsync undo RUN` restores that pet. Give the row an id of its own, and plan again.",
     ),
     "unsafe-id": Told(
         "not sent: it would replace another pet",
-        "The service would give a new pet the id of a pet that is there. Nothing was sent.",
+        "The service would give a new pet the id of an existing pet. Nothing was sent.",
         "Give the rows ids of their own, and plan again.",
     ),
     "blocked": Told(
@@ -330,13 +330,13 @@ CAUSES: Mapping[Cause, Told] = {
     ),
     "cut-off": Told(
         "cut off",
-        "The run ended while the request was on its way.",
-        f"{_RESUME} asks the store what became of them, and does the rest.",
+        "The run ended while the request was under way.",
+        f"{_RESUME} asks the store what happened, and does the rest.",
     ),
     "unexpected": Told(
         "unexpected",
-        "Something happened that petsync does not know of. That is a fault in petsync.",
-        f"{_RESUME} tries once more. Please report it with what the same command says with -v.",
+        "petsync does not know this result. That is a fault in petsync.",
+        f"{_RESUME} tries again. Please report it with the output of the same command with -v.",
     ),
 }
 KNOWN = frozenset[Cause]({"blocked", "from-plan", "not-looked-up"})
