@@ -121,8 +121,8 @@ petsync run 20261120-093100-4f2a
 
 1 skipped: held back
   Deletes come last, and none is sent where too much failed before them.
-  See to what failed; `petsync resume 20261120-093100-4f2a` then does the
-  deletes too.
+  Fix what failed; `petsync resume 20261120-093100-4f2a` then sends the deletes
+  too.
   * Pets!B18, delete of pet 17 (Tom): held back, as 1 earlier changes failed
 
 Done with problems: 1 applied, 874 skipped, 1 conflict, 1 failed, 1 unknown.
