@@ -135,6 +135,8 @@ def test_what_was_sent_before_stays_uncertain() -> None:
             with pytest.raises(UnavailableError) as caught:
                 await session.send(put)
             known.append((caught.value.may_have_happened, len(service.sent)))
+            if len(known) == 1:
+                await asyncio.sleep(6.0)  # virtual seconds, until the next probe
         assert [happened for happened, _ in known[:2]] == [True, True]
         assert known[2] == (False, known[1][1])
 
@@ -205,7 +207,24 @@ def test_a_service_that_never_answered_is_not_waited_for() -> None:
         assert len(service.sent) == 6
         results = await many(session, 10_000, 16, patient=True)
         assert all(isinstance(each, UnavailableError) for each in results)
-        assert clock() - begun < 45.0
+        assert clock() - begun < 21.0
+
+    run(main())
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16, 128])
+def test_a_run_against_a_wrong_port_ends_after_twenty_seconds(workers: int) -> None:
+    """However many requests wait for their next attempt or for the budget of retries: all of them
+    end when the service is given up, and not one after the other.
+    """
+
+    async def main() -> None:
+        service = Service(lambda _: gone())
+        session = service.session()
+        begun = clock()
+        results = await many(session, 3 * workers, workers, patient=True)
+        assert all(isinstance(each, UnavailableError) for each in results)
+        assert 20.0 <= clock() - begun < 21.0
 
     run(main())
 

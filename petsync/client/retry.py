@@ -49,6 +49,13 @@ class RetryBudget:
             has_one = not turn.cancel()
         return has_one
 
+    def turn_away(self) -> None:
+        """Let all go on who wait, as none of them is sent any more."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+
     def succeeded(self) -> None:
         """A request was answered well."""
         if self._tokens < _BURST:

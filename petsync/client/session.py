@@ -256,7 +256,7 @@ class Sending(Generic[T]):
 
     async def pause(self, seconds: float) -> None:
         """As Repeated says: the back-off, then a token of the budget."""
-        await asyncio.sleep(seconds)
+        await self._line.flow.rest(seconds)
         if not await self._line.flow.budget.take(self._left()):
             raise self._last
 

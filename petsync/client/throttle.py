@@ -122,6 +122,13 @@ class Breaker:
             raise self.error()
         self._probe_at = now + _LONGEST_PAUSE
 
+    def longest_wait(self, now: float) -> float:
+        """The seconds after which another attempt can give up a service that never answered, as it
+        waits for one of them; without end for any other.
+        """
+        left = self._first + self.unreached - now
+        return left if self.in_a_row and not self._reached and left > 0 else math.inf
+
     def error(self) -> UnavailableError:
         """What a request meets that is not sent."""
         failed = f" {self.in_a_row} attempts in a row have failed;" if self.in_a_row else ""
@@ -547,6 +554,7 @@ class Flow:
         self.window, self.pace = health.window, health.pace
         self.gate = Gate(self.window, self.pace)
         self.budget = RetryBudget(self.now())
+        self._resting: set[asyncio.Future[None]] = set()
 
     @staticmethod
     def now() -> float:
@@ -565,6 +573,28 @@ class Flow:
     def leave(self) -> None:
         """The request has ended."""
         self.gate.leave()
+
+    async def rest(self, seconds: float) -> None:
+        """Return after a back-off, or as soon as the breaker is open: nothing is waited for then. A
+        service that never answered is tried again when it can be given up, and not later.
+        """
+        if self.breaker.is_open:
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._resting.add(turn)
+        try:
+            await asyncio.wait((turn,), timeout=min(seconds, self.breaker.longest_wait(self.now())))
+        finally:
+            self._resting.discard(turn)
+            turn.cancel()
+
+    def _turn_away(self) -> None:
+        """Let everything that waits find the breaker open."""
+        self.gate.turn_away()
+        self.budget.turn_away()
+        for turn in self._resting:
+            if not turn.done():
+                turn.set_result(None)
 
     def answered(self, operation: str, begun: float) -> None:
         """An answer came that was no sign of trouble. To be called before `leave`."""
@@ -603,11 +633,11 @@ class Flow:
             self.counts.refused += error.status == 503
             self._wait(error, error.retry_after or 0.0, now)
         if self.breaker.is_open:
-            self.gate.turn_away()
+            self._turn_away()
 
     def _wait(self, error: ApiError, seconds: float, now: float) -> None:
         if seconds <= LONGEST_PAUSE:
             self.pace.pause(now, seconds)
         else:
             self.breaker.close_for(seconds, error.message, now)
-            self.gate.turn_away()
+            self._turn_away()
