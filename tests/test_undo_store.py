@@ -14,6 +14,8 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import petsync as ps
+from petsync.apply.journal import Journal
+from petsync.cli import main
 from petsync.errors import GuardError, InterruptedRunError, LockedError, PlanError, StalePlanError
 from petsync.models import Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
@@ -357,8 +359,6 @@ def test_a_run_of_another_store_is_named(store: ps.Store, tmp_path: Path) -> Non
 
 def test_a_run_at_work_is_not_undone(store: ps.Store, tmp_path: Path) -> None:
     """While a process is at work on it, there is nothing settled to take back."""
-    from petsync.apply.journal import Journal
-
     begun = Journal.open(tmp_path / "state", create=True).begin(
         "20261121-000000-0000",
         kind="apply",
@@ -393,6 +393,50 @@ def test_a_killed_run_that_was_undone_is_not_taken_up_again(tmp_path: Path) -> N
         with pytest.raises(PlanError, match="no run on"):
             store.resume(progress=False)
         assert store.aio.to_resume(report.run_id)[0].run_id == report.run_id
+
+
+def test_resume_refuses_before_it_says_that_it_resumes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of a store on which another is at work, and a run that was undone, are not begun."""
+    state = tmp_path / "state"
+    rows = pd.DataFrame({"id": range(1, 31), "name": "new"})
+    with Sandbox(pets=catalogue(30), auth=False) as sandbox:
+        resume = ["resume", "--url", sandbox.url, "--state", str(state)]
+        with ps.connect(sandbox.url, state=state) as store:
+            with pytest.raises(InterruptedRunError) as stopped:
+                store.apply(
+                    store.plan(rows, guard=FREE),
+                    concurrency=1,
+                    progress=False,
+                    on_progress=_stop_at(10),
+                )
+            report = stopped.value.report
+            assert report is not None
+            run = report.run_id
+            other = Journal.open(state, create=False).begin(
+                "20261121-000000-0000",
+                kind="apply",
+                store=store.url,
+                source="a.xlsx",
+                started="2026-11-21T00:00:00+00:00",
+                total=1,
+            )
+            said = [_ended([*resume, run], capsys)]
+            asyncio.run(other.close())
+            store.apply(store.undo(run, guard=FREE), progress=False)
+        said.append(_ended([*resume, run], capsys))
+    assert [code for code, _ in said] == [6, 1]
+    assert "is at work on" in said[0][1]
+    assert "was undone by run" in said[1][1]
+    assert not any("Resuming" in text for _, text in said)
+
+
+def _ended(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code of a command and what it says to a person."""
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(str(ended.value.code)), " ".join(capsys.readouterr().err.split())
 
 
 def _stop_at(done: int) -> Callable[[ps.Progress], None]:

@@ -619,7 +619,7 @@ def resume_command(
     with interruptible_run(context):
         with context.connect() as store:
             with named_run(context.settings.state, run_id):
-                past, plan = store.aio.to_resume(run_id)
+                past, plan = store.aio.to_resume(run_id, startable=True)
                 run = past.run_id
                 statuses = store.api.aio.session.profile.statuses
                 outputs = outputs_of(store)

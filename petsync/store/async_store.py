@@ -791,9 +791,11 @@ class AsyncStore(Pictured, Edited, Signed):
         with self._bar(len(plan.changes), "Resuming", progress, on_progress) as step:
             return await self._runs.resume(past, plan, given, step)
 
-    def to_resume(self, run_id: str = "") -> tuple[Past, Plan]:
-        """The run that `resume` would finish, and its plan. Raises PlanError."""
-        return self._runs.to_resume(run_id)
+    def to_resume(self, run_id: str = "", *, startable: bool = False) -> tuple[Past, Plan]:
+        """The run that `resume` would finish, and its plan. Raises PlanError where there is none;
+        with `startable` also where it was undone, and LockedError while a run is at work.
+        """
+        return self._runs.to_resume(run_id, startable=startable)
 
     def unfinished(self, sheet: str | Path) -> Past | None:
         """The newest run of this sheet on this store, if it was stopped with something left that

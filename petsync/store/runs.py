@@ -470,7 +470,7 @@ class Runs:
         Raises as AsyncStore.resume.
         """
         with closing(await in_thread(partial(Journal.open, self.state, create=False))) as journal:
-            _check_not_undone(past, undone_by(journal.runs(past.store)))
+            _check_startable(past, journal)
             if not has_more(past):
                 return await in_thread(partial(journal.report, past.run_id))
             target = ServiceTarget(self.api)
@@ -482,12 +482,15 @@ class Runs:
             asked = ApplyOptions.of(journal.options(past.run_id), **given)
             return await self._sit(plan, target, sitting, past.started, asked, before, on_progress)
 
-    def to_resume(self, run_id: str) -> tuple[Past, Plan]:
+    def to_resume(self, run_id: str, *, startable: bool = False) -> tuple[Past, Plan]:
         """The run that `resume` would finish, and its plan; `run_id` may be "" for the newest run
-        that has anything left.
+        that has anything left. Raises PlanError where there is none; with `startable` also where
+        it was undone, and LockedError while a run is at work on the store.
         """
         with closing(Journal.open(self.state, create=False)) as journal:
             past = self.past(journal, run_id)
+            if startable:
+                _check_startable(past, journal)
             return past, journal.plan(past.run_id)
 
     def unfinished(self, sheet: str) -> Past | None:
@@ -567,6 +570,13 @@ class Runs:
         if report.stopped:
             raise _stopped(report)
         return report
+
+
+def _check_startable(past: Past, journal: Journal) -> None:
+    """Raise PlanError or LockedError where a resume could not begin at this moment."""
+    _check_not_undone(past, undone_by(journal.runs(past.store)))
+    if has_more(past):
+        journal.check_free(past.store)
 
 
 def _check_not_undone(past: Past, undone_by: Mapping[str, Past]) -> None:

@@ -43,6 +43,8 @@ from petsync.apply.journal.schema import (
     PATIENCE,
     check_sound,
     connect,
+    held,
+    locked,
     make,
     reading,
     translated,
@@ -300,6 +302,13 @@ class Journal:
             lock = sit_down(connection, store, run_id)
             known = known_ids(connection, run_id)
         return Sitting(run_id, Writer(self.path, connection, lock), known)
+
+    def check_free(self, store: str) -> None:
+        """Raise LockedError where a living process is at work on the store."""
+        with self._reading() as connection:
+            other = held(connection, store)
+        if other is not None and other.is_alive:
+            raise locked(other)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

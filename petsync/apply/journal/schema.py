@@ -46,6 +46,7 @@ __all__ = [
     "is_used",
     "iso",
     "leave",
+    "locked",
     "make",
     "mark_in_use",
     "of_sqlite",
@@ -424,7 +425,7 @@ def claim(connection: sqlite3.Connection, lock: Lock) -> Lock | None:
     """
     other = held(connection, lock.store)
     if other is not None and other.is_alive:
-        raise _locked(other)
+        raise locked(other)
     row = msgspec.structs.astuple(lock)
     connection.execute("INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     return other
@@ -461,7 +462,7 @@ def taken_over(lock: Lock, by: Lock | None) -> LockedError:
     )
 
 
-def _locked(other: Lock) -> LockedError:
+def locked(other: Lock) -> LockedError:
     return LockedError(
         f"run {other.run} is at work on {other.store}: process {other.pid} on {other.host}, since "
         f"{other.since}",
