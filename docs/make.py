@@ -32,21 +32,21 @@ FINDINGS = Path(__file__).parent / "findings.md"
 SCHEMA = Path(__file__).parent / "plan.schema.json"
 
 _HEAD = """\
-<!-- Made by docs/make.py from petsync/sheets/rules/. -->
+<!-- Made by docs/make.py from petsync/sheets/validate/rules.py. -->
 
 # Findings: what can be wrong with a sheet
 
-`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet at once, each
-with its cell, the rule that it breaks, and a suggestion; `check` groups them by rule, the most
-frequent first, and names equal ones together (`Pets!C2:C241 (240 cells)`).
+`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet, each with its
+cell, the rule that it breaks, and a suggestion. `check` groups them by rule, the most frequent
+first, and combines equal ones (`Pets!C2:C241 (240 cells)`).
 
-An **error** blocks its row: the row is kept out of a plan, nothing is sent for it, and its pet is
-neither changed nor deleted. A **warning** tells how a cell was read; the row is used. A row with
-the action `ignore` has no findings.
+An **error** blocks its row: nothing is sent for it, and its pet is neither changed nor deleted. A
+**warning** says how petsync read a cell; petsync uses the row. A row with the action `ignore` has
+no findings.
 
-The codes are stable: a script can rely on them. Problems that only the store can show, such as an
-id that no pet has, are conflicts of a plan and not in this list ([safety.md](safety.md)). The
-grammar of cells is in [sheets.md](sheets.md).
+The codes are stable, so scripts can rely on them. Problems that need the store, such as an unknown
+id, are conflicts of a plan ([safety.md](safety.md)). [sheets.md](sheets.md) describes how petsync
+reads cells.
 
 ## All rules
 """

@@ -1,6 +1,6 @@
 """ServiceProfile: every choice that the service's interface leaves open, in one frozen value.
 
-docs/profiles.md explains each field: the gap, the default and why.
+docs/profiles.md explains each field: the gap and the values.
 """
 
 from __future__ import annotations
