@@ -36,17 +36,15 @@ _HEAD = """\
 
 # Findings: what can be wrong with a sheet
 
-`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet, each with its
-cell, the rule that it breaks, and a suggestion. `check` groups them by rule, the most frequent
-first, and combines equal ones (`Pets!C2:C241 (240 cells)`).
+`petsync check SHEET` and `store.read(path).findings` list every problem of a sheet with its cell,
+its rule and a suggestion. `check` groups them by rule (`Pets!C2:C241 (240 cells)`).
 
-An **error** blocks its row: nothing is sent for it, and its pet is neither changed nor deleted. A
-**warning** says how petsync read a cell; petsync uses the row. A row with the action `ignore` has
-no findings.
+An **error** blocks its row: petsync sends nothing for the row, and neither changes nor deletes its
+pet. A **warning** says how petsync read a cell; the row is used. A row with the action `ignore` has
+no findings. [sheets.md](sheets.md#cells) explains how to write each cell.
 
-The codes are stable, so scripts can rely on them. Problems that need the store, such as an unknown
-id, are conflicts of a plan ([safety.md](safety.md)). [sheets.md](sheets.md) describes how petsync
-reads cells.
+The codes are stable, for use in scripts. Problems that only the store can show, such as an id that
+no pet has, are [conflicts](plan.md#conflicts) of a plan.
 
 ## All rules
 """
@@ -169,10 +167,8 @@ def _without_defaults(field: dict[str, Any]) -> dict[str, Any]:
 
 def _index() -> Iterator[str]:
     for title, rules in KINDS.items():
-        yield from (f"**{title}**", "", "| code | | what it means |", "|---|---|---|")
-        for rule in rules:
-            yield f"| [`{rule.code}`](#{rule.code}) | {rule.severity} | {_plain(rule.meaning)} |"
-        yield ""
+        links = (f"[`{rule.code}`](#{rule.code})" for rule in rules)
+        yield from (f"**{title}**: {', '.join(links)}.", "")
 
 
 def _sections() -> Iterator[str]:
@@ -183,14 +179,12 @@ def _sections() -> Iterator[str]:
 
 
 def _section(rule: Rule) -> Iterator[str]:
-    blocks = "the row is blocked" if rule.blocks else "the row is used"
     yield from (f"### {rule.code}", "")
-    yield from (f"**{rule.severity.capitalize()}**: {blocks}. {_plain(rule.meaning)}", "")
+    yield from (f"**{rule.severity.capitalize()}.** {_plain(rule.meaning)}", "")
     if rule.more:
         yield from (rule.more, "")
-    yield from ("| instead of | write |", "|---|---|")
-    yield from (f"| {_plain(rule.example)} | {_plain(rule.mended)} |", "")
-    yield from (_plain(rule.cure), "")
+    instead = f"Instead of *{_plain(rule.example)}*, write *{_plain(rule.mended)}*."
+    yield from (f"{instead} {_plain(rule.cure)}", "")
 
 
 def _plain(text: str) -> str:

@@ -84,10 +84,9 @@ PROGRAM = (
         "#REF!",
         "Bello",
         "Mend the formula, or type the value in.",
-        "In a CSV file, where everything is text, the texts of these errors count as errors: "
-        "`#N/A`, `#REF!`, `#VALUE!`, `#NAME?` and so on, in several languages, and `########`, "
-        "which a program saves for a column that was too narrow. A pet that is really called so "
-        "gets an apostrophe: `'#N/A`.",
+        "In a CSV file, the texts of these errors count as errors: `#N/A`, `#REF!`, `#VALUE!`, "
+        "`#NAME?` and others, in several languages, and `########` from a column that was too "
+        "narrow. Write such a name with an apostrophe: `'#N/A`.",
     ),
     warning(
         "error-text",
@@ -95,7 +94,7 @@ PROGRAM = (
         "#N/A, as text",
         "Bello",
         "Type the value that is meant; leave it if it is right.",
-        "In a workbook a real error is no text, so the text may be meant; it is sent as it stands.",
+        "In a workbook, this is text and no real error, so petsync sends it.",
     ),
     error(
         "formula-without-value",
@@ -103,7 +102,7 @@ PROGRAM = (
         "=PROPER(A2)",
         "Bello",
         "Open the workbook in Excel or LibreOffice, save it, and read it again.",
-        "Programs that write workbooks without calculating them leave such cells.",
+        "Some programs write workbooks without calculating them.",
     ),
     warning(
         "formula-empty",
@@ -111,8 +110,8 @@ PROGRAM = (
         '=IF(A2="","",A2)',
         "Bello",
         "Save the workbook in Excel or LibreOffice if the formula was never calculated.",
-        "This is reported where no formula of the worksheet has a value: some programs write a "
-        "formula so that gave an empty text, others one that they did not calculate.",
+        "petsync reports this if no formula of the worksheet has a value: either the formula "
+        "returns an empty text, or no program calculated it.",
     ),
     warning(
         "formula-text",
@@ -120,7 +119,7 @@ PROGRAM = (
         "=PROPER(A2)",
         "Bello",
         "Write the value. If the text is meant, put an apostrophe before it.",
-        "A CSV file that petsync wrote has the apostrophe already.",
+        "A CSV file that petsync wrote already has the apostrophe.",
     ),
     error(
         "date-instead-of-text",
@@ -128,7 +127,7 @@ PROGRAM = (
         "2026-05-01, where the name May 1 was typed",
         "May 1, as text",
         "Format the cell as text and type the value again.",
-        "Excel takes `May 1`, `3-4` and `10/12` for dates, and keeps only the date.",
+        "Excel reads `May 1`, `3-4` and `10/12` as dates, and keeps only the date.",
     ),
     error(
         "boolean-instead-of-text",
@@ -143,8 +142,8 @@ PROGRAM = (
         "7, where the name 007 was typed",
         "007, as text",
         "Format the cell as text and check its value.",
-        "A number format such as `000` shows 007 where the value is 7, and only the value counts. "
-        "Text that is a number is right for ids, whatever the green triangle in Excel says.",
+        "A number format such as `000` shows 007 for the value 7; only the value counts. In the "
+        "id column, numbers as text are right, even if Excel shows a green triangle.",
     ),
     error(
         "number-imprecise",
@@ -159,8 +158,8 @@ PROGRAM = (
         "1.20E+15, or 01-May",
         "what was typed",
         "Compare it with where it came from, and type it again as text; leave it if it is right.",
-        "This is looked for in CSV files, in the columns `name`, `category` and `tags`. What was "
-        "typed cannot be told from what is left of it.",
+        "petsync looks for this in CSV files, in the columns `name`, `category` and `tags`. The "
+        "original text is lost.",
     ),
     error(
         "clear-refused",
@@ -175,8 +174,8 @@ PROGRAM = (
         "[ clear ] or (clear)",
         "[clear]",
         "Write [clear] to empty the field; put an apostrophe before the text if it is meant.",
-        "Other brackets, and spaces inside them, are reported. In a list of several items such an "
-        'item is put in double quotes: `"(clear)"; shy`. An export does both by itself.',
+        "petsync reports other brackets and spaces inside them. In a list of several items, put "
+        'such an item in double quotes: `"(clear)"; shy`. An export does both.',
     ),
 )
 
@@ -187,9 +186,9 @@ CHARACTERS = (
         "Bel\\0lo",
         "Bello",
         "Type the value again, and look at the cells around it.",
-        "No program lets a person type this character. In a CSV file it comes from damaged disks "
-        "and copies, so the text is not sent. Where a store has such a text all the same, an "
-        "export writes it with an apostrophe before it, and it is read back.",
+        "Nobody can type this character; it comes from damaged files. petsync does not send it. "
+        "If the store has such a text, an export writes it with an apostrophe, and petsync reads "
+        "it back.",
     ),
     warning(
         "damaged-characters",
@@ -204,7 +203,7 @@ CHARACTERS = (
         "Zoë, typed as Zoe and an accent",
         "Zoë, with one character for the ë",
         "Nothing needs to be done.",
-        "Texts are compared in the form NFC of Unicode and sent as they were typed.",
+        "petsync compares texts in Unicode form NFC and sends them as typed.",
     ),
     warning(
         "no-break-space",
@@ -219,9 +218,9 @@ CHARACTERS = (
         "so\\u200bld, with a zero-width space inside",
         "sold",
         "Type the value again instead of pasting it.",
-        "Zero-width spaces, soft hyphens, direction marks and control characters make two texts "
-        "different that look the same. Joiners inside emoji, and marks in texts that run from "
-        "right to left, are part of the spelling and no finding.",
+        "Zero-width spaces, soft hyphens, direction marks and control characters make texts "
+        "different that look the same. petsync does not report joiners inside emoji, and marks in "
+        "right-to-left texts.",
     ),
 )
 
@@ -250,8 +249,8 @@ FIELDS = (
         "a new row whose status is blank",
         "available",
         "Write one of the store's statuses.",
-        "A row without an id that a plan recognises as a pet needs none. Where the sheet has "
-        "neither ids nor statuses, this is reported once, for the whole sheet.",
+        "A row without an id that means an existing pet needs no status. If the sheet has neither "
+        "ids nor statuses, petsync reports this once for the whole sheet.",
     ),
     error(
         "unknown-status",
@@ -259,7 +258,7 @@ FIELDS = (
         "availabel",
         "available",
         "Write one of the store's statuses.",
-        "If the store really has the status, name it in petsync.toml: `[service]`, `statuses`.",
+        "If the store has this status, add it to petsync.toml: `[service]`, `statuses`.",
     ),
     warning(
         "status-spelling",
@@ -281,11 +280,11 @@ FIELDS = (
         "n/a",
         "a blank cell",
         "Leave the cell blank to say nothing, or write [clear] to empty the field.",
-        "This is looked for in category, tags and photo addresses: `-`, `n/a`, `none`, `null`, "
-        "`NaN`, `<NA>`, `?`, `tbd`, `(blank)` and the like, and the word of the marker without its "
-        "brackets, `clear`. Of names it is only what programs write for a missing value, to the "
-        "letter: `nan`, `NaN`, `None`, `NULL`, `<NA>`. A pet may be called so; a name or a "
-        "category that the sheet's export has is no finding.",
+        "petsync looks for this in category, tags and photo addresses: `-`, `n/a`, `none`, "
+        "`null`, `NaN`, `<NA>`, `?`, `tbd`, `(blank)` and similar texts, and `clear` without "
+        "brackets. In names, it reports only what programs write for a missing value: `nan`, "
+        "`NaN`, `None`, `NULL`, `<NA>`. It does not report names and categories from the sheet's "
+        "export.",
     ),
     error(
         "category-text",
@@ -293,8 +292,8 @@ FIELDS = (
         "Category(id=1, name='Dogs')",
         "Dogs",
         "Write the category's name; its number belongs in the column category_id.",
-        "This is also `{'id': 1, 'name': 'Dogs'}`, the same in JSON, and a list such as "
-        "`['Dogs']`. A category that the sheet's export has is no finding.",
+        "This includes `{'id': 1, 'name': 'Dogs'}`, the same in JSON, and a list such as "
+        "`['Dogs']`. petsync does not report categories from the sheet's export.",
     ),
     warning(
         "category-numbered",
@@ -302,8 +301,7 @@ FIELDS = (
         "1:Dogs",
         "Dogs",
         "Write the category's name; its number belongs in the column category_id.",
-        "Tags may be written so, categories may not. A category that the sheet's export has is no "
-        "finding.",
+        "This form is only for tags. petsync does not report categories from the sheet's export.",
     ),
     error(
         "unknown-action",
@@ -343,10 +341,10 @@ LISTS = (
         "calm; shy",
         "Write the items with the separators that petsync reads, and save a DataFrame with "
         "ps.write_sheet.",
-        "pandas writes such texts for the lists of a DataFrame in Excel, CSV and JSON files: "
-        "`[Tag(106, 'young')]`, `['https://...']`, `[\"calm\"]`, `[]`. Brackets around all of a "
-        "cell are reported too: `[calm; shy]`, `{calm}`. A tag or an address that really begins "
-        "so is written in double quotes; an export does this by itself.",
+        "pandas writes such texts for lists in a DataFrame: `[Tag(106, 'young')]`, "
+        "`['https://...']`, `[\"calm\"]`, `[]`. Brackets around a whole cell count too: `[calm; "
+        "shy]`, `{calm}`. Put a tag or an address that starts like this in double quotes; an "
+        "export does this.",
     ),
     error(
         "tags-commas",
@@ -355,10 +353,9 @@ LISTS = (
         "calm; shy",
         "Write semicolons between the tags, without quotes. Put double quotes only around what is "
         'one tag: "calm, shy".',
-        "A comma, a line break (`<br>` and `\\n` too), a tab, a `|` and the separators of other "
-        "scripts, such as `；` and `、`, are reported; a comma between two digits is not. A tag in "
-        "double quotes is one tag, and so is a tag that the sheet's export has. An export writes "
-        "the quotes by itself.",
+        "petsync reports a comma (but not between two digits), a line break (also `<br>` and "
+        "`\\n`), a tab, a `|`, and separators of other scripts, such as `；` and `、`. A tag in "
+        "double quotes, or from the sheet's export, is one tag.",
     ),
     error(
         "clear-beside-others",
@@ -366,8 +363,7 @@ LISTS = (
         "[clear]; shy",
         "[clear]",
         "Write [clear] alone to empty the field, or take it out and keep the others.",
-        'A tag that is really called so is written in quotes: `"[clear]"; shy`. An export does '
-        "this by itself.",
+        'Put a tag with this name in quotes: `"[clear]"; shy`. An export does this.',
     ),
     error(
         "photos-unreadable",
@@ -390,9 +386,9 @@ LISTS = (
         "https://example.org/1.jpg | https://example.org/2.jpg",
         "Write a line break, or | with spaces around it, between two addresses; if it is one "
         "address, put it in double quotes.",
-        "This is an address that begins directly behind another one, a comma, a semicolon or a "
-        "space, a `|` without spaces, `<br>`, and a comma or a semicolon before a space. What the "
-        "sheet's export has as one address is one.",
+        "petsync reports an address directly after another one, or after a comma, a semicolon or "
+        "a space; a `|` without spaces; `<br>`; and a comma or semicolon before a space. An "
+        "address from the sheet's export is one address.",
     ),
     warning(
         "photo-not-an-address",
@@ -414,8 +410,8 @@ IDS = (
         "new",
         "a blank cell",
         "Write the pet's number, or leave the cell blank to add a pet.",
-        "`#12`, `ID 12` and `1,234` break this rule too: what they probably mean is suggested "
-        "and never assumed.",
+        "This includes `#12`, `ID 12` and `1,234`. petsync suggests what they may mean, and does "
+        "not assume it.",
     ),
     error(
         "id-ambiguous",
@@ -430,7 +426,7 @@ IDS = (
         "12.5",
         "12",
         "Write the whole number.",
-        "Often a formula or a price stands in the column.",
+        "The column may contain a formula or a price.",
     ),
     error(
         "id-scientific",
@@ -438,7 +434,7 @@ IDS = (
         "1.2E+3",
         "1204, as text",
         "Format the column as text and type the whole number.",
-        "Excel shows long numbers so, and saves what it shows to a CSV file.",
+        "Excel shows long numbers like this, and saves what it shows to a CSV file.",
     ),
     error(
         "id-imprecise",
@@ -446,8 +442,8 @@ IDS = (
         "9007199254740993, stored as a number, or 9007199254740992.0",
         "9007199254740993, as text",
         "Format the column as text and type the whole number again.",
-        "Such a number is never rounded or guessed; a decimal point shows that a program without "
-        "exact integers wrote it. A workbook that petsync exported has all ids as text.",
+        "petsync never rounds or guesses such a number. A decimal point shows that a program "
+        "without exact integers wrote it. An exported workbook has all ids as text.",
     ),
     warning(
         "id-rounded",
@@ -462,8 +458,8 @@ IDS = (
         "0",
         "a blank cell, or 1001",
         "Leave the id blank if it is a new pet, or give the id of its pet.",
-        "Only a pet that the store already has may have such an id: a plan adds none, as each "
-        "apply could add the pet again. An id that the sheet's export has is not reported.",
+        "Only an existing pet can have such an id: a plan adds none, because each apply could add "
+        "the pet again. petsync does not report ids from the sheet's export.",
     ),
     error(
         "id-out-of-range",
@@ -520,7 +516,8 @@ ROWS = (
         "7,Bello, the dog,sold",
         '7,"Bello, the dog",sold',
         "Quote cells that contain the delimiter, and give each row the header's columns.",
-        "Nothing else is said of such a row, as any cell may be in a wrong column.",
+        "petsync reports nothing else about such a row, because any cell may be in the wrong "
+        "column.",
     ),
     error(
         "broken-quote",
@@ -535,7 +532,7 @@ ROWS = (
         "a cell with 200,000 characters",
         "a shorter text",
         "Shorten the text: a cell has at most 131,072 characters.",
-        "Often a quote is missing where the text should end. Nothing else is said of such a row.",
+        "The closing quote may be missing. petsync reports nothing else about such a row.",
     ),
     error(
         "quote-after-space",
@@ -543,9 +540,9 @@ ROWS = (
         '1001, "Bella, the dog"',
         '1001,"Bella, the dog"',
         "Delete the space between the delimiter and the quote.",
-        "In a CSV file only a quote at the very beginning of a cell encloses it; behind a space it "
-        "does not, and a delimiter inside ends the cell. An export writes an apostrophe before a "
-        "text that really begins so.",
+        "In a CSV file, a quote encloses a cell only at its very start. After a space it is text, "
+        "and a delimiter ends the cell. If a text really starts like this, an export writes an "
+        "apostrophe before it.",
     ),
     error(
         "header-repeated",
@@ -567,7 +564,7 @@ ROWS = (
         "two rows without ids: Bubble, available, Fish",
         "one row, if it is one pet",
         "Delete one of the rows if both mean the same pet.",
-        "Two goldfish may well have the same name, so such rows are never taken for one.",
+        "Two goldfish can have the same name, so petsync never combines such rows.",
     ),
     error(
         "merged-cells",
@@ -586,10 +583,10 @@ SHEET = (
         "Staus",
         "status",
         "Write the header as suggested, or map it.",
-        "A header is never guessed, not even a usual one such as `Nummer`, `SKU`, `Catégorie` or "
-        "`ï»¿id`, which is `id` in a wrong encoding. It is reported beside the column that it is "
-        "like, too; other numbers beside `id` are not. In a DataFrame a misspelt header is an "
-        "error. How to map a header of your own is in [sheets.md](sheets.md).",
+        "petsync never guesses a header, not even a common one such as `Nummer`, `SKU`, "
+        "`Catégorie` or `ï»¿id` (`id` in a wrong encoding). It also reports a header beside the "
+        "column that it is similar to, except other numbers beside `id`. In a DataFrame, a "
+        "misspelt header is an error. [sheets.md](sheets.md#columns) explains how to map headers.",
     ),
     error(
         "header-renamed",
@@ -597,10 +594,10 @@ SHEET = (
         "State, over what the export had as status",
         "status",
         "Write the header as it was, or map it.",
-        "Only an export knows what its columns held: the unused column says mostly what was in the "
-        "missing one, or its header is nearly that one's. Nothing is planned from such a sheet, "
-        "as edits in the column would not be seen, and rows without their ids would be new pets. "
-        "If the column is away on purpose, insert an empty one with its header.",
+        "petsync knows from the export what each column contained: the unused column contains "
+        "most of the missing one's values, or its header is similar. petsync makes no plan, "
+        "because it would overlook edits in the column, and rows without their ids would be new "
+        "pets. If you removed a column on purpose, insert an empty one with its header.",
     ),
     warning(
         "header-numbers",
@@ -608,8 +605,8 @@ SHEET = (
         "Regal, over 1001, 1002, 1003",
         "id",
         "Rename the column to id if these are the pets' ids, or map it.",
-        "Without ids each row is a new pet. This is looked for where hardly any number of the "
-        "column is there twice.",
+        "Without ids, each row is a new pet. petsync reports a column in which hardly any number "
+        "occurs twice.",
     ),
     warning(
         "header-elsewhere",
@@ -617,8 +614,8 @@ SHEET = (
         "the worksheets Dogs and Cats, both with id and name",
         "the worksheet that is meant, by its name",
         "Name the worksheet that is to be read, or hide the others.",
-        "One worksheet is read, the first that has such a header; with its name given this is no "
-        "finding.",
+        "petsync reads the first worksheet with a known header. If you name the worksheet, this "
+        "is no finding.",
     ),
     warning(
         "header-missing",
