@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from petsync.models import MAX_ID, MIN_ID, Category, Pet, Tag
 from petsync.plan.guard import Guard, Limit
 from petsync.plan.match import positions
 from petsync.plan.plan import Plan
+from petsync.sheets import read_sheet
 from petsync.table.frame import frame_from_pets
 
 REX = Pet(id=1, name="Rex", status="sold")
@@ -245,3 +248,25 @@ def test_ids_are_found_however_far_they_lie_apart(known: list[int]) -> None:
     asked = [*known, MAX_ID, MIN_ID, 0, 8, None]
     places = positions(pd.Series(asked, dtype="Int64"), pets).tolist()
     assert places == [known.index(each) if each in known else -1 for each in asked]
+
+
+def test_a_text_read_in_a_wrong_encoding_replaces_no_text_of_the_store(tmp_path: Path) -> None:
+    """A name or a category that the store has right is a conflict; any other damaged text is named
+    in the plan. Where the store itself has the damaged text, the row is in agreement.
+    """
+    store = [
+        Pet(id=1, name="Zoë", status="sold", category=Category(1, "Hündchen")),
+        Pet(id=2, name="Rex", status="sold", category=Category(2, "Dogs")),
+        Pet(id=3, name="JÃ¶rg", status="sold"),
+    ]
+    rows = ["1,Zoë,,", "2,,Hündchen,", "3,Jörg,,", "4,Örni,,sold"]
+    text = "\n".join(rows).encode().decode("cp1252")
+    path = tmp_path / "pets.csv"
+    path.write_text(f"id,name,category,status\n{text}\n", "utf-8")
+    plan = plan_of(store, read_sheet(path))
+    held = [(each.row, each.pet_id, each.rule) for each in plan.conflicts]
+    assert held == [(2, 1, "damaged-text"), (3, 2, "damaged-text")]
+    assert "'Zoë'" in plan.conflicts[0].problem
+    assert [change.kind for change in plan.changes] == ["add"]
+    (note,) = [note for note in plan.notes if "wrong encoding" in note]
+    assert "line 5, column 2 'Ã–rni'" in note

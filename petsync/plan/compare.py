@@ -1315,7 +1315,13 @@ def _warned(sheet: Sheet) -> Iterator[str]:
     headers = [finding for finding in warnings if finding.rule.startswith("header")]
     for finding in headers:
         yield f"{finding.address}: {finding.value!r}: {finding.problem} {finding.suggestion}"
-    rest = len(warnings) - len(headers)
+    damaged = [f"{w.address} {w.value!r}" for w in warnings if w.rule == "damaged-characters"]
+    if damaged:
+        yield (
+            f"{some(damaged)}: some program seems to have read this text in a wrong encoding. What "
+            "the plan sends of it is sent as it is written here: correct it first."
+        )
+    rest = len(warnings) - len(headers) - len(damaged)
     if rest:
         cells = "1 cell was" if rest == 1 else f"{rest:,} cells were"
         yield f"{cells} read with a warning; `petsync check` and sheet.findings list them."

@@ -290,6 +290,7 @@ _INSTEAD: Mapping[Column, str] = {
     "name": "A name cannot be emptied; a missing value (None) says nothing.",
     "category": 'Write "" to empty the field.',
 }
+_TEXTS: tuple[Column, ...] = ("name", "category")
 _NUMBERED = re.compile(r"-?[0-9]+:\s*(.*)", re.DOTALL)
 """A category as a tag may be written, with its number."""
 
@@ -725,6 +726,7 @@ class Decisions:
         """
         pet_id = row.pet_id if now is None else now.id
         self._check_marker(row, fields, pet_id)
+        self._check_damage(row, fields, now, pet_id)
         if "category" in fields:
             self._check_category(row, pet_id)
         if "tags" not in fields:
@@ -750,6 +752,33 @@ class Decisions:
             if column in fields and normal(row.said.get(column)).casefold() == CLEAR:
                 problem = f"says {CLEAR!r} in {column}, which is only a text in a DataFrame"
                 raise _Held("clear-text", problem, hint, pet_id)
+
+    def _check_damage(
+        self, row: Row, fields: Sequence[Column], now: Pet | None, pet_id: int | None
+    ) -> None:
+        """Raise _Held where a text of the store would be replaced by what a program makes of it
+        that reads it in a wrong encoding.
+        """
+        for column in _TEXTS:
+            meant = self._damaged.get((row.number, column), "") if column in fields else ""
+            had = None if now is None else cell(now, column)
+            is_known = column == "category" and self.vocabulary.category_named(meant) is not None
+            if meant and (normal(meant) == normal(had) or is_known):
+                problem = (
+                    f"says {row.said.get(column)!r} in {column}, and the store has {meant!r}: "
+                    "some program has read the text in a wrong encoding"
+                )
+                hint = f"Write {meant!r}, or leave the cell blank to say nothing."
+                raise _Held("damaged-text", problem, hint, pet_id)
+
+    @cached_property
+    def _damaged(self) -> Mapping[tuple[int, str], str]:
+        """What damaged cells are likely to mean, by row and column."""
+        return {
+            (each.row, each.column): each.meant
+            for each in self._sheet.problems
+            if each.rule == "damaged-characters" and each.meant
+        }
 
     def _meant_tag(self, name: str) -> tuple[str, str]:
         if not self._is_new_tag(name):
