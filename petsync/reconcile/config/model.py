@@ -820,7 +820,7 @@ JOB: tuple[Option, ...] = (
         table="jobs",
         name="query_file",
         kind=PATH,
-        meaning="A file with such a query.",
+        meaning="A file with an SQL query.",
         example='"pets.sql"',
         also=("sql_file",),
     ),
@@ -1180,8 +1180,8 @@ REST: tuple[Option, ...] = (
         table="log",
         name="level",
         kind=choice("debug", "info", "warning", "error"),
-        meaning='The lowest level that is logged. The default is `"info"`; for text on standard '
-        'error it is `"warning"`, except with `-v` and `--every`.',
+        meaning='The lowest level that is logged: by default `"warning"` for text on standard '
+        'error without `-v` and `--every`, otherwise `"info"`.',
         default='"info" or "warning"',
         example='"warning"',
     ),

@@ -211,9 +211,9 @@ def _path(path: object) -> str | None:
 _HEAD = """\
 # petsync.toml: the service that petsync works with, and the jobs of `petsync reconcile`.
 #
-# What is commented out shows what there is; `petsync config check` reads all of it
-# and says what it means. ${NAME} is the environment variable NAME: secrets are
-# written so, and never in full. Paths start at this file's folder.
+# Remove the # before an option to set it. `petsync config check` lists every mistake
+# and shows what the file means. Write a secret as ${NAME}, an environment variable,
+# never as text. Paths are relative to the folder of this file.
 # docs/config.md explains every option.
 
 """
@@ -235,7 +235,7 @@ class _Job:
 _JOBS = (
     _Job(
         name="catalogue",
-        meaning="A job: a spreadsheet and the store, merged. Try it with "
+        meaning="A job: merge a spreadsheet and the store. Try it with "
         "`petsync reconcile --job catalogue --dry-run`, which changes nothing.",
         options=(
             *("mode", "sheet", "schedule", "tab", "encoding", "enabled", "statuses", "tags"),
@@ -247,13 +247,13 @@ _JOBS = (
     ),
     _Job(
         name="arrivals",
-        meaning="Another job: all sheets of a folder, brought into another store.",
+        meaning="Another job: bring all sheets of a folder into another store.",
         options=("mode", "folder", "files", *INHERITED, "api_key"),
         values={"mode": '"push"', "url": '"https://branch.example/v2"'},
     ),
     _Job(
         name="warehouse",
-        meaning="And one that only tells how far a database and the store are apart.",
+        meaning="A job that only reports differences between a database and the store.",
         options=("mode", "query", "database", "client_id", "client_secret"),
         values={"mode": '"check"'},
     ),
@@ -305,7 +305,7 @@ def _options(
 ) -> Iterator[str]:
     """The options, each explained where its name is not among those that were `told`."""
     for option in options:
-        usual = "" if option.default in _NOTHING else f" Without it: {option.default}."
+        usual = "" if option.default in _NOTHING else f" Default: {option.default}."
         comment = "" if option.name in told else _comment(option.meaning + usual)
         mark = "" if option.name in on else "#"
         value = (values or {}).get(option.name, option.example)
