@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, wait
-from functools import update_wrapper
+from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 __all__ = ["LoopThread", "Task", "blocking", "in_thread"]
@@ -158,21 +158,16 @@ class Bridged(Protocol[A_co]):
     def _loop(self) -> LoopThread: ...
 
 
-class blocking(Generic[A, P, R]):  # noqa: N801 - used like a decorator
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Bridged[A], P], R]:
     """An asynchronous method as a synchronous one of a facade, with its name, signature and help.
 
     `find = blocking(AsyncThing.find)` in a class that has `aio` and `_loop`.
     """
 
-    def __init__(self, method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]]) -> None:
-        self._method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]
+    @wraps(method)
+    def call(facade: Bridged[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return facade._loop.run(method(facade.aio, *args, **kwargs))
 
-    def __get__(self, facade: Bridged[A], _: object = None) -> Callable[P, R]:
-        if facade is None:
-            return self  # type: ignore[unreachable]
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return facade._loop.run(self._method(facade.aio, *args, **kwargs))
-
-        return update_wrapper(call, self._method)
+    return call

@@ -220,3 +220,7 @@ class InterruptedRunError(PetsyncError):
 
     exit_code = 7
     report: object = None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

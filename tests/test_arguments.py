@@ -32,22 +32,22 @@ ONE = pd.DataFrame([{"id": 1, "name": "Max"}])
 )
 def test_a_limit_that_would_switch_the_guard_off_is_refused(make: Callable[[], object]) -> None:
     """Ten as a share would be a thousand per cent."""
-    with pytest.raises(ps.SettingsError):
+    with pytest.raises(ps.errors.SettingsError):
         make()
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"match_on": ["zzz"]}, ps.SettingsError),
-        ({"match_on": "id"}, ps.SettingsError),
-        ({"guard": 5}, ps.SettingsError),
-        ({"guard": None}, ps.SettingsError),
-        ({"snapshot": ONE}, ps.PlanError),
-        ({"snapshot": snapshot_of([])}, ps.PlanError),
-        ({"sheet": None}, ps.SheetError),
-        ({"sheet": 5}, ps.SheetError),
-        ({"sheet": b"id,name"}, ps.SheetError),
+        ({"match_on": ["zzz"]}, ps.errors.SettingsError),
+        ({"match_on": "id"}, ps.errors.SettingsError),
+        ({"guard": 5}, ps.errors.SettingsError),
+        ({"guard": None}, ps.errors.SettingsError),
+        ({"snapshot": ONE}, ps.errors.PlanError),
+        ({"snapshot": snapshot_of([])}, ps.errors.PlanError),
+        ({"sheet": None}, ps.errors.SheetError),
+        ({"sheet": 5}, ps.errors.SheetError),
+        ({"sheet": b"id,name"}, ps.errors.SheetError),
     ],
 )
 def test_plan_says_what_it_takes(arguments: dict[str, Any], error: type[Exception]) -> None:
@@ -83,7 +83,7 @@ def test_apply_says_what_it_takes_and_keeps_the_plan(
     ):
         plan = store.plan(ONE)
         given = {"plan": plan, **arguments}
-        with pytest.raises(ps.PetsyncError):
+        with pytest.raises(ps.errors.PetsyncError):
             store.apply(given.pop("plan"), **given)
         assert box.pets() == [pet]
         assert store.apply(plan).counts["applied"] == 1

@@ -45,7 +45,7 @@ def test_a_cell_of_a_workbook_is_read_as_it_is_corrected(tmp_path: Path, address
     sheet = read_sheet(tmp_path / "pets.xlsx", corrections={address: "available"})
     assert ("Pets!C3", "unknown-status") not in found(sheet)
     (made,) = sheet.corrections
-    assert made == ps.Correction(
+    assert made == ps.types.Correction(
         address="Pets!C3", row=3, column="status", before="availabel", after="available"
     )
     assert (tmp_path / "pets.xlsx").read_bytes() == before

@@ -155,7 +155,7 @@ def test_nothing_answered_is_an_error(
 ) -> None:
     """Where no query is answered the first error is raised, and there is no snapshot."""
     box.break_with("503=1")
-    with pytest.raises(ps.ServiceError, match="findPetsByStatus: 503"):
+    with pytest.raises(ps.errors.ServiceError, match="findPetsByStatus: 503"):
         store.snapshot(statuses=statuses)
 
 
@@ -167,7 +167,7 @@ def test_a_status_is_asked_once(store: ps.Store) -> None:
 
 def test_values_that_cannot_be_asked_for_are_refused_unsent(box: Sandbox, store: ps.Store) -> None:
     """A status that is no text is the caller's error, and no failed query."""
-    with pytest.raises(ps.InvalidInputError):
+    with pytest.raises(ps.errors.InvalidInputError):
         store.snapshot(statuses=["sold", 7])  # type: ignore[list-item]
     assert not box.requests
 
@@ -177,7 +177,7 @@ def test_a_refused_token_is_an_error_at_once(scopes: str | None) -> None:
     """A token that may not read, or none at all, narrows nothing: it stops the snapshot."""
     with Sandbox(pets=SHOP) as box:
         auth = ps.auth.none() if scopes is None else ps.auth.bearer(box.token(scopes))
-        with connected(box, auth=auth) as store, pytest.raises(ps.AuthError):
+        with connected(box, auth=auth) as store, pytest.raises(ps.errors.AuthError):
             store.snapshot()
         assert box.requests == {"findPetsByStatus": 1}
 
@@ -188,7 +188,7 @@ def test_a_refused_token_between_two_queries_is_an_error(profile: str) -> None:
     script = [listed(SHOP[2]) if profile == "live" else answer(500), answer(401)]
     with ScriptedServer(*script) as server:
         connected = ps.connect(server.url, profile=profile, environ={}, retry=ONCE)
-        with connected as store, pytest.raises(ps.AuthError):
+        with connected as store, pytest.raises(ps.errors.AuthError):
             store.snapshot()
         assert len(server.requests) == 2
 
@@ -196,7 +196,7 @@ def test_a_refused_token_between_two_queries_is_an_error(profile: str) -> None:
 def test_a_service_that_wants_patience_is_not_asked_more(box: Sandbox, store: ps.Store) -> None:
     """429 is about every request: asking for each status by itself would make it worse."""
     box.break_with("429=1,retry_after=0,first=1")
-    with pytest.raises(ps.RateLimitedError):
+    with pytest.raises(ps.errors.RateLimitedError):
         store.snapshot()
     assert box.requests == {"findPetsByStatus": 1}
 
@@ -207,7 +207,7 @@ def test_a_service_out_of_reach_is_an_error() -> None:
         url = server.url
     with (
         ps.connect(url, environ={}, retry=ONCE) as store,
-        pytest.raises(ps.TransportError) as caught,
+        pytest.raises(ps.errors.TransportError) as caught,
     ):
         store.snapshot()
     assert not caught.value.may_have_happened
@@ -251,7 +251,7 @@ def test_a_pet_that_nobody_can_read_again_is_an_error() -> None:
     page = answer(200, b"<html>", content_type="text/html")
     with (
         scripted(listed(rex, other), page) as (_, store),
-        pytest.raises(ps.ResponseError, match="pet 7 came in copies that differ") as caught,
+        pytest.raises(ps.errors.ResponseError, match="pet 7 came in copies that differ") as caught,
     ):
         store.snapshot()
     assert caught.value.pet_id == 7
@@ -293,7 +293,7 @@ def test_the_plain_loaders_give_one_row_a_pet(box: Sandbox, store: ps.Store) -> 
 def test_the_plain_loaders_fail_with_their_query(box: Sandbox, store: ps.Store) -> None:
     """A DataFrame cannot say what it lacks, so a query that fails is an error there."""
     box.break_with("html=1,status=sold")
-    with pytest.raises(ps.ResponseError):
+    with pytest.raises(ps.errors.ResponseError):
         store.find_by_status("available", "sold")
 
 
@@ -372,10 +372,12 @@ def test_a_narrowed_snapshot_is_not_exported(box: Sandbox, store: ps.Store, tmp_
     snapshot = store.snapshot()
     path = tmp_path / "pets.csv"
     for wrong in ({}, {"base": False}):
-        with pytest.raises(ps.SheetError, match="the status sold would be missing") as caught:
+        with pytest.raises(
+            ps.errors.SheetError, match="the status sold would be missing"
+        ) as caught:
             ps.write_sheet(snapshot, path, **wrong)
         assert "available, pending" in caught.value.hint
-    with pytest.raises(ps.SheetError):
+    with pytest.raises(ps.errors.SheetError):
         ps.write_sheet(snapshot.frame, path, base=snapshot)
     assert not path.exists()
     ps.write_sheet(store.snapshot(statuses=snapshot.coverage.statuses), path)

@@ -38,7 +38,7 @@ def store(box: Sandbox, tmp_path: Path) -> Iterator[ps.Store]:
         yield store
 
 
-def applied(store: ps.Store, plan: ps.Plan) -> ps.Pet:
+def applied(store: ps.Store, plan: ps.types.Plan) -> ps.Pet:
     """Pet 7 after the plan."""
     report = store.apply(plan, progress=False)
     assert [result.outcome for result in report.results] == ["applied"]
@@ -143,7 +143,7 @@ def test_a_value_that_cannot_be_meant_is_refused(
     store: ps.Store, given: dict[str, Any], said: str
 ) -> None:
     """What blocks a row of a sheet is told at once, with its cure."""
-    with pytest.raises(ps.FindingsError, match=said) as caught:
+    with pytest.raises(ps.errors.FindingsError, match=said) as caught:
         store.edit(7, **given)
     assert caught.value.hint
 
@@ -153,20 +153,20 @@ def test_a_value_that_cannot_be_meant_is_refused(
 )
 def test_what_is_no_value_is_refused(store: ps.Store, given: dict[str, Any]) -> None:
     """Arguments of the wrong type, or another pet in `seen`, raise ValueError's kin."""
-    with pytest.raises((ps.SettingsError, ps.SheetError)):
+    with pytest.raises((ps.errors.SettingsError, ps.errors.SheetError)):
         store.edit(7, **given)
 
 
 def test_an_unknown_pet_is_not_found(store: ps.Store) -> None:
     """There is nothing to plan for a pet that is not there."""
-    with pytest.raises(ps.NotFoundError):
+    with pytest.raises(ps.errors.NotFoundError):
         store.edit(99, name="Nobody")
 
 
 def test_the_guard_judges_an_edit(store: ps.Store) -> None:
     """A sentinel stays as it is, by hand too."""
     plan = store.edit(7, name="Rexi", guard=ps.Guard(sentinels=(7,)))
-    with pytest.raises(ps.GuardError):
+    with pytest.raises(ps.errors.GuardError):
         store.apply(plan, progress=False)
     assert store.api.get_pet_by_id(7) == REX
 
@@ -182,7 +182,7 @@ def test_an_edit_says_nothing_of_sheets(store: ps.Store) -> None:
 def test_an_edit_can_be_undone_and_made_elsewhere(store: ps.Store) -> None:
     """The asynchronous twin makes the same plan, and a run of it can be taken back."""
 
-    async def elsewhere() -> ps.Plan:
+    async def elsewhere() -> ps.types.Plan:
         async with ps.connect(store.url, environ={}).aio as aio:
             return await aio.edit(7, name="Rexi")
 

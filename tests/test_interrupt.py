@@ -237,7 +237,7 @@ def test_ctrl_c_in_a_resume(shop: Shop) -> None:
 CELL = """
 import petsync as ps
 store = ps.connect({url!r}, state={state!r})
-plan = ps.Plan.load({plan!r})
+plan = ps.types.Plan.load({plan!r})
 store.apply(plan)
 """
 AFTER = """

@@ -120,7 +120,7 @@ def test_no_secret_is_in_it_at_any_time(tmp_path: Path) -> None:
             box.break_with("503=0.3,seed=3")
             try:
                 store.apply(plan, on_progress=look)
-            except ps.InterruptedRunError:
+            except ps.errors.InterruptedRunError:
                 pass
             finally:
                 box.break_with(None)

@@ -82,7 +82,7 @@ class Desk:
         """The plan of the sheet."""
         return self.store.plan(path or self.path)
 
-    def apply(self) -> ps.Report:
+    def apply(self) -> ps.types.Report:
         """Apply it."""
         return self.store.apply(self.plan(), progress=False)
 

@@ -150,7 +150,7 @@ def test_an_answer_about_another_pet_is_none() -> None:
 def test_a_refused_token_ends_them_all() -> None:
     """Without the right to read there is nothing to wait for."""
     with Sandbox(pets=PETS.values()) as box:
-        with pytest.raises(ps.AuthError):
+        with pytest.raises(ps.errors.AuthError):
             ask(box.url, lambda api: look_up(api, range(1, 5000)))
         assert box.requests["getPetById"] <= 2 * CONCURRENCY
 
@@ -158,14 +158,14 @@ def test_a_refused_token_ends_them_all() -> None:
 @pytest.mark.parametrize(
     ("faults", "error"),
     [
-        ("drop_before=1", ps.TransportError),
-        ("torn=1", ps.TransportError),
-        ("503=1", ps.ServiceError),
-        ("429=1,retry_after=0", ps.RateLimitedError),
+        ("drop_before=1", ps.errors.TransportError),
+        ("torn=1", ps.errors.TransportError),
+        ("503=1", ps.errors.ServiceError),
+        ("429=1,retry_after=0", ps.errors.RateLimitedError),
     ],
 )
 def test_a_service_that_breaks_down_ends_them_all(
-    box: Sandbox, faults: str, error: type[ps.ApiError]
+    box: Sandbox, faults: str, error: type[ps.errors.ApiError]
 ) -> None:
     """So many failures in a row are the service's own, and thousands more would tell no more."""
     box.break_with(faults)
@@ -200,7 +200,7 @@ def test_a_service_that_is_gone_ends_them_at_once(ids: int) -> None:
         finally:
             requests.append(api.session.traffic().requests)
 
-    with pytest.raises(ps.TransportError) as caught:
+    with pytest.raises(ps.errors.TransportError) as caught:
         ask(url, look)
     assert not caught.value.may_have_happened
     assert 1 <= requests[0] <= CONCURRENCY

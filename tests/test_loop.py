@@ -156,6 +156,7 @@ def test_a_blocking_method_keeps_name_signature_and_help(loop: LoopThread) -> No
     assert facade.double(4, plus=1) == 9
     assert facade.double.__doc__ == "Twice the number."
     assert facade.double.__name__ == "double"
+    assert "self" not in inspect.signature(facade.double).parameters
     assert "plus" in inspect.signature(facade.double).parameters
 
 

@@ -153,7 +153,7 @@ def test_folder_that_is_not_there(tmp_path: Path) -> None:
 # Sheets ----------------------------------------------------------------------------------------
 
 
-def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps.Sheet:
+def sheet(folder: Path, *rows: str, header: str = "id;name;Image;caption") -> ps.types.Sheet:
     """A sheet in the folder."""
     path = put(folder) / "sheet.csv"
     path.write_text("\n".join([header, *rows, ""]), "utf-8")

@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> list[Path]:
     return [folder / name for name in ("c.png", "a.png", "b.png")]
 
 
-def outcomes(report: ps.Uploaded) -> dict[str, tuple[str, str]]:
+def outcomes(report: ps.types.Uploaded) -> dict[str, tuple[str, str]]:
     """Each file's outcome and cause."""
     return {result.file: (result.outcome, result.cause) for result in report.results}
 
@@ -83,7 +83,7 @@ def test_files_keep_their_order_and_say_their_place(store: ps.Store, files: list
 def test_each_file_is_followed(box: Sandbox, store: ps.Store, files: list[Path]) -> None:
     """A picture is told of at its turn, when it is tried again, and when it has a result."""
     box.break_with("429=1,retry_after=0,first=1,only=uploadFile")
-    steps: list[ps.FileProgress] = []
+    steps: list[ps.types.FileProgress] = []
     report = store.upload(store.pictures_of(7, files), on_file=steps.append)
     assert [step.number for step in steps if step.result] == [0, 1, 2]
     assert [step.result.urls for step in steps if step.result] == [
@@ -100,7 +100,7 @@ def test_what_is_cancelled_before_its_turn_is_not_sent(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
     """It is skipped, nothing of it is in the journal, and it can be uploaded later."""
-    unwanted = ps.Cancelling()
+    unwanted = ps.types.Cancelling()
     unwanted.cancel(1)
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
     assert outcomes(report) == {
@@ -120,7 +120,7 @@ def test_what_is_cancelled_on_its_way_is_in_doubt(
     sent once more.
     """
     box.break_with("latency=60,only=uploadFile,first=1")
-    unwanted = ps.Cancelling()
+    unwanted = ps.types.Cancelling()
     thread = on_the_wire(box, lambda: unwanted.cancel(0))
     report = store.upload(store.pictures_of(7, files), cancelling=unwanted)
     thread.join()
@@ -140,7 +140,7 @@ def test_what_came_through_before_it_was_cancelled_is_seen(
     box: Sandbox, store: ps.Store, files: list[Path]
 ) -> None:
     """Where the pet shows the photo all the same, it is uploaded, with its address."""
-    unwanted = ps.Cancelling()
+    unwanted = ps.types.Cancelling()
     pet = box.pets()[0]
 
     def come_through() -> None:
@@ -163,7 +163,7 @@ def test_cancelling_while_an_earlier_doubt_is_waited_for(
     box.break_with("drop_before=1,only=uploadFile")
     assert outcomes(store.upload(store.pictures_of(7, files[0])))["c.png"][0] == "failed"
     box.break_with(None)
-    unwanted = ps.Cancelling()
+    unwanted = ps.types.Cancelling()
     timer = threading.Timer(0.3, lambda: unwanted.cancel(0))
     timer.start()
     report = store.upload(store.pictures_of(7, files[0]), settle=3000, cancelling=unwanted)
@@ -179,11 +179,11 @@ def test_a_photo_of_the_service_is_fetched_and_nothing_else(
     (url,) = box.pets()[0].photo_urls
     assert store.serves(url)
     assert store.photo(url) == files[0].read_bytes()
-    with pytest.raises(ps.NotFoundError):
+    with pytest.raises(ps.errors.NotFoundError):
         store.photo(f"{box.url}/images/99")
     for other in ("https://shop.example/a.jpg", f"{box.url}/../token", "file:///etc/passwd", ""):
         assert not store.serves(other)
-        with pytest.raises(ps.InvalidInputError, match="nothing else is fetched"):
+        with pytest.raises(ps.errors.InvalidInputError, match="nothing else is fetched"):
             store.photo(other)
 
 

@@ -25,7 +25,7 @@ from petsync.report.images import (
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e"
 
 
-def picture(**more: Any) -> ps.Picture:
+def picture(**more: Any) -> ps.types.Picture:
     """A picture that is sent as it is."""
     values: dict[str, Any] = {
         "pet_id": 7,
@@ -42,12 +42,12 @@ def picture(**more: Any) -> ps.Picture:
         "sent_width": 40,
         "sent_height": 30,
     }
-    return ps.Picture(**{**values, **more})
+    return ps.types.Picture(**{**values, **more})
 
 
-def pictures(*members: ps.Picture, **more: Any) -> ps.Pictures:
+def pictures(*members: ps.types.Picture, **more: Any) -> ps.types.Pictures:
     """A look at some pictures."""
-    return ps.Pictures(
+    return ps.types.Pictures(
         created="2026-11-20T09:30:00+00:00",
         store="http://127.0.0.1:1/v2",
         source="photos",
@@ -56,9 +56,9 @@ def pictures(*members: ps.Picture, **more: Any) -> ps.Pictures:
     )
 
 
-def report(*results: ps.UploadedFile, **more: Any) -> ps.Uploaded:
+def report(*results: ps.types.UploadedFile, **more: Any) -> ps.types.Uploaded:
     """What became of some files."""
-    return ps.Uploaded(
+    return ps.types.Uploaded(
         run_id="r1",
         store="http://127.0.0.1:1/v2",
         source="photos",
@@ -69,12 +69,12 @@ def report(*results: ps.UploadedFile, **more: Any) -> ps.Uploaded:
     )
 
 
-def everything() -> ps.Pictures:
+def everything() -> ps.types.Pictures:
     """A picture of every fate, and two problems."""
     members = [picture(fate=fate, file=f"{n}.jpg", run="r0") for n, fate in enumerate(FATES)]
     problems = (
-        ps.PictureProblem(file="a.png", problem="it is text", cure="Look."),
-        ps.PictureProblem(file="b.txt", problem="it is no picture", blocks=False),
+        ps.types.PictureProblem(file="a.png", problem="it is text", cure="Look."),
+        ps.types.PictureProblem(file="b.txt", problem="it is no picture", blocks=False),
     )
     return pictures(*members, problems=problems, ignored=2)
 
@@ -113,10 +113,13 @@ def test_what_is_the_same_is_said_once() -> None:
     once, and each file is named; as is the run that uploaded several before.
     """
     problems = [
-        ps.PictureProblem(file=f"{n}.png", problem="too large", cure="Shrink it.") for n in range(9)
+        ps.types.PictureProblem(file=f"{n}.png", problem="too large", cure="Shrink it.")
+        for n in range(9)
     ]
     before = [picture(file=f"{n}.gif", fate="already", run="r-0") for n in range(9)]
-    looked = pictures(*before, problems=(*problems, ps.PictureProblem(file="z.png", problem="no")))
+    looked = pictures(
+        *before, problems=(*problems, ps.types.PictureProblem(file="z.png", problem="no"))
+    )
     done = report(*map(result_of_problem, looked.problems))
     for shown in (pictures_text(looked), pictures_html(looked), uploaded_text(done)):
         assert shown.count("9 files: too large. Shrink it.") == shown.count("Shrink it.") == 1
@@ -129,7 +132,7 @@ def test_what_is_the_same_is_said_once() -> None:
 def test_names_are_harmless() -> None:
     """A file or a pet may be called anything: nothing of it is markup, or steers a terminal."""
     evil = picture(file=EVIL, pet=EVIL, metadata=EVIL, source=EVIL)
-    looked = pictures(evil, problems=(ps.PictureProblem(file=EVIL, problem=EVIL, cure=EVIL),))
+    looked = pictures(evil, problems=(ps.types.PictureProblem(file=EVIL, problem=EVIL, cure=EVIL),))
     done = report(result_of(evil, "failed", "refused", EVIL, cure=EVIL, urls=(EVIL,)))
     for text in (pictures_text(looked), uploaded_text(done)):
         assert "\x1b" not in text
@@ -157,7 +160,9 @@ def test_failures_come_first() -> None:
         result_of(picture(file="old.jpg"), "skipped", "already-so", "uploaded before"),
         result_of(picture(file="lost.jpg"), "unknown", "no-answer", "no answer", cure="Look."),
         result_of(picture(file="bad.jpg"), "failed", "refused", "too large", cure="Shrink it."),
-        result_of_problem(ps.PictureProblem(file="none.jpg", problem="no pet", cure="Add it.")),
+        result_of_problem(
+            ps.types.PictureProblem(file="none.jpg", problem="no pet", cure="Add it.")
+        ),
     )
     for shown in (repr(done), done._repr_html_()):
         places = [shown.index(name) for name in ("bad.jpg", "none.jpg", "lost.jpg", "old.jpg")]
@@ -191,11 +196,11 @@ def test_frame_of_pictures() -> None:
 def test_round_trip() -> None:
     """What a journal keeps reads back the same; anything else is an error of petsync's."""
     value = everything()
-    assert ps.Pictures.from_json(value.to_json()) == value
-    assert hash(ps.Pictures.from_json(value.to_json())) == hash(value)
+    assert ps.types.Pictures.from_json(value.to_json()) == value
+    assert hash(ps.types.Pictures.from_json(value.to_json())) == hash(value)
     for body in (b"", b"[]", b"\xff", b'{"format":1}', b"[" * 100_000):
         with pytest.raises(PlanError):
-            ps.Pictures.from_json(body)
+            ps.types.Pictures.from_json(body)
 
 
 def test_treatment_says_all() -> None:

@@ -413,7 +413,7 @@ def test_storm_of_faults_loses_and_doubles_nothing(
     for _ in range(12):
         try:
             pictures = store.pictures(folder)
-        except ps.ApiError:
+        except ps.errors.ApiError:
             continue
         report = store.upload(pictures, settle=0)
         assert sum(report.counts.values()) == len(report.results) == 20
@@ -515,7 +515,7 @@ def test_stopped_upload_goes_on(
 
     error = asyncio.run(cancelled())
     report = error.report
-    assert isinstance(report, ps.Uploaded)
+    assert isinstance(report, ps.types.Uploaded)
     assert error.exit_code == report.exit_code == 7
     assert report.counts == {"applied": 1, "skipped": 3, "conflict": 0, "failed": 0, "unknown": 0}
     standard.break_with(None)
@@ -649,6 +649,6 @@ def test_full_disk_stops_before_anything_is_sent(
     store = connect(standard)
     pictures = store.pictures(folder)
     (tmp_path / "state").write_text("no folder")
-    with pytest.raises(ps.PetsyncError):
+    with pytest.raises(ps.errors.PetsyncError):
         store.upload(pictures)
     assert standard.requests["uploadFile"] == 0

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -40,11 +41,24 @@ def test_typed_and_public_names_are_the_same() -> None:
     assert len(set(ps.__all__)) == len(ps.__all__)
 
 
-def test_every_error_is_public() -> None:
-    """The whole tree of petsync.errors can be caught through the package."""
-    from petsync import errors
+@pytest.mark.parametrize("module", [ps, ps.auth, ps.errors, ps.reconcile, ps.types, ps.widgets])
+def test_completion_offers_public_names_alone(module: ModuleType) -> None:
+    """No imported helper is among the names, and each of them is there."""
+    listed = [name for name in dir(module) if not name.startswith("_")]
+    assert listed == sorted(module.__all__)
+    assert all(hasattr(module, name) for name in listed)
 
-    assert set(errors.__all__) <= set(ps.__all__)
+
+@pytest.mark.parametrize("store", ["Store.", ""])
+def test_methods_of_a_store_show_their_signature(store: str) -> None:
+    """A method of a store has no parameter `self`, on the class it has."""
+    shown = _python(
+        "import inspect, petsync as ps\n"
+        "with ps.demo() as store:\n"
+        f"    method = {'ps.Store' if store else 'store'}.find_by_status\n"
+        "    print(*inspect.signature(method).parameters)"
+    )
+    assert shown.split() == (["self", "statuses"] if store else ["statuses"])
 
 
 def test_names_are_listed_before_they_are_used() -> None:
@@ -59,7 +73,10 @@ def test_unknown_name_is_an_attribute_error() -> None:
         ps.conect  # type: ignore[attr-defined]  # noqa: B018
 
 
-@pytest.mark.parametrize("statement", ["import petsync", "from petsync import PetsyncError, Pet"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import petsync", "from petsync.errors import PetsyncError; from petsync import Pet"],
+)
 def test_import_is_cheap(statement: str) -> None:
     """Neither the package nor its errors and resources load pandas, a server or a client."""
     loaded = _python(f"{statement}\nimport sys\nprint(*sys.modules)").split()
@@ -71,7 +88,7 @@ def test_values_show_themselves_without_a_store() -> None:
     shown = _python(
         "import petsync as ps, pandas as pd\n"
         "f = pd.DataFrame({'name': ['Rex']})\n"
-        "print(ps.Plan(created='2026-11-20T00:00:00+00:00', store='x', profile='standard',"
+        "print(ps.types.Plan(created='2026-11-20T00:00:00+00:00', store='x', profile='standard',"
         " source='a.csv'))"
     )
     assert shown.strip()

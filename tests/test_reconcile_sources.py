@@ -67,7 +67,7 @@ def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
     """It is refused, and told as an error."""
     database = _database(tmp_path, [(1, "Rex", "sold")])
     (source,) = sources_of(_job(query="DELETE FROM pets", database=database))
-    with pytest.raises(ps.SheetError, match=r"failed: .*readonly database"):
+    with pytest.raises(ps.errors.SheetError, match=r"failed: .*readonly database"):
         source.read(store)
     with closing(sqlite3.connect(tmp_path / "pets.db")) as connection:
         assert connection.execute("SELECT count(*) FROM pets").fetchone() == (1,)
@@ -83,7 +83,7 @@ def test_a_query_changes_nothing(store: ps.Store, tmp_path: Path) -> None:
 def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str) -> None:
     """A query that would change something and return rows is refused by the database itself."""
     (source,) = sources_of(_job(query=query, database=_database(tmp_path, [(1, "Rex", "sold")])))
-    with pytest.raises(ps.SheetError, match="readonly database"):
+    with pytest.raises(ps.errors.SheetError, match="readonly database"):
         source.read(store)
 
 
@@ -98,7 +98,7 @@ def test_the_connection_is_read_only(store: ps.Store, tmp_path: Path, query: str
 def test_no_error_tells_the_password(store: ps.Store, address: str) -> None:
     """Whatever the driver says, the password in the address is not repeated."""
     (source,) = sources_of(_job(query="SELECT 1 AS id", database=Secret(address)))
-    with pytest.raises(ps.SheetError) as caught:
+    with pytest.raises(ps.errors.SheetError) as caught:
         source.read(store)
     path = "/geheim/there/is/none.db"  # a database's own name is no secret
     told = f"{source.name} {caught.value} {source!r}"
@@ -128,14 +128,14 @@ def test_a_folder_gives_its_sheets_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "missing"])
 def test_a_folder_without_a_sheet_is_an_error(tmp_path: Path, name: str) -> None:
     """It may have been emptied, or its drive is not connected: that is no reason to go on."""
-    with pytest.raises(ps.SheetError, match="job catalogue"):
+    with pytest.raises(ps.errors.SheetError, match="job catalogue"):
         sources_of(_job(folder=tmp_path / name))
 
 
 def test_a_name_that_is_no_text_is_told(tmp_path: Path) -> None:
     """No report could hold it, so it is named with the way out before anything is done."""
     (tmp_path / os.fsdecode(b"dogs\xff.csv")).write_bytes(b"")
-    with pytest.raises(ps.SheetError, match=r"dogs\\xff\.csv has a name that is not UTF-8"):
+    with pytest.raises(ps.errors.SheetError, match=r"dogs\\xff\.csv has a name that is not UTF-8"):
         sources_of(_job(folder=tmp_path))
 
 
@@ -144,7 +144,7 @@ def test_a_pet_in_two_sheets_of_a_folder_is_refused(store: ps.Store, tmp_path: P
     (tmp_path / "a.csv").write_text("id,name,status\n7,Rex,sold\n8,Mia,availble\n", "utf-8")
     (tmp_path / "b.csv").write_text("id,name\n9,Tom\n7,Max\n8,Mio\n", "utf-8")
     read = {each.part: each.read(store) for each in sources_of(_job(folder=tmp_path))}
-    with pytest.raises(ps.SheetError) as caught:
+    with pytest.raises(ps.errors.SheetError) as caught:
         check_apart(read)
     assert "pet 7 in a.csv (line 2, column 1) and b.csv (line 3, column 1)" in str(caught.value)
     assert "pet 8 in a.csv (line 3, column 1) and b.csv (line 4, column 1)" in str(caught.value)
@@ -162,5 +162,5 @@ def test_files_of_a_folder_are_in_the_encoding_of_the_job(store: ps.Store, tmp_p
     assert [sheet.frame["name"].tolist() for sheet in read] == [["Zoë"]] * 4
     assert [sheet.encoding for sheet in read] == ["", "cp1252", "", "utf-16"]
     (old, *_) = sources_of(_job(sheet=tmp_path / "old.csv"))
-    with pytest.raises(ps.SheetError, match="is not UTF-8"):
+    with pytest.raises(ps.errors.SheetError, match="is not UTF-8"):
         old.read(store)

@@ -19,12 +19,8 @@ from petsync import (
     STANDARD,
     Category,
     Guard,
-    InterruptedRunError,
     Limit,
     Pet,
-    PlanError,
-    SettingsError,
-    StalePlanError,
     Store,
     Tag,
     auth,
@@ -35,6 +31,7 @@ from petsync import (
     read_sheet,
     write_sheet,
 )
+from petsync.errors import InterruptedRunError, PlanError, SettingsError, StalePlanError
 from petsync.plan.rehearsal import surprises
 from petsync.plan.report import Progress
 from petsync.rehearsal import rehearse

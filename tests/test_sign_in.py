@@ -122,7 +122,7 @@ def test_what_the_service_refuses(store: ps.Store, box: Sandbox, make, said: str
     """A refusal is an AuthError with a way out, and what was in use before stays."""
     store.sign_in(ps.auth.bearer(box.token()))
     before = credentials(store)
-    with pytest.raises(ps.AuthError, match=said) as failed:
+    with pytest.raises(ps.errors.AuthError, match=said) as failed:
         store.sign_in(make(box))
     assert failed.value.hint
     assert credentials(store) is before
@@ -134,7 +134,7 @@ def test_signed_out(store: ps.Store, box: Sandbox) -> None:
     store.sign_in(ps.auth.bearer(token))
     account = store.sign_out()
     assert (account.signed_in, account.kind) == (False, "none")
-    with pytest.raises(ps.AuthError):
+    with pytest.raises(ps.errors.AuthError):
         store.find_by_status("available")
     assert store.sign_in(ps.auth.bearer(token)).signed_in
     for problem in ("", "nobody was signed in"):
@@ -148,7 +148,7 @@ def test_signing_out_ends_the_tokens(store: ps.Store, box: Sandbox) -> None:
     token = credentials(store).token
     assert token is not None
     store.sign_out()
-    with pytest.raises(ps.AuthError, match="does not take this token"):
+    with pytest.raises(ps.errors.AuthError, match="does not take this token"):
         store.sign_in(ps.auth.bearer(token))
 
 
@@ -167,7 +167,7 @@ def test_the_service_is_gone(tmp_path: Path) -> None:
         url, token = box.url, box.token()
     with ps.connect(url, state=tmp_path, environ={}) as store:
         for given in (ps.auth.bearer(token), ps.auth.client_credentials("a", "b")):
-            with pytest.raises(ps.TransportError):
+            with pytest.raises(ps.errors.TransportError):
                 store.sign_in(given)
         assert not credentials(store)
 
@@ -175,13 +175,13 @@ def test_the_service_is_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", [None, "token", 7])
 def test_what_is_no_sign_in(store: ps.Store, given: object) -> None:
     """Anything but what ps.auth makes is refused with its way out."""
-    with pytest.raises(ps.SettingsError, match="nothing to sign in with"):
+    with pytest.raises(ps.errors.SettingsError, match="nothing to sign in with"):
         store.sign_in(given)  # type: ignore[arg-type]
 
 
 def test_keep_is_one_of_two(store: ps.Store, box: Sandbox) -> None:
     """There is no third place to keep a sign-in."""
-    with pytest.raises(ps.SettingsError, match="keep is 'file'"):
+    with pytest.raises(ps.errors.SettingsError, match="keep is 'file'"):
         store.sign_in(ps.auth.bearer(box.token()), keep="file")  # type: ignore[arg-type]
 
 
@@ -189,14 +189,14 @@ def test_over_plain_http(tmp_path: Path) -> None:
     """No secret goes to another machine over http: it is refused before anything is sent."""
     with ps.connect("http://shop.example/v2", state=tmp_path, environ={}) as store:
         for given in (ps.auth.bearer("t"), ps.auth.client_credentials("a", "b")):
-            with pytest.raises(ps.SettingsError, match="unencrypted"):
+            with pytest.raises(ps.errors.SettingsError, match="unencrypted"):
                 store.sign_in(given)
 
 
 def test_async_twin(box: Sandbox, tmp_path: Path) -> None:
     """`store.aio` signs in as the store does."""
 
-    async def story(store: ps.AsyncStore) -> list[bool]:
+    async def story(store: ps.types.AsyncStore) -> list[bool]:
         account = await store.sign_in(ps.auth.bearer(box.token()))
         return [
             account.signed_in,
@@ -235,7 +235,7 @@ def test_configured_addresses(
     with store_at(box, tmp_path, environ=environ) as store:
         account = store.who()
         assert (account.client_id, account.user) == (box.client_id, "")
-        with pytest.raises(ps.SettingsError, match="authorize_url"):
+        with pytest.raises(ps.errors.SettingsError, match="authorize_url"):
             store.begin_sign_in()
         left = store.sign_out().problem
     assert "ends no tokens" in left
@@ -260,7 +260,10 @@ def test_configured_wrongly(
 ) -> None:
     """An address or a name that cannot be used is an error that names it, and shows no secret."""
     confirmed_file(tmp_path, f'url = "{box.url}"\n[auth]\n{line}\n', monkeypatch)
-    with pytest.raises(ps.SettingsError, match=said) as failed, store_at(box, tmp_path) as store:
+    with (
+        pytest.raises(ps.errors.SettingsError, match=said) as failed,
+        store_at(box, tmp_path) as store,
+    ):
         store.begin_sign_in()
     assert "s3cret" not in str(failed.value)
     assert "pw" not in str(failed.value)
@@ -292,7 +295,9 @@ def test_half_a_client(
     box: Sandbox, tmp_path: Path, there: str, missing: str, besides: dict[str, str]
 ) -> None:
     """A client's secret without its id, or its id alone, is said to be half of what is needed."""
-    with pytest.raises(ps.SettingsError, match=f"^{there} is set, and {missing} is not") as failed:
+    with pytest.raises(
+        ps.errors.SettingsError, match=f"^{there} is set, and {missing} is not"
+    ) as failed:
         ps.connect(box.url, state=tmp_path, environ={there: "half", **besides})
     assert "half" not in str(failed.value)
 
@@ -305,7 +310,7 @@ def test_where_what_is_refused_came_from(box: Sandbox, tmp_path: Path, name: str
         environ["PETSYNC_CLIENT_ID"] = box.client_id
     with (
         store_at(box, tmp_path, environ=environ) as store,
-        pytest.raises(ps.AuthError) as failed,
+        pytest.raises(ps.errors.AuthError) as failed,
     ):
         store.who()
     assert all(each in failed.value.hint for each in environ)
@@ -317,7 +322,7 @@ def test_a_dead_token_at_an_open_service(tmp_path: Path) -> None:
     """Where anybody may read, introspection tells a token that is no good."""
     with Sandbox(auth=False) as box, store_at(box, tmp_path) as store:
         dead = replace(ps.auth.implicit("dead"), grant=Grant(client_id=PUBLIC_CLIENT))
-        with pytest.raises(ps.AuthError, match="does not take this token"):
+        with pytest.raises(ps.errors.AuthError, match="does not take this token"):
             store.sign_in(dead)
 
 
@@ -350,7 +355,7 @@ def test_account_shows_itself(store: ps.Store, box: Sandbox) -> None:
 
 def test_a_hostile_name_is_text() -> None:
     """What a service calls one is shown as text, whatever is in it."""
-    account = ps.Account(
+    account = ps.types.Account(
         url="https://a.example/v2", signed_in=True, kind="token", user="<script>x\u202e\n" * 40
     )
     assert "<script>" not in account._repr_html_()

@@ -153,7 +153,7 @@ def test_pasted_by_mistake(remote: Pending, text: str) -> None:
     """What is no such address is an error with a way out, which does not show it; the right one
     can still be pasted.
     """
-    with pytest.raises(ps.SettingsError) as failed:
+    with pytest.raises(ps.errors.SettingsError) as failed:
         remote.paste(text)
     assert failed.value.hint
     assert "abc" not in str(failed.value)
@@ -162,7 +162,7 @@ def test_pasted_by_mistake(remote: Pending, text: str) -> None:
 
 def test_the_address_to_open_is_pasted(remote: Pending) -> None:
     """Who pastes the address that was to be opened is told that."""
-    with pytest.raises(ps.SettingsError, match="the address to open"):
+    with pytest.raises(ps.errors.SettingsError, match="the address to open"):
         remote.paste(remote.url)
 
 
@@ -170,7 +170,7 @@ def test_the_address_to_open_is_pasted(remote: Pending) -> None:
 def test_wrong_state_pasted(store: ps.Store, remote: Pending, state: str | None) -> None:
     """An answer to another question is not used, and the right one still is."""
     address = sent_back(remote.url)
-    with pytest.raises(ps.PetsyncError, match="belongs to"):
+    with pytest.raises(ps.errors.PetsyncError, match="belongs to"):
         remote.paste(changed(address, state=state))
     assert not credentials(store)
     assert remote.paste(address).signed_in
@@ -200,7 +200,7 @@ def test_a_stolen_code_of_another(store: ps.Store, pending: Pending, tmp_path: P
     back = parameter(pending.url, "redirect_uri")
     answer = {"code": stolen, "state": state, "iss": _origin(pending.url)}
     assert "did not work" in httpx.get(back, params=answer).text
-    with pytest.raises(ps.AuthError, match="does not take this sign-in"):
+    with pytest.raises(ps.errors.AuthError, match="does not take this sign-in"):
         pending.wait(120)
     assert not credentials(store)
 
@@ -211,7 +211,7 @@ def test_mixed_up_issuer(store: ps.Store, remote: Pending, iss: str | None) -> N
     code is sent anywhere.
     """
     address = changed(sent_back(remote.url), iss=iss)
-    with pytest.raises(ps.AuthError, match="does not come from the service"):
+    with pytest.raises(ps.errors.AuthError, match="does not come from the service"):
         remote.paste(address)
     assert not credentials(store)
     assert remote.is_open
@@ -236,7 +236,7 @@ def test_the_store_was_closed(box: Sandbox, tmp_path: Path, listen: bool) -> Non
         pending = store.begin_sign_in(listen=listen)
         address = sent_back(pending.url)
     for call in (lambda: pending.paste(address), lambda: pending.wait(120)):
-        with pytest.raises(ps.AuthError, match="was closed"):
+        with pytest.raises(ps.errors.AuthError, match="was closed"):
             call()
     assert not pending.is_open
     assert not credentials(store)
@@ -297,7 +297,7 @@ def test_a_loop_that_ends_with_a_connection(box: Sandbox, tmp_path: Path, caplog
 def test_declined(store: ps.Store, pending: Pending) -> None:
     """A person who says no is told so in the browser, and whoever waits hears it."""
     assert "declined" in agree(pending.url, "deny")
-    with pytest.raises(ps.AuthError, match="declined"):
+    with pytest.raises(ps.errors.AuthError, match="declined"):
         pending.wait(120)
     assert not credentials(store)
 
@@ -307,7 +307,7 @@ def test_hostile_error_text(remote: Pending) -> None:
     back = parameter(remote.url, "redirect_uri")
     said = {"error": "weird\x1b[31m", "error_description": "<b>x</b>\n\u202e" + "y" * 5000}
     query = urlencode({**said, "state": parameter(remote.url, "state"), "iss": _origin(remote.url)})
-    with pytest.raises(ps.AuthError) as failed:
+    with pytest.raises(ps.errors.AuthError) as failed:
         remote.paste(f"{back}?{query}")
     assert len(failed.value.message) < 400
     assert failed.value.message.isprintable()
@@ -333,7 +333,7 @@ def test_a_code_that_comes_twice(remote: Pending) -> None:
     """An answer is used once; a second time it is refused here, and its code stays unsent."""
     address = sent_back(remote.url)
     assert remote.paste(address).signed_in
-    with pytest.raises(ps.AuthError, match="answered already"):
+    with pytest.raises(ps.errors.AuthError, match="answered already"):
         remote.paste(address)
 
 
@@ -342,7 +342,7 @@ def test_a_code_that_was_spent_elsewhere(box: Sandbox, store: ps.Store, remote: 
     address = sent_back(remote.url)
     form = {"grant_type": "authorization_code", "code": parameter(address, "code")}
     httpx.post(f"{_origin(box.url)}/oauth/token", data={**form, "client_id": "petsync"})
-    with pytest.raises(ps.AuthError, match="Sign in again"):
+    with pytest.raises(ps.errors.AuthError, match="Sign in again"):
         remote.paste(address)
     assert not credentials(store)
 
@@ -353,7 +353,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: Pending) -> None:
     pages: list[str] = []
     browser = threading.Thread(target=lambda: pages.append(httpx.get(address).text))
     browser.start()
-    with suppress(ps.AuthError):
+    with suppress(ps.errors.AuthError):
         pending.paste(address)
     browser.join()
     assert pending.wait(120).signed_in
@@ -363,7 +363,7 @@ def test_both_at_once(box: Sandbox, store: ps.Store, pending: Pending) -> None:
 
 def test_nobody_comes(pending: Pending) -> None:
     """After the time that was given the waiting ends, and so does the listening."""
-    with pytest.raises(ps.AuthError, match="nobody came back"):
+    with pytest.raises(ps.errors.AuthError, match="nobody came back"):
         pending.wait(0.05)
     assert not pending.is_listening
     with pytest.raises(httpx.ConnectError):
@@ -497,7 +497,7 @@ def test_implicit_wrong_state(implicit: Pending) -> None:
     """A token that somebody else put into the address is not used."""
     address = sent_back(implicit.url)
     for state in ("wrong", None):
-        with pytest.raises(ps.PetsyncError, match="belongs to"):
+        with pytest.raises(ps.errors.PetsyncError, match="belongs to"):
             implicit.paste(changed(address, state=state))
     assert implicit.paste(address).signed_in
 
@@ -505,22 +505,25 @@ def test_implicit_wrong_state(implicit: Pending) -> None:
 def test_implicit_bare_nonsense(implicit: Pending) -> None:
     """A bare text that the service does not know as a token is refused."""
     for text in ("not a token", "nonsense"):
-        with pytest.raises(ps.PetsyncError) as failed:
+        with pytest.raises(ps.errors.PetsyncError) as failed:
             implicit.paste(text)
         assert text not in str(failed.value)
 
 
 def test_implicit_declined(implicit: Pending) -> None:
     """A refusal behind # is told as any other."""
-    with pytest.raises(ps.AuthError, match="declined"):
+    with pytest.raises(ps.errors.AuthError, match="declined"):
         implicit.paste(sent_back(implicit.url, "deny"))
 
 
 def test_a_way_that_is_not_offered(store: ps.Store, live: Sandbox, tmp_path: Path) -> None:
     """Where the service says that it does not offer a way, it names the other one."""
-    with pytest.raises(ps.SettingsError, match="Leave implicit out"):
+    with pytest.raises(ps.errors.SettingsError, match="Leave implicit out"):
         store.begin_sign_in(implicit=True)
-    with store_at(live, tmp_path) as other, pytest.raises(ps.SettingsError, match="implicit=True"):
+    with (
+        store_at(live, tmp_path) as other,
+        pytest.raises(ps.errors.SettingsError, match="implicit=True"),
+    ):
         other.begin_sign_in()
 
 
@@ -529,11 +532,11 @@ def test_auth_implicit(live: Sandbox, tmp_path: Path) -> None:
     with store_at(live, tmp_path) as store:
         pending = store.begin_sign_in(implicit=True, listen=False)
         address, state = sent_back(pending.url), parameter(pending.url, "state")
-        with pytest.raises(ps.SettingsError, match="nothing says that it is yours"):
+        with pytest.raises(ps.errors.SettingsError, match="nothing says that it is yours"):
             ps.auth.implicit(address)
-        with pytest.raises(ps.AuthError, match="another sign-in"):
+        with pytest.raises(ps.errors.AuthError, match="another sign-in"):
             ps.auth.implicit(address, state="other")
-        with pytest.raises(ps.AuthError, match="holds no token"):
+        with pytest.raises(ps.errors.AuthError, match="holds no token"):
             ps.auth.implicit(f"https://a.example/#state={state}", state=state)
         account = store.sign_in(ps.auth.implicit(address, state=state))
         assert (account.kind, account.can_write) == ("implicit", True)
@@ -561,5 +564,5 @@ def test_configured_redirect(box: Sandbox, tmp_path: Path, monkeypatch: pytest.M
         assert "You are signed in" in agree(pending.url)
         assert pending.wait(120).signed_in
         taken = socket.create_server(("127.0.0.1", urlsplit(place).port or 0))
-        with taken, pytest.raises(ps.SettingsError, match="cannot listen"):
+        with taken, pytest.raises(ps.errors.SettingsError, match="cannot listen"):
             store.begin_sign_in()

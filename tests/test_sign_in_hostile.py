@@ -81,12 +81,12 @@ def store(service: Service, tmp_path: Path) -> Iterator[ps.Store]:
         yield one
 
 
-def sign_in(store: ps.Store) -> ps.Account:
+def sign_in(store: ps.Store) -> ps.types.Account:
     return store.sign_in(ps.auth.client_credentials(CLIENT, SECRET))
 
 
 @contextmanager
-def refused(kind: type[ps.PetsyncError], said: str, service: Service) -> Iterator[None]:
+def refused(kind: type[ps.errors.PetsyncError], said: str, service: Service) -> Iterator[None]:
     """The error that is expected has a way out and no secret, and nobody is signed in."""
     with pytest.raises(kind, match=said) as failed:
         yield
@@ -144,7 +144,7 @@ def test_metadata_that_point_elsewhere(
     to another place.
     """
     service.metadata = as_json({**service.said, **change})
-    with refused(ps.SettingsError, said, service):
+    with refused(ps.errors.SettingsError, said, service):
         sign_in(store)
     assert not [each for each in service.requests if each.startswith("POST")]
 
@@ -154,7 +154,7 @@ def test_metadata_with_a_user_in_an_address(service: Service, store: ps.Store, u
     """An address that carries a user is not used."""
     place = f"http://{user}{service.origin.removeprefix('http://')}/token"
     service.metadata = as_json({**service.said, "token_endpoint": place})
-    with refused(ps.SettingsError, "no address", service):
+    with refused(ps.errors.SettingsError, "no address", service):
         sign_in(store)
 
 
@@ -176,9 +176,9 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
     petsync.toml; a token by hand signs in all the same.
     """
     service.metadata = metadata
-    with refused(ps.SettingsError, "does not say where one signs in", service):
+    with refused(ps.errors.SettingsError, "does not say where one signs in", service):
         sign_in(store)
-    with refused(ps.SettingsError, "does not say where one signs in", service):
+    with refused(ps.errors.SettingsError, "does not say where one signs in", service):
         store.begin_sign_in()
     assert store.sign_in(ps.auth.bearer(TOKEN)).signed_in
     assert not [each for each in service.requests if "evil" in each]
@@ -187,48 +187,64 @@ def test_no_metadata(service: Service, store: ps.Store, metadata: bytes) -> None
 @pytest.mark.parametrize(
     ("reply", "kind", "said"),
     [
-        (answer(200, b"<html>", content_type="text/html"), ps.ResponseError, "no JSON"),
-        (answer(200, b""), ps.ResponseError, "no JSON"),
-        (as_json([]), ps.ResponseError, "no JSON"),
-        (as_json({}), ps.ResponseError, "no token"),
-        (as_json({"access_token": ""}), ps.ResponseError, "no token"),
-        (as_json({"access_token": 7}), ps.ResponseError, "no token"),
-        (as_json({"access_token": "a b"}), ps.ResponseError, "no token"),
-        (as_json({"access_token": "a\r\nX-Evil: 1"}), ps.ResponseError, "no token"),
-        (as_json({"access_token": "ü"}), ps.ResponseError, "no token"),
+        (answer(200, b"<html>", content_type="text/html"), ps.errors.ResponseError, "no JSON"),
+        (answer(200, b""), ps.errors.ResponseError, "no JSON"),
+        (as_json([]), ps.errors.ResponseError, "no JSON"),
+        (as_json({}), ps.errors.ResponseError, "no token"),
+        (as_json({"access_token": ""}), ps.errors.ResponseError, "no token"),
+        (as_json({"access_token": 7}), ps.errors.ResponseError, "no token"),
+        (as_json({"access_token": "a b"}), ps.errors.ResponseError, "no token"),
+        (as_json({"access_token": "a\r\nX-Evil: 1"}), ps.errors.ResponseError, "no token"),
+        (as_json({"access_token": "ü"}), ps.errors.ResponseError, "no token"),
         (
             as_json({"access_token": TOKEN, "token_type": "mac"}),
-            ps.ResponseError,
+            ps.errors.ResponseError,
             "of the type mac",
         ),
-        (answer(500, b"oops"), ps.ServiceError, "failed"),
-        (answer(503, b"<html>"), ps.ServiceError, "failed"),
-        (answer(429), ps.RateLimitedError, "asks to wait"),
-        (answer(302, location="https://evil.example/"), ps.RedirectError, "points elsewhere"),
-        (answer(307, location="http://127.0.0.1:1/"), ps.RedirectError, "points elsewhere"),
-        (answer(404), ps.ResponseError, "no JSON"),
-        (None, ps.TransportError, "no whole answer"),
-        (answer(200, b"x" * 400_000), ps.ResponseError, "far too long"),
-        (b"HTTP/1.1 200 x\r\ncontent-length: 50\r\n\r\n{", ps.TransportError, "no whole answer"),
-        (b"nonsense\r\n\r\n", ps.TransportError, "no whole answer"),
+        (answer(500, b"oops"), ps.errors.ServiceError, "failed"),
+        (answer(503, b"<html>"), ps.errors.ServiceError, "failed"),
+        (answer(429), ps.errors.RateLimitedError, "asks to wait"),
+        (
+            answer(302, location="https://evil.example/"),
+            ps.errors.RedirectError,
+            "points elsewhere",
+        ),
+        (answer(307, location="http://127.0.0.1:1/"), ps.errors.RedirectError, "points elsewhere"),
+        (answer(404), ps.errors.ResponseError, "no JSON"),
+        (None, ps.errors.TransportError, "no whole answer"),
+        (answer(200, b"x" * 400_000), ps.errors.ResponseError, "far too long"),
+        (
+            b"HTTP/1.1 200 x\r\ncontent-length: 50\r\n\r\n{",
+            ps.errors.TransportError,
+            "no whole answer",
+        ),
+        (b"nonsense\r\n\r\n", ps.errors.TransportError, "no whole answer"),
         (
             answer(200, gzip.compress(b"x" * 10_000_000), content_encoding="gzip"),
-            ps.ResponseError,
+            ps.errors.ResponseError,
             "no JSON",
         ),
-        (as_json({"error": "invalid_client"}, 401), ps.AuthError, "does not know this client id"),
-        (as_json({"error": "invalid_scope"}, 400), ps.AuthError, "permissions"),
-        (as_json({"error": "unauthorized_client"}, 400), ps.AuthError, "may not sign in this way"),
-        (as_json({"error": "unsupported_grant_type"}, 400), ps.AuthError, "not offer"),
-        (as_json({"error": "invalid_grant"}, 400), ps.AuthError, "any more"),
-        (as_json({"error": "server_error"}, 400), ps.AuthError, "the service failed"),
-        (as_json({"error": "new_in_2030"}, 400), ps.AuthError, "refuses .new_in_2030."),
-        (as_json({"error": ["x"]}, 400), ps.AuthError, "refuses"),
-        (as_json({"message": "no"}, 403), ps.AuthError, "refuses"),
-        (as_json({"access_token": TOKEN, "error": "both"}), ps.AuthError, "both"),
+        (
+            as_json({"error": "invalid_client"}, 401),
+            ps.errors.AuthError,
+            "does not know this client id",
+        ),
+        (as_json({"error": "invalid_scope"}, 400), ps.errors.AuthError, "permissions"),
+        (
+            as_json({"error": "unauthorized_client"}, 400),
+            ps.errors.AuthError,
+            "may not sign in this way",
+        ),
+        (as_json({"error": "unsupported_grant_type"}, 400), ps.errors.AuthError, "not offer"),
+        (as_json({"error": "invalid_grant"}, 400), ps.errors.AuthError, "any more"),
+        (as_json({"error": "server_error"}, 400), ps.errors.AuthError, "the service failed"),
+        (as_json({"error": "new_in_2030"}, 400), ps.errors.AuthError, "refuses .new_in_2030."),
+        (as_json({"error": ["x"]}, 400), ps.errors.AuthError, "refuses"),
+        (as_json({"message": "no"}, 403), ps.errors.AuthError, "refuses"),
+        (as_json({"access_token": TOKEN, "error": "both"}), ps.errors.AuthError, "both"),
         (
             as_json({"error": "x", "error_description": f"you sent {SECRET}\x1b[2J\u202e"}, 400),
-            ps.AuthError,
+            ps.errors.AuthError,
             r"you sent \*\*\*",
         ),
     ],
@@ -237,7 +253,7 @@ def test_token_endpoints(
     service: Service,
     store: ps.Store,
     reply: bytes | None,
-    kind: type[ps.PetsyncError],
+    kind: type[ps.errors.PetsyncError],
     said: str,
 ) -> None:
     """Whatever a token endpoint answers is an error that says it, with a way out and no secret."""
@@ -315,14 +331,14 @@ def test_introspection_that_says_nonsense(
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (answer(500), ps.ServiceError),
-        (answer(429), ps.RateLimitedError),
-        (answer(302, location="https://evil.example/"), ps.RedirectError),
-        (None, ps.TransportError),
+        (answer(500), ps.errors.ServiceError),
+        (answer(429), ps.errors.RateLimitedError),
+        (answer(302, location="https://evil.example/"), ps.errors.RedirectError),
+        (None, ps.errors.TransportError),
     ],
 )
 def test_a_service_that_cannot_be_asked(
-    service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.PetsyncError]
+    service: Service, store: ps.Store, reply: bytes | None, kind: type[ps.errors.PetsyncError]
 ) -> None:
     """A token that cannot be tried is not used: nobody is signed in on the word of an error."""
     service.pets = reply  # type: ignore[assignment]
@@ -338,7 +354,7 @@ def test_a_slow_drip(service: Service, tmp_path: Path) -> None:
         dripping = threading.Thread(target=_drip, args=[listening])
         dripping.start()
         auth = Authority(service.url, auth={"token_url": place}, timeout=0.5)
-        with pytest.raises(ps.TransportError, match="no whole answer"):
+        with pytest.raises(ps.errors.TransportError, match="no whole answer"):
             asyncio.run(auth.by_client(ps.auth.client_credentials(CLIENT, SECRET)))
         dripping.join(120)
         assert not dripping.is_alive()

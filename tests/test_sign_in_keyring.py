@@ -158,7 +158,7 @@ def test_signed_out(box: Sandbox, store: ps.Store, state: Path) -> None:
         store.sign_out()
         assert vault.entries() == {}
         assert json.loads((state / "sign-in.json").read_text()) == {}
-        with pytest.raises(ps.AuthError, match="ended elsewhere"):
+        with pytest.raises(ps.errors.AuthError, match="ended elsewhere"):
             other.find_by_status("available")
     with store_at(box, state) as third:
         assert not third.who().signed_in
@@ -171,7 +171,7 @@ def test_signing_out_of_the_environment_clears_the_keyring(
     with store_at(box, state, environ={"PETSYNC_TOKEN": box.token()}) as other:
         assert "PETSYNC_" in other.sign_out().problem
     assert vault.entries() == {}
-    with pytest.raises(ps.AuthError):
+    with pytest.raises(ps.errors.AuthError):
         store.find_by_status("available")
 
 
@@ -326,7 +326,7 @@ def test_a_keyring_that_fails(
             lambda: store.begin_sign_in(keep="keyring"),
             lambda: store.sign_in(ps.auth.bearer(token), keep="keyring"),
         ):
-            with pytest.raises(ps.SettingsError, match=said) as failed:
+            with pytest.raises(ps.errors.SettingsError, match=said) as failed:
                 begin()
             assert "PETSYNC_TOKEN" in failed.value.hint
             assert "install a keyring" in failed.value.hint
@@ -342,7 +342,7 @@ def test_a_keyring_that_waits(
     monkeypatch.setattr("petsync.client.auth.keyring._KEYRING_TIMEOUT", 0.05)
     unlocked = threading.Event()
     broken._fail = lambda about="": unlocked.wait(60)  # type: ignore[method-assign]
-    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="not answer"):
+    with store_at(box, state) as store, pytest.raises(ps.errors.SettingsError, match="not answer"):
         store.begin_sign_in(keep="keyring")
     unlocked.set()
 
@@ -350,14 +350,20 @@ def test_a_keyring_that_waits(
 def test_a_keyring_that_forgets(box: Sandbox, state: Path, broken: Broken) -> None:
     """A keyring that takes everything and keeps nothing is noticed."""
     broken.forgets = True
-    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="keeps nothing"):
+    with (
+        store_at(box, state) as store,
+        pytest.raises(ps.errors.SettingsError, match="keeps nothing"),
+    ):
         store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
 
 
 def test_a_keyring_for_everybody(box: Sandbox, state: Path, broken: Broken) -> None:
     """A keyring that is a readable file gets nothing."""
     keyring.set_keyring(PlaintextKeyring())
-    with store_at(box, state) as store, pytest.raises(ps.SettingsError, match="everybody can read"):
+    with (
+        store_at(box, state) as store,
+        pytest.raises(ps.errors.SettingsError, match="everybody can read"),
+    ):
         store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
     assert vault.entries() == {}
 
@@ -372,7 +378,7 @@ def test_locked_when_it_is_needed(
     broken.error = error
     with store_at(box, state) as other:
         assert said in other.who().problem
-        with pytest.raises(ps.AuthError, match=said):
+        with pytest.raises(ps.errors.AuthError, match=said):
             other.find_by_status("available")
 
 
@@ -429,7 +435,7 @@ def test_full_once(
             assert renewals(box) == n
         assert store.who().signed_in
         spoil(other)
-        with pytest.raises(ps.AuthError, match="ended elsewhere"):
+        with pytest.raises(ps.errors.AuthError, match="ended elsewhere"):
             other.find_by_status("available")
     with store_at(box, state) as third:
         assert "lost the sign-in" in third.who().problem
@@ -446,14 +452,14 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
 
     async def lost(mine: Credentials) -> Credentials:
         sent.append(mine)
-        raise ps.TransportError("sign-in: no whole answer", may_have_happened=True)
+        raise ps.errors.TransportError("sign-in: no whole answer", may_have_happened=True)
 
     kept_here = Vault(state, box.url)
     with store_at(box, state) as other:
         outdate(30)
         for one in (store, other):
             age(one, left=30)
-            with pytest.raises(ps.TransportError):
+            with pytest.raises(ps.errors.TransportError):
                 asyncio.run(kept_here.renewed(credentials(one), lost))
         assert len(sent) == 1
         assert len(other.find_by_status("available")) == 1
@@ -466,9 +472,9 @@ def test_a_lost_answer_is_told_to_others(box: Sandbox, store: ps.Store, state: P
         outdate(-5)
         age(other, left=-5)
         for _ in range(2):
-            with pytest.raises(ps.TransportError):
+            with pytest.raises(ps.errors.TransportError):
                 asyncio.run(kept_here.renewed(credentials(other), lost))
-        with pytest.raises(ps.AuthError, match="in vain"):
+        with pytest.raises(ps.errors.AuthError, match="in vain"):
             asyncio.run(kept_here.renewed(credentials(other), lost))
         assert len(sent) == 3
 
@@ -508,7 +514,7 @@ def test_a_folder_that_cannot_be_written(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         store_at(box, tmp_path / "file" / "state") as store,
-        pytest.raises(ps.SettingsError, match="cannot be written"),
+        pytest.raises(ps.errors.SettingsError, match="cannot be written"),
     ):
         store.sign_in(ps.auth.bearer(box.token()), keep="keyring")
 
@@ -531,7 +537,7 @@ def test_a_sign_in_is_bound_to_its_address(box: Sandbox, store: ps.Store, state:
         with store_at(other, state) as thief:
             assert credentials(thief).token is None
             assert "of another address" in thief.who().problem
-            with pytest.raises(ps.SettingsError, match="of another address"):
+            with pytest.raises(ps.errors.SettingsError, match="of another address"):
                 asyncio.run(Vault(state, other.url).forget(credentials(store)))
             thief.sign_in(ps.auth.bearer(other.token()), keep="keyring")
         with store_at(other, state) as own:

@@ -128,11 +128,11 @@ def test_a_token_without_life(tmp_path: Path) -> None:
     """Where tokens have ended when they come, that is the error: not an endless renewing."""
     with Sandbox(token_lifetime=0, pets=PETS) as box, store_at(box, tmp_path) as store:
         auth = ps.auth.client_credentials(box.client_id, box.client_secret)
-        with pytest.raises(ps.AuthError, match="does not take this token"):
+        with pytest.raises(ps.errors.AuthError, match="does not take this token"):
             store.sign_in(auth)
         with (
             store_at(box, tmp_path, auth=auth) as unasked,
-            pytest.raises(ps.AuthError, match="just renewed"),
+            pytest.raises(ps.errors.AuthError, match="just renewed"),
         ):
             unasked.find_by_status("available")
 
@@ -146,10 +146,10 @@ def test_the_refresh_token_is_spent(box: Sandbox, store: ps.Store) -> None:
     store.find_by_status("available")
     store.aio.api.session.use(other)
     age(store)
-    with pytest.raises(ps.AuthError, match="does not take this sign-in any more") as failed:
+    with pytest.raises(ps.errors.AuthError, match="does not take this sign-in any more") as failed:
         store.find_by_status("available")
     assert "Sign in again" in failed.value.hint
-    with pytest.raises(ps.AuthError):
+    with pytest.raises(ps.errors.AuthError):
         store.who()
 
 
@@ -187,7 +187,7 @@ def test_what_is_asked_again(replies: list[bytes | None], asked: int) -> None:
         if replies[-1] == GRANTED and asked > 1:
             assert asyncio.run(authority.renewed(mine)).token == Secret("new")
         else:
-            with pytest.raises(ps.PetsyncError):
+            with pytest.raises(ps.errors.PetsyncError):
                 asyncio.run(authority.renewed(mine))
         assert len(server.requests) == asked
 
@@ -242,7 +242,7 @@ def test_a_lost_answer(
             assert "not answered" in store.who().problem
             server.good, server.reply = False, second
             for _ in range(3):
-                with pytest.raises(ps.AuthError) as failed:
+                with pytest.raises(ps.errors.AuthError) as failed:
                     store.find_by_status("available")
             if second == GRANTED:
                 assert credentials(store).token == Secret("new")
@@ -299,7 +299,7 @@ def test_an_implicit_token_ends(tmp_path: Path) -> None:
         store.sign_in(ps.auth.implicit(box.token()))
         assert not store.who().renews
         spoil(store)
-        with pytest.raises(ps.AuthError) as failed:
+        with pytest.raises(ps.errors.AuthError) as failed:
             store.find_by_status("available")
         assert "ign in" in failed.value.hint
 

@@ -118,7 +118,7 @@ def _asked_with(store: ps.Store, secret: str) -> object:
 @pytest.mark.parametrize("what", FAILING)
 def test_errors(box: Sandbox, tmp_path: Path, what: str) -> None:
     """However a secret is refused, neither the error nor any frame behind it shows it."""
-    with store_at(box, tmp_path) as store, pytest.raises(ps.PetsyncError) as failed:
+    with store_at(box, tmp_path) as store, pytest.raises(ps.errors.PetsyncError) as failed:
         FAILING[what](store)
     if what == "implicit that is refused":
         return  # The service's words are shown: what it puts there is its own affair.
@@ -151,10 +151,10 @@ def test_the_token_endpoint_fails(tmp_path: Path, reply: bytes | None, caplog) -
             text = f'url = "{server.url}"\n[auth]\ntoken_url = "{origin}/token"\n'
             confirmed_file(tmp_path, text, patch)
             with ps.connect(server.url, state=tmp_path, environ=environ, timeout=5) as store:
-                with pytest.raises(ps.PetsyncError) as failed:
+                with pytest.raises(ps.errors.PetsyncError) as failed:
                     store.sign_in(ps.auth.client_credentials("me", SECRET))
                 assert SECRET not in seen(failed.value)
-                with pytest.raises(ps.PetsyncError) as failed:
+                with pytest.raises(ps.errors.PetsyncError) as failed:
                     store.find_by_status("available")
                 assert SECRET not in seen(failed.value)
     assert SECRET not in caplog.text
@@ -197,7 +197,7 @@ def test_a_token_endpoint_that_echoes(tmp_path: Path, field: str, said: str, met
         ]
         with (
             ps.connect(server.url, state=tmp_path, environ={}) as store,
-            pytest.raises(ps.PetsyncError, match=r"\*\*\*") as failed,
+            pytest.raises(ps.errors.PetsyncError, match=r"\*\*\*") as failed,
         ):
             store.sign_in(ps.auth.client_credentials("nightly", ODD))
     shown = seen(failed.value)
@@ -221,14 +221,14 @@ def test_an_endpoint_that_echoes_the_answer(tmp_path: Path) -> None:
             told = {"error": "x", "error_description": " ".join(texts[3:])}
             server._script = [answer(400, json.dumps(told).encode())]
             back = urlencode({"state": kept[0], "code": kept[2]})
-            with pytest.raises(ps.AuthError, match=r"\*\*\*") as failed:
+            with pytest.raises(ps.errors.AuthError, match=r"\*\*\*") as failed:
                 pending.paste(f"{question.redirect}?{back}")
             shown = seen(failed.value)
             assert not [each for each in texts if each in shown]
             grant = Grant(kind="code", client_id="me", refresh=Secret(kept[2]))
             store.api.aio.session.use(Credentials(Secret("old"), grant=grant))
             server._script = [answer(401), answer(400, json.dumps(told).encode())]
-            with pytest.raises(ps.AuthError) as failed:
+            with pytest.raises(ps.errors.AuthError) as failed:
                 store.find_by_status("available")
             shown = seen(failed.value)
             assert not [each for each in texts[6:] if each in shown]
@@ -248,7 +248,7 @@ def test_a_service_that_fails(tmp_path: Path, reply: bytes | None) -> None:
             lambda: store.api.delete_pet(1),
             store.who,
         ):
-            with pytest.raises(ps.PetsyncError) as failed:
+            with pytest.raises(ps.errors.PetsyncError) as failed:
                 call()
             assert SECRET not in seen(failed.value)
 
@@ -259,7 +259,7 @@ def test_a_service_that_echoes(tmp_path: Path) -> None:
     with (
         ScriptedServer(reply) as server,
         ps.connect(server.url, state=tmp_path, environ={}, auth=ps.auth.bearer(SECRET)) as store,
-        pytest.raises(ps.AuthError) as failed,
+        pytest.raises(ps.errors.AuthError) as failed,
     ):
         store.api.get_pet_by_id(1)
     assert "bad ***" in failed.value.message

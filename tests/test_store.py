@@ -72,7 +72,7 @@ def test_a_store_can_be_used_on_its_own_loop_and_on_others(store: ps.Store) -> N
     assert len(store.snapshot()) == 3
 
 
-async def _snapshot_and_close(store: ps.Store) -> ps.Snapshot:
+async def _snapshot_and_close(store: ps.Store) -> ps.types.Snapshot:
     try:
         return await store.aio.snapshot()
     finally:
@@ -160,7 +160,7 @@ def test_a_plan_over_a_limit_is_refused_before_anything_is_sent(
     """The guard's verdict is part of the plan, and apply keeps to it."""
     plan = store.plan(store.find_by_status().assign(action="delete"))
     assert not plan.verdict.ok
-    with pytest.raises(ps.GuardError) as caught:
+    with pytest.raises(ps.errors.GuardError) as caught:
         store.apply(plan)
     assert caught.value.exit_code == 4
     assert len(box.pets()) == 3
@@ -173,10 +173,13 @@ def test_a_plan_for_another_store_is_refused(store: ps.Store, tmp_path: Path) ->
     assert path.stat().st_mode & 0o777 == 0o600
     loaded = ps.load_plan(path)
     assert loaded == plan
-    with ps.demo(state=tmp_path) as other, pytest.raises(ps.PlanError, match="this store is"):
+    with (
+        ps.demo(state=tmp_path) as other,
+        pytest.raises(ps.errors.PlanError, match="this store is"),
+    ):
         other.apply(loaded)
     assert store.apply(loaded).counts["applied"] == 1
-    with pytest.raises(ps.StalePlanError):
+    with pytest.raises(ps.errors.StalePlanError):
         store.apply(loaded)
 
 
@@ -210,7 +213,7 @@ def test_a_bad_network_loses_nothing_and_adds_nothing_twice(
             box.break_with(f"{fault}=0.3,retry_after=0,seed=5")
             try:
                 store.apply(plan, settle=0.1)
-            except ps.InterruptedRunError:
+            except ps.errors.InterruptedRunError:
                 pass
             finally:
                 box.break_with(None)
@@ -230,10 +233,10 @@ def test_an_interrupt_raises_with_the_report_so_far(box: Sandbox, store: ps.Stor
         if getattr(progress, "done", 0) == 20:
             threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
 
-    with pytest.raises(ps.InterruptedRunError) as caught:
+    with pytest.raises(ps.errors.InterruptedRunError) as caught:
         store.apply(plan, concurrency=2, rate=50, on_progress=interrupt)
     report = caught.value.report
-    assert isinstance(report, ps.Report)
+    assert isinstance(report, ps.types.Report)
     done = {result.pet_id for result in report.results if result.outcome == "applied"}
     assert 20 <= len(done) < 300
     assert done == {pet.id for pet in box.pets() if pet.name == "renamed"}
@@ -245,14 +248,14 @@ def test_a_token_that_may_only_read_changes_nothing(box: Sandbox, tmp_path: Path
     auth = ps.auth.bearer(box.token("read:pets"))
     with ps.connect(box.url, auth=auth, profile=box.profile, state=tmp_path) as store:
         plan = store.plan(pd.DataFrame([{"id": 1, "name": "Max"}]))
-        with pytest.raises(ps.InterruptedRunError, match="stopped"):
+        with pytest.raises(ps.errors.InterruptedRunError, match="stopped"):
             store.apply(plan)
     assert box.pets() == [REX, TOM, ADA]
 
 
 def test_connect_needs_an_address() -> None:
     """Without one, the way out is named."""
-    with pytest.raises(ps.SettingsError, match="petsync demo"):
+    with pytest.raises(ps.errors.SettingsError, match="petsync demo"):
         ps.connect(environ={})
 
 
@@ -262,7 +265,7 @@ def test_connect_takes_the_environment(box: Sandbox) -> None:
     with ps.connect(environ=environ) as store:
         assert len(store.find_by_status("sold")) == 1
     wrong = {**environ, "PETSYNC_TOKEN": "wrong"}
-    with ps.connect(environ=wrong) as store, pytest.raises(ps.AuthError):
+    with ps.connect(environ=wrong) as store, pytest.raises(ps.errors.AuthError):
         store.find_by_status("sold")
 
 
@@ -272,7 +275,7 @@ def test_the_demo_store_is_a_real_one(tmp_path: Path) -> None:
         assert len(store.snapshot()) >= 1200
         url = store.url
     gone = ps.connect(url, auth=ps.auth.none(), environ={}, retry=ps.RetryPolicy(attempts=1))
-    with gone, pytest.raises(ps.TransportError):
+    with gone, pytest.raises(ps.errors.TransportError):
         gone.api.get_pet_by_id(1)
 
 
@@ -342,7 +345,7 @@ def test_a_closed_store_says_so(use: Callable[[ps.Store], object]) -> None:
         store.snapshot()
         store.close()
         asked = box.requests.total()
-        with pytest.raises(ps.PetsyncError, match=r"was closed(.|\n)*ps\.connect"):
+        with pytest.raises(ps.errors.PetsyncError, match=r"was closed(.|\n)*ps\.connect"):
             use(store)
         assert box.requests.total() == asked
         store.close()

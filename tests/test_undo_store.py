@@ -144,7 +144,7 @@ def test_five_thousand_changes(tmp_path: Path) -> None:
         assert_frame_equal(store.snapshot().frame, before)
 
 
-def seen_through(store: ps.Store, plan: ps.Plan) -> str:
+def seen_through(store: ps.Store, plan: ps.types.Plan) -> str:
     """The id of a run of the plan that was resumed until nothing was left of it."""
     with suppress(InterruptedRunError):
         store.apply(plan, settle=0.5)

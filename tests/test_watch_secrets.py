@@ -91,7 +91,7 @@ def test_no_encoding_of_a_secret_is_left_behind(
             auth = ps.auth.bearer(token)
             with ps.connect(server.url, auth=auth, state=night.state, environ={}) as store:
                 for act in (store.snapshot, partial(store.api.get_pet_by_id, 1)):
-                    with pytest.raises(ps.ApiError) as failed:
+                    with pytest.raises(ps.errors.ApiError) as failed:
                         act()
                     told += [str(failed.value), repr(failed.value), failed.value.service_message]
                 told.append(str(store._loop.run(examine(store.api.aio.session))))

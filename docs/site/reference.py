@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -68,7 +70,8 @@ GROUPS = {
         ("errors",),
     ),
 }
-_ORDER = ("connect", "demo", "Store", "AsyncStore", "Plan", "Report", "Sheet", "PetsyncError")
+_FIRST = ("connect", "demo", "Store", "types.AsyncStore", "types.Plan", "types.Report")
+_ORDER = (*_FIRST, "types.Sheet", "errors.PetsyncError")
 """What comes first on its page; the rest comes in the order of the alphabet."""
 
 
@@ -83,8 +86,17 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def names_of(key: str) -> list[str]:
     """The public names on a page. Each name is on the one page that names its home most closely."""
-    names = [name for name in petsync.__all__ if _page_of(_home(name)) == key]
+    names = [name for name in _names() if _page_of(_home(name)) == key]
     return sorted(names, key=lambda n: (_ORDER.index(n) if n in _ORDER else len(_ORDER), n.lower()))
+
+
+def _names() -> Iterator[str]:
+    """Every public name, those of `petsync.errors` and `petsync.types` with their module."""
+    for name in petsync.__all__:
+        if name in ("errors", "types"):
+            yield from (f"{name}.{part}" for part in getattr(petsync, name).__all__)
+        else:
+            yield name
 
 
 def _blocks(name: str) -> Iterator[str]:
@@ -103,7 +115,13 @@ def _blocks(name: str) -> Iterator[str]:
 
 
 def _home(name: str) -> str:
-    return petsync._HOME[name].removeprefix("petsync.")
+    module, _, part = name.rpartition(".")
+    if module == "types":
+        tree = ast.parse(inspect.getsource(petsync.types))
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        homes = {alias.name: str(node.module) for node in imports for alias in node.names}
+        return homes[part].removeprefix("petsync.")
+    return module or petsync._HOME[name].removeprefix("petsync.")
 
 
 def _page_of(home: str) -> str:

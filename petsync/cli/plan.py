@@ -124,7 +124,7 @@ def check_command(
     return SOME_FAILED if read.errors or (strict and read.problems) else 0
 
 
-def _annotate(context: Context, sheet: ps.Sheet, path: Path) -> None:
+def _annotate(context: Context, sheet: Sheet, path: Path) -> None:
     done = ps.annotate_sheet(sheet, path)
     cells = "1 cell is" if done.cells == 1 else f"{done.cells:,} cells are"
     context.say(f"{cells} marked in {path}.")

@@ -57,4 +57,4 @@ if not TYPE_CHECKING:  # a type checker would otherwise take any misspelt name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -111,7 +111,7 @@ def store(box: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 
 @pytest.fixture(scope="module")
-def plan(store: Store) -> ps.Plan:
+def plan(store: Store) -> ps.types.Plan:
     """An update of every pet."""
     frame = store.snapshot().frame
     frame["category"] = [f"{name}!" for name in frame["category"]]
@@ -119,14 +119,14 @@ def plan(store: Store) -> ps.Plan:
 
 
 @pytest.fixture(scope="module")
-def report(store: Store, plan: ps.Plan) -> ps.Report:
+def report(store: Store, plan: ps.types.Plan) -> ps.types.Report:
     """What became of them."""
     return store.apply(plan)
 
 
 @pytest.fixture
 def forms(
-    store: Store, plan: ps.Plan, report: ps.Report, tmp_path: Path
+    store: Store, plan: ps.types.Plan, report: ps.types.Report, tmp_path: Path
 ) -> Iterator[dict[str, Form]]:
     """Every form, each showing strange names."""
     sheet = tmp_path / "<img src=x onerror=alert(1)>.csv"
@@ -192,7 +192,9 @@ def test_a_saved_form_holds_no_foreign_markup(forms: dict[str, Form], name: str)
     assert not set("\u202e\u2066\u200b") & set(text)
 
 
-def test_plan_and_report_hold_no_foreign_markup(plan: ps.Plan, report: ps.Report) -> None:
+def test_plan_and_report_hold_no_foreign_markup(
+    plan: ps.types.Plan, report: ps.types.Report
+) -> None:
     """A plan's page, and what plan and report show in a notebook, are petsync's own markup alone;
     the page's own script is the only one.
     """

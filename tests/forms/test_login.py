@@ -94,7 +94,7 @@ def test_a_script_signs_in(store: ps.Store, box: Sandbox) -> None:
 
 def test_token(form: LoginForm, box: Sandbox) -> None:
     """With an access token one is signed in; whoever waits for that is told, once."""
-    told: list[ps.Account] = []
+    told: list[ps.types.Account] = []
     form.on_signed_in(told.append)
     form.way.value = "token"
     form.token.value = box.token()
@@ -249,7 +249,7 @@ def test_pasted_address(form: LoginForm) -> None:
     """Where the notebook runs elsewhere the address on which the browser ends is pasted; nobody
     listens, and the field is empty as soon as it was read.
     """
-    told: list[ps.Account] = []
+    told: list[ps.types.Account] = []
     form.on_signed_in(told.append)
     form.address.value = sent_back(begun(form, "elsewhere"))
     form.paste.click()
@@ -350,7 +350,7 @@ def test_api_key_alone_is_little(form: LoginForm, box: Sandbox) -> None:
 
 def test_sign_out(form: LoginForm, box: Sandbox) -> None:
     """Signing out ends it: the store is asked without a token from here on."""
-    left: list[ps.Account] = []
+    left: list[ps.types.Account] = []
     form.on_signed_out(left.append)
     form.way.value = "token"
     form.token.value = box.token()
@@ -361,7 +361,7 @@ def test_sign_out(form: LoginForm, box: Sandbox) -> None:
     assert form.account is not None
     assert not form.account.signed_in
     assert left == [form.account]
-    with pytest.raises(ps.AuthError):
+    with pytest.raises(ps.errors.AuthError):
         form.store.api.get_pet_by_id(1)
 
 
@@ -386,7 +386,7 @@ def test_keyring_is_used_if_ticked(
     assert form.account.kept == "keyring"
     assert vault.entries()
     with ps.connect(box.url, state=tmp_path / "state", environ={}) as again:
-        told: list[ps.Account] = []
+        told: list[ps.types.Account] = []
         other = login(again)
         other.on_signed_in(told.append)
         assert other.widget is not None

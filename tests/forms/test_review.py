@@ -48,7 +48,7 @@ def opened(store: ps.Store) -> Iterator[Callable[..., ReviewForm]]:
     """Opens forms as a person sees them, and closes them afterwards."""
     forms = []
 
-    def open_(plan: ps.Plan, of: ps.Store | None = None) -> ReviewForm:
+    def open_(plan: ps.types.Plan, of: ps.Store | None = None) -> ReviewForm:
         form = review(plan, of or store)
         forms.append(form)
         assert form.widget is not None
@@ -287,7 +287,7 @@ def exported(store: ps.Store) -> Base:
     return base_of(SHOP, url=store.url)
 
 
-def conflicting(store: ps.Store) -> ps.Plan:
+def conflicting(store: ps.Store) -> ps.types.Plan:
     """A plan in which name and status of pet 1, and the name of pet 2, clash, one row is held,
     and pet 3 just changes.
     """

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from petsync import InvalidInputError, Pet, Store, Tag, connect
+from petsync import Pet, Store, Tag, connect
+from petsync.errors import InvalidInputError
 from petsync.sandbox import Sandbox
 from petsync.sandbox.http import STANDARD, Behaviour
 

@@ -126,3 +126,7 @@ def _read(file: Path) -> Secret:
         f"the token's file {file} cannot be read: {why}",
         hint="It holds the access token and nothing else.",
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,72 @@
+"""The types of the values that petsync returns, for annotations and `isinstance`."""
+
+from petsync.client.loaders import Lookups
+from petsync.images.upload import Cancelling
+from petsync.models import Account, ApiResponse
+from petsync.plan.change import (
+    Add,
+    Change,
+    Clash,
+    Conflict,
+    Coverage,
+    Delete,
+    Snapshot,
+    Unanswered,
+    Update,
+)
+from petsync.plan.explain import Explanation
+from petsync.plan.guard import Refusal, Verdict
+from petsync.plan.plan import Plan, Summary
+from petsync.plan.rehearsal import Rehearsal
+from petsync.plan.report import Report, Result
+from petsync.plan.uploads import (
+    FileProgress,
+    Picture,
+    PictureProblem,
+    Pictures,
+    Uploaded,
+    UploadedFile,
+)
+from petsync.sheets import Annotated
+from petsync.store.async_store import AsyncStore
+from petsync.table.sheet import Correction, Finding, Sheet, Suggestion
+
+__all__ = [
+    "Account",
+    "Add",
+    "Annotated",
+    "ApiResponse",
+    "AsyncStore",
+    "Cancelling",
+    "Change",
+    "Clash",
+    "Conflict",
+    "Correction",
+    "Coverage",
+    "Delete",
+    "Explanation",
+    "FileProgress",
+    "Finding",
+    "Lookups",
+    "Picture",
+    "PictureProblem",
+    "Pictures",
+    "Plan",
+    "Refusal",
+    "Rehearsal",
+    "Report",
+    "Result",
+    "Sheet",
+    "Snapshot",
+    "Suggestion",
+    "Summary",
+    "Unanswered",
+    "Update",
+    "Uploaded",
+    "UploadedFile",
+    "Verdict",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
