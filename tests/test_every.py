@@ -217,7 +217,7 @@ def test_a_changed_configuration_is_used_and_an_invalid_one_is_told(
     assert runs.names == ["first", "first", "first", "mended", "mended"]
     assert receiver.titles == [
         "petsync: petsync.toml failed (error)",
-        "petsync: petsync.toml is well again",
+        "petsync: petsync.toml has recovered",
     ]
     assert "exit code 64" in receiver.got[0]["message"]
     assert runs.configs[-1].log.format == "json"

@@ -244,6 +244,6 @@ def test_a_receiver_gets_title_body_and_kind(tmp_path: Path) -> None:
     assert receiver.titles == [
         "petsync: catalogue failed (error)",
         "petsync: catalogue has differences for you to decide",
-        "petsync: catalogue is well again",
+        "petsync: catalogue has recovered",
     ]
     assert "pet 1 Pet 1, status: both sides changed it" in receiver.got[1]["message"]

@@ -50,37 +50,36 @@ DEFAULTS: Mapping[Event, tuple[str, str]] = {
     "failure": (
         "petsync: $job failed ($status)",
         (
-            "$job on $host, round $round, began $started: $status, exit code $exit_code\n"
+            "$job on $host, round $round, started $started: $status, exit code $exit_code\n"
             "$problem\n$hint\n$open\n"
-            "The same holds for: $also\n"
-            "It has been so since $since\n"
+            "The same problem: $also\n"
+            "It started at $since\n"
             "Report: $report"
         ),
     ),
     "violation": (
         "petsync: $job has differences for you to decide",
         (
-            "$job on $host, round $round, began $started: conflicts: $conflicts, "
+            "$job on $host, round $round, started $started: conflicts: $conflicts, "
             "blocked rows: $findings, unexplained: $left\n"
             "$open\n"
-            "The same holds for: $also\n"
+            "The same problem: $also\n"
             "Report: $report"
         ),
     ),
     "recovery": (
-        "petsync: $job is well again",
+        "petsync: $job has recovered",
         (
-            "$job on $host, round $round, began $started: $status, changes that arrived: $applied\n"
-            "The same holds for: $also\n"
-            "It had not been well since $since\n"
+            "$job on $host, round $round, started $started: $status, applied changes: $applied\n"
+            "Also recovered: $also\n"
+            "The problem started at $since\n"
             "Report: $report"
         ),
     ),
     "waiting": (
         "petsync: a plan of $job waits for you",
         (
-            "$job on $host would do more than its limits allow, and does nothing until somebody "
-            "has looked\n"
+            "$job on $host: the plan exceeds a limit; petsync waits until you release it\n"
             "In the store: $to_store\n"
             "In the sheet: $to_sheet\n"
             "$problem\n"
