@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -234,6 +234,7 @@ def test_a_row_that_was_written_over_is_a_conflict(book: Desk) -> None:
     assert conflict.rule == "added-before"
     assert "added on 20" in conflict.problem
     assert f"as {rex.id}" in conflict.problem
+    assert not [note for note in book.plan().notes if "not in the export" in note]
     book.write(8, {"action": "add-another"})
     (add,) = book.plan().changes
     assert add.kind == "add"
@@ -1015,6 +1016,22 @@ def test_a_row_that_another_machine_added_and_that_was_edited_since(desk: Desk) 
     assert (change.kind, change.pet_id, change.fields) == ("update", 900, ("status",))
 
 
+def test_a_row_that_looks_like_a_pet_stays_in_conflict_until_a_person_decides(desk: Desk) -> None:
+    """It was held once, and looks like another pet by now."""
+    typed(desk, REX)
+    come_since(desk, NEW_REX)
+    desk.write(8, {"status": "sold"})
+    assert only_conflict(desk.plan()).rule == "looks-alike"
+    desk.apply()
+    desk.write(8, {"name": "Bella", "tags": "shy"})
+    conflict = only_conflict(desk.plan())
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("added-before", 8, 900)
+    desk.write(8, {"action": "add-another"})
+    assert len(desk.plan().adds) == 1
+    desk.write(8, {"action": None, "id": "900"})
+    assert [change.pet_id for change in desk.plan().changes] == [900]
+
+
 def test_of_rows_of_one_name_one_is_the_pet_that_came_since(desk: Desk) -> None:
     """Five pets are to be called Bella, and one came since: one row is held, the most alike."""
     bellas = [
@@ -1190,6 +1207,33 @@ def test_a_row_of_a_sorted_sheet_that_has_anything_of_an_added_one_is_in_doubt(
     assert [each.pet_id for each in book.plan().changes] == [rex.id]
 
 
+@pytest.mark.parametrize("sort", [_sort_down, _move_up])
+@pytest.mark.parametrize("decision", ["id", "add-another", "gone"])
+def test_a_row_in_conflict_stays_so_until_a_person_decides(
+    book: Desk, sort: Callable[[Worksheet], None], decision: str
+) -> None:
+    """It is edited from run to run until it has nothing of the row that was added."""
+    rex = book.pet("Rex")
+    book.write(8, {"name": "Vroni", "tags": "shy; calm"})
+    book.edit(sort)
+    for edit in ({"tags": "shy"}, {"status": "sold", "category": "Cats"}, {"name": "Other"}):
+        assert [(each.row, each.pet_id) for each in book.plan().conflicts] == [(2, rex.id)]
+        book.apply()
+        book.write(2, edit)
+    conflict = only_conflict(book.plan())
+    assert (conflict.rule, conflict.row, conflict.pet_id) == ("added-before", 2, rex.id)
+    if decision == "id":
+        book.write(2, {"id": str(rex.id)})
+        assert [each.pet_id for each in book.plan().changes] == [rex.id]
+    elif decision == "gone":
+        book.edit(lambda sheet: sheet.delete_rows(2))
+    else:
+        book.write(2, {"action": "add-another"})
+        assert [add.after.name for add in book.plan().changes] == ["Other"]
+    book.apply()
+    assert book.plan().in_sync
+
+
 @pytest.mark.parametrize("sort", [_sort, _sort_down, _stay])
 def test_a_day_s_new_rows_are_adds_while_each_older_one_is_found(
     three: Desk, sort: Callable[[Worksheet], None]
@@ -1223,6 +1267,22 @@ def test_a_row_that_was_renamed_in_its_place_in_a_copy_is_its_pet_s(three: Desk)
     assert [each.pet_id for each in plan.updates] == [three.pet("Ben").id]
     assert [each.after.name for each in plan.adds] == ["Dora"]
     assert not plan.conflicts
+
+
+@pytest.mark.parametrize("is_original", [True, False])
+def test_a_row_of_one_copy_is_no_other_copy_s_pet(newby: Desk, is_original: bool) -> None:
+    """Two people add a pet each in the same place, and nothing but the names differs."""
+    mine = newby.path
+    other = Path(shutil.copy(mine, mine.with_name("other.xlsx")))
+    if not is_original:
+        mine = Path(shutil.copy(mine, mine.with_name("mine.xlsx")))
+    newby.path = other
+    newby.write(9, {**NEWBY, "name": "Zoe"})
+    newby.apply()
+    newby.path = mine
+    newby.write(9, {**NEWBY, "name": "Otto"})
+    conflict = only_conflict(newby.plan())
+    assert (conflict.rule, conflict.pet_id) == ("added-before", newby.pet("Zoe").id)
 
 
 def _stopped(desk: Desk) -> None:
@@ -1264,39 +1324,51 @@ def test_a_row_that_a_later_run_added_is_none_that_a_stopped_run_left(book: Desk
     assert not [each for each in plan.notes if "stopped before" in each]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 8])
-def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
-    """Rows are edited, sorted, put in and added from day to day, and keep something of theirs."""
-    random = Random(seed)
-    desk.box.reset(
-        [
-            msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet {pet.id}")
-            for n, pet in enumerate(SHOP)
-        ]
-    )
-    desk.path = desk.path.with_suffix(".xlsx")
-    desk.export()
-    desk.edit(lambda sheet: _set(sheet, 1, 9, "ref"))
-    owner: dict[str, str] = {}
+@dataclass
+class Diary:
+    """What a person does with a workbook from day to day. Each row that is added keeps its mark in
+    column I; `owner` gives the mark of each name that its row ever had.
+    """
 
-    def word(ref: str) -> str:
-        name = "".join(random.choices("abdefgiklmnoprstuz", k=8)).capitalize()
-        owner[name] = ref
+    desk: Desk
+    random: Random
+    owner: dict[str, str]
+
+    @classmethod
+    def begin(cls, desk: Desk, seed: int) -> Diary:
+        """The diary of an export of six pets, whose names are in no order."""
+        desk.box.reset(
+            [
+                msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet {pet.id}")
+                for n, pet in enumerate(SHOP)
+            ]
+        )
+        desk.path = desk.path.with_suffix(".xlsx")
+        desk.export()
+        desk.edit(lambda sheet: _set(sheet, 1, 9, "ref"))
+        return cls(desk, Random(seed), {})
+
+    def word(self, ref: str) -> str:
+        """A new name for a row."""
+        name = "".join(self.random.choices("abdefgiklmnoprstuz", k=8)).capitalize()
+        self.owner[name] = ref
         return name
 
-    def work(sheet: Worksheet) -> None:
+    def work(self, sheet: Worksheet) -> None:
+        """Edit two rows, put in new ones, and perhaps sort the sheet."""
+        random = self.random
         rows = [[cell.value for cell in row[:9]] for row in sheet.iter_rows(min_row=2)]
         rows = [row for row in rows if row[1]]
         own = [row for row in rows if row[8]]
         for row in random.sample(own, min(len(own), 2)):
             what = random.choice(("name", "status", "category", "tags"))
-            row[1] = word(row[8]) if what == "name" else row[1]
+            row[1] = self.word(row[8]) if what == "name" else row[1]
             row[2] = random.choice(("sold", "pending")) if what == "status" else row[2]
             row[3] = random.choice(("Dogs", "Cats")) if what == "category" else row[3]
             row[5] = random.choice(("calm", "calm; big", "shy")) if what == "tags" else row[5]
         for _ in range(random.choice((1, 3))):
-            ref = f"row {len(owner)}"
-            new = [None, word(ref), "available", random.choice(("Dogs", None)), None]
+            ref = f"row {len(self.owner)}"
+            new = [None, self.word(ref), "available", random.choice(("Dogs", None)), None]
             at = random.choice((len(rows), len(rows), random.randrange(len(rows))))
             rows.insert(at, [*new, random.choice(("calm; big", None)), None, None, ref])
         if random.random() < 0.5:
@@ -1304,17 +1376,66 @@ def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
             rows.sort(key=lambda row: str(row[key] or "~"), reverse=random.random() < 0.3)
         _write(sheet, rows)
 
-    for _ in range(4):
-        desk.edit(work)
-        plan = desk.plan()
-        desk.store.apply(plan, progress=False)
-        held = {each.row for each in plan.conflicts}
-        sheet = load_workbook(desk.path).worksheets[0]
-        refs = {row: sheet.cell(row, 9).value for row in range(2, sheet.max_row + 1)}
-        rows = {ref for row, ref in refs.items() if ref and row not in held}
-        there = [owner[pet.name or ""] for pet in desk.box.pets() if (pet.id or 0) > len(SHOP)]
+    def marks(self, without: Collection[int] = ()) -> list[str]:
+        """The marks of the rows, but for these."""
+        sheet = load_workbook(self.desk.path).worksheets[0]
+        marks = {row: sheet.cell(row, 9).value for row in range(2, sheet.max_row + 1)}
+        return [ref for row, ref in marks.items() if ref and row not in without]
+
+    def pets(self) -> dict[int, str]:
+        """The marks of the rows that added pets, by the pets' ids."""
+        pets = {pet.id or 0: pet.name or "" for pet in self.desk.box.pets()}
+        return {n: self.owner[name] for n, name in pets.items() if n > len(SHOP)}
+
+    def apply(self) -> ps.Report:
+        """Apply the workbook: each of its rows has one pet then, or is in conflict."""
+        plan = self.desk.plan()
+        report = self.desk.store.apply(plan, progress=False)
+        there = [*self.pets().values()]
         assert sorted(there) == sorted(set(there))
-        assert rows <= {*there}
+        assert {*self.marks({c.row for c in plan.conflicts if c.row is not None})} <= {*there}
+        return report
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8, 58])
+def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
+    """Rows are edited, sorted, put in and added from day to day, and keep something of theirs."""
+    diary = Diary.begin(desk, seed)
+    for _ in range(4):
+        desk.edit(diary.work)
+        diary.apply()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 22])
+def test_each_row_has_one_pet_in_copies_and_after_an_undo(desk: Desk, seed: int) -> None:
+    """Rows are taken out too, the work goes on in a copy or in an older file, and runs are undone.
+    No pet becomes another row's, unless its own row was taken out.
+    """
+    diary = Diary.begin(desk, seed)
+    random, files, gone = diary.random, [desk.path], set[str]()
+    before: dict[int, str] = {}
+
+    def take_out(sheet: Worksheet) -> None:
+        row = random.choice([n for n in range(2, sheet.max_row + 1) if sheet.cell(n, 9).value])
+        gone.add(str(sheet.cell(row, 9).value))
+        sheet.delete_rows(row)
+
+    for day in range(6):
+        desk.path = random.choice(files)
+        desk.edit(diary.work)
+        if random.random() < 0.3:
+            desk.edit(take_out)
+        report = diary.apply()
+        now = diary.pets()
+        assert {ref for n, ref in before.items() if now.get(n, ref) != ref} <= gone
+        if report.plan.changes and random.random() < 0.3:
+            undo = desk.store.undo(report.run_id, guard=ps.Guard(max_delete=ps.Limit(1.0)))
+            desk.store.apply(undo, progress=False)
+            # In each other file, what was undone would be a new row of its own.
+            files = [desk.path]
+        elif random.random() < 0.4:
+            files.append(Path(shutil.copy(desk.path, desk.path.with_name(f"day {day}.xlsx"))))
+        before = diary.pets()
 
 
 @pytest.mark.parametrize("faults", ["portal=1", "503=1,only=getPetById"])

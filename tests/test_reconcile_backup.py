@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 from nightly import PETS, Night, changed, kinds
 from openpyxl import load_workbook
@@ -705,3 +706,42 @@ def test_a_column_that_is_away_in_the_first_round_reverts_nothing(
     assert [(each.kind, each.pet_id) for each in told.open] == [("conflict", 6)]
     assert [night.stored()[n].name for n in (5, 6, 7)] == ["Store 5", "Store 6", "Sheet 7"]
     assert (night.said()[5].name, night.said()[6].name) == ("Store 5", "Sheet 6")
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_an_undone_add_stays_undone_though_its_row_was_renamed(
+    night: Kept, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    """The row of the add has no id. Beside a new row, moved, and back with a backup, it is a
+    conflict in each round until a person takes it out.
+    """
+    undone = ps.Pet(name="Ohne", status="sold", tags=(ps.Tag(1, "calm"),))
+    night.edit(lambda pets: [*pets, undone])
+    with monkeypatch.context() as patch:
+        _killed(night, patch)
+        assert night.run().round.status == "interrupted"
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.apply(store.undo(), progress=False)
+    _, *others = ps.pets_from_frame(ps.read_sheet(night.sheet).frame)
+    renamed = msgspec.structs.replace(undone, name="Mit")
+    night.write([renamed, *others])
+    assert night.run().round.status == "conflicts"
+
+    new = ps.Pet(name="Neuer", status="sold", tags=(ps.Tag(2, "loud"),))
+    night.write([renamed, new, *([others[-1], *others[:-1]] if is_moved else others)])
+    told = night.run()
+    assert told.round.status == "conflicts"
+    assert any("an undo took that pet away" in each.problem for each in told.open)
+    assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
+    night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
+    night.box.put(changed(PETS, 5, name="Store 5")[4])
+    night.box.put(changed(PETS, 6, name="Store 6")[5])
+    assert night.run().round.status == "done"
+
+    night.backup(told)
+    for _ in range(2):
+        assert night.run().round.status == "conflicts"
+        assert not [pet for pet in night.box.pets() if pet.name in ("Ohne", "Mit")]
+    night.edit(lambda pets: [pet for pet in pets if pet.name != "Mit"])
+    assert night.run().round.exit_code == 0
+    assert night.said() == night.stored()

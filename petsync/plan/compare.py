@@ -696,6 +696,7 @@ def missing(
     base: Base | None = None,
     *,
     open_rows: Collection[int] = (),
+    in_doubt: Collection[int] = (),
 ) -> Missing:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
     sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
@@ -703,13 +704,14 @@ def missing(
 
     A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
     status is outside what the snapshot covers. `open_rows` say nothing of whether their pets are
-    new. A pet that was not exported was never in the sheet, so it is not missing from it.
+    new. A pet that was not exported was never in the sheet, so it is not missing from it, unless
+    it is `in_doubt`: a row in conflict may be it.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
         return Missing([], [], _left_alone(len(places)))
     places, old, new = _exported(snapshot, places, base)
-    never = _never_exported(new)
+    never = _never_exported(int((~snapshot.frame["id"].iloc[new].isin(in_doubt)).sum()))
     pairs = _lost_ids(snapshot, places, changes, open_rows)
     conflicts = [*_conflicts(pairs)]
     held = frozenset(add.row for _, add in pairs if add.row is not None)
@@ -742,15 +744,15 @@ def missing(
 
 def _exported(
     snapshot: Snapshot, places: match.Positions, base: Base | None
-) -> tuple[match.Positions, match.Positions, int]:
-    """Of the places, those of pets that were exported; these pets' places in the base; and how
-    many were not.
+) -> tuple[match.Positions, match.Positions, match.Positions]:
+    """Of the places, those of pets that were exported; these pets' places in the base; and the
+    places of those that were not.
     """
     if base is None:
-        return places, places, 0
+        return places, places, places[:0]
     old = match.positions(snapshot.frame["id"].iloc[places], base.frame)
     there = old >= 0
-    return places[there], old[there], int((~there).sum())
+    return places[there], old[there], places[~there]
 
 
 def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
@@ -1168,6 +1170,9 @@ def _compared(
         options,
         base,
         open_rows=open_rows(sheet),
+        in_doubt={
+            each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
+        },
     )
     decisions.forget(each for each in gone.conflicts if each.row in gone.held)
     refused = [_below_one(each) for each in below if each.row not in gone.held]
@@ -1248,19 +1253,20 @@ def _below_one(add: Add) -> Conflict:
 def _slots(
     sheet: Sheet, changes: Iterable[Change], decisions: Decisions, matches: Mapping[int, Match]
 ) -> dict[int, Slot]:
-    """Where the rows without an id stand that have a pet or get one, and what those say that have
-    one, unless an earlier run has written that down.
+    """Where the rows without an id stand that have a pet, get one, or are held as they may be one,
+    and what those say that have or may be one, unless an earlier run has written that down.
     """
     remarks = decisions.remarks
     kept = {row for row in remarks.known if not matches[row].is_edited}
-    says = said_in(sheet, remarks.recognised.keys() - kept, decisions.vocabulary)
-    added = {change.row for change in changes if isinstance(change, Add)}
     places = slots_of(sheet)
+    held = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
+    says = said_in(sheet, (remarks.recognised.keys() - kept) | held, decisions.vocabulary)
+    added = {change.row for change in changes if isinstance(change, Add)}
     actions = actions_of(sheet, places)
     slots = {}
     for row, place in places.items():
         is_told = place != (None, None) or bool(actions[row])
-        if row in remarks.recognised or (row in added and is_told):
+        if row in remarks.recognised or row in held or (row in added and is_told):
             record = remarks.known.get(row)
             slots[row] = Slot(
                 above=place[0],
@@ -1269,6 +1275,7 @@ def _slots(
                 run="" if record is None else record.run_id,
                 on="" if record is None else record.on,
                 action=actions[row],
+                may_be=decisions.may_be[row] if row in held else (),
             )
     return slots
 

@@ -40,7 +40,7 @@ from petsync.plan.fields import (
     stated,
     unit_text,
 )
-from petsync.plan.lineage import Match, Renumbered, Restored, RowRecord
+from petsync.plan.lineage import Identity, Match, Renumbered, Restored, RowRecord
 from petsync.plan.match import (
     Candidates,
     Row,
@@ -299,8 +299,9 @@ class Decisions:
     """The rows of a sheet, decided one after the other against a snapshot.
 
     After `changes()`: `conflicts`, `unchanged` (a number of rows), `sides.named` (which pets rows
-    mean), `uncertain` (the addresses of rows that may mean any pet: blocked, ignored or in
-    conflict, and without an id), `remarks` and `notes()`.
+    mean), `may_be` (the pets of which rows in conflict may be one), `uncertain` (the addresses of
+    rows that may mean any pet: blocked, ignored or in conflict, and without an id), `remarks` and
+    `notes()`.
     """
 
     def __init__(
@@ -329,6 +330,7 @@ class Decisions:
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
+        self.may_be: dict[int, tuple[Identity, ...]] = {}
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
         self._meant_tags: dict[str, tuple[str, str]] = {}
@@ -374,6 +376,9 @@ class Decisions:
     def forget(self, held: Iterable[Conflict]) -> None:
         """Take note that these rows, which were decided, are held after all."""
         held = list(held)
+        for each in held:
+            if each.row is not None and each.pet_id is not None and each.rule in _MAY_BE:
+                self.may_be[each.row] = (each.pet_id,)
         self.uncertain += [conflict.source for conflict in held]
         self.remarks.forget({conflict.row for conflict in held})
 
@@ -431,12 +436,13 @@ class Decisions:
                 return _UNKNOWN
         if row.action == "merge" and not self._options.match_on and row.number in self._identical:
             return _UNKNOWN
+        self.may_be[row.number] = tuple(each.identity for each in match.records)
         raise _begun(record) if is_begun else _doubtful(match)
 
     def _may_be_there(self, record: RowRecord) -> bool:
-        """Whether the store may have the pet of the record."""
+        """Whether the store may have the pet of the record, or an undo took it away."""
         pet_id = record.pet_id
-        if pet_id is None or pet_id in self._ids:
+        if pet_id is None or pet_id in self._ids or record.is_undone:
             return True
         return self._found.get(pet_id) is not None
 
@@ -934,6 +940,14 @@ def _doubtful(match: Match) -> _Held:
     record = match.record
     if not ids:
         return _begun(record)
+    if all(each.is_undone for each in records):
+        return _Held(
+            "added-before",
+            f"may be the row that was {record.how} on {record.on} as {ids}, and an undo took that "
+            "pet away",
+            "Take the row out, or write `add-another` in the action column to add it.",
+            record.pet_id,
+        )
     what = f"may be the row that was {record.how} on {record.on} as {ids}"
     if len(records) > 1:
         what = f"may be one of the rows that were {record.how} on {record.on} as {ids}"
@@ -944,6 +958,10 @@ def _doubtful(match: Match) -> _Held:
         way = f"enter {rows} {ids} and the action `ignore` if it is another one"
     hint = f"Give it the id if it is that pet, or {way}."
     return _Held("added-before", f"{what}{says}", hint, record.pet_id)
+
+
+_MAY_BE = frozenset({"looks-alike", "lost-id"})
+"""The rules by which a row is held as it may be one certain pet."""
 
 
 def _column(column: Column, said: Said) -> Column:

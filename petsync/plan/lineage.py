@@ -37,6 +37,7 @@ from petsync.plan.match import merged, said_rows
 from petsync.table.sheet import Sheet
 
 __all__ = [
+    "Identity",
     "Match",
     "Restored",
     "RowRecord",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 
+Identity = int | tuple[str, int]
+"""A pet by its id, or by the run and the row that began to add it, where nobody knows its id."""
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -62,6 +65,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """A row without an id: the ids in the nearest rows above and below that have one, and what the
     row says where it was taken for a pet and no change of the plan has it. `run` is the run by
     which the row is known as its pet's, and `on` that run's local date; "" where no run knows it.
+    `may_be` are the pets of which a row in conflict may be one: the id of each, or the run and the
+    row that began to add it.
     """
 
     above: int | None = None
@@ -71,6 +76,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     on: str = ""
     action: str = ""
     """The row's action; "" for `merge`."""
+    may_be: tuple[Identity, ...] = ()
 
 
 class Restored(NamedTuple):
@@ -97,7 +103,9 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     `digest` and `base` name the sheet, `row`, `above` and `below` the place in it.
 
     `state` is "added" where the row has a pet, `pet_id`; "unknown" where the run began to add one
-    and nobody saw the end; "unsent" where the run stopped before it began to.
+    and nobody saw the end; "unsent" where the run stopped before it began to; "held" where the run
+    left the row in conflict, as it `may_be` one of several pets. `is_undone`: an undo took the pet
+    away.
 
     `written` is when the run began that wrote this down, ISO 8601 in UTC; `folder` is the state
     folder that it is in, "" for the one in use. `is_added`: the run added the pet; else it took the
@@ -119,12 +127,19 @@ class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
     said: Pet
     agreed: Pet | None = None
     pet_id: int | None = None
-    state: Literal["added", "unknown", "unsent"] = "added"
+    state: Literal["added", "unknown", "unsent", "held"] = "added"
     written: str = ""
     folder: str = ""
     is_added: bool = True
     seen: str = ""
     action: str = ""
+    may_be: tuple[Identity, ...] = ()
+    is_undone: bool = False
+
+    @property
+    def identity(self) -> Identity:
+        """The pet of the row."""
+        return (self.run_id, self.row) if self.pet_id is None else self.pet_id
 
     @property
     def last_agreed(self) -> Pet:
@@ -212,7 +227,9 @@ def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> 
             if old and new:
                 found |= _Matching(trust, units, old, new, order, last_seen).matches()
     ignored = _ignored_names(sheet, vocabulary)
-    return found | _lost(lines, files, found, order, ignored, units, last_seen)
+    found |= _lost(lines, files, found, order, ignored, units, last_seen)
+    numbered = _said_with(sheet, _possible(files) & claimed, vocabulary)
+    return found | _held(lines, files, found, order, units, last_seen, numbered)
 
 
 def doubted(
@@ -358,13 +375,14 @@ class _Order(NamedTuple):
 
 class _File(NamedTuple):
     """The newest record of each pet in a file, and those of them that the sheet should have a row
-    of: where it is, or comes from, that file.
+    of: where it is, or comes from, that file. `held` are the rows that runs left in conflict.
     """
 
     trust: _Trust
     tie: _Tie
     records: list[RowRecord]
     expected: list[RowRecord]
+    held: list[RowRecord]
 
 
 def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) -> _Order:
@@ -414,13 +432,26 @@ def _files(
     base = _base_of(sheet)
     files = []
     for of_file in groups.values():
-        newest = _newest(of_file)
-        trust = _trust(sheet, lines, newest, of_file, units)
+        held, known = _split(of_file)
+        newest = _newest(known)
+        trust = _trust(sheet, lines, newest or held, of_file, units)
         # An export that took the place of an older one has none of its new rows.
-        expected = _newest(r for r in of_file if not base or r.base in ("", base))
+        expected = _newest(r for r in known if not base or r.base in ("", base))
         tie = _tie(sheet, expected, trust, ids)
-        files.append(_File(trust, tie, newest, expected if tie else []))
+        files.append(_File(trust, tie, newest, expected if tie else [], held))
     return files
+
+
+def _split(records: Iterable[RowRecord]) -> tuple[list[RowRecord], list[RowRecord]]:
+    """The rows that were left in conflict, each as the newest run found it, and all others."""
+    held, known = list[RowRecord](), list[RowRecord]()
+    contents: dict[Hashable, str] = {}
+    for record in records:
+        if record.state != "held":
+            known.append(record)
+        elif contents.setdefault(_content(record), record.written) == record.written:
+            held.append(record)
+    return held, known
 
 
 def _tie(sheet: Sheet, records: Sequence[RowRecord], trust: _Trust, ids: Collection[int]) -> _Tie:
@@ -445,26 +476,26 @@ def _lost(
 ) -> dict[int, Match]:
     """The rows that match no record, and may be the row of a record that no row stands for."""
     certain = [match.record for match in found.values() if match.kind == "certain"]
-    there = {*order.ids, *map(_identity, certain)}
+    there = {*order.ids, *(each.identity for each in certain)}
     matched = {id(record) for record in certain}
     by_row = {line.row: line for line in lines}
     left = [line for line in lines if _is_free(found.get(line.row))]
     # Where one row alone is in doubt, as it has the name or the action, another needs its name.
     alone = [(m.record, by_row[row]) for row, m in found.items() if m.kind == "doubt"]
     has_row = {
-        _identity(record)
+        record.identity
         for record, line in alone
         if len(found[line.row].records) == 1
         if any(_names(record, line)) or _is_another_still(record, line)
     }
-    in_doubt = {_identity(record) for record, _ in alone} - has_row
+    in_doubt = {record.identity for record, _ in alone} - has_row
     may_be: defaultdict[int, dict[Hashable, RowRecord]] = defaultdict(dict)
     for file in files:
         lost = [
             record
             for record in file.expected
             if record.state != "unsent"
-            and _identity(record) not in there
+            and record.identity not in there
             and _name(record) not in ignored
         ]
         shares = any(id(record) in matched for record in file.records)
@@ -479,23 +510,148 @@ def _lost(
                 if _were_both_known(found.get(line.row), record):
                     continue
                 is_another = _is_another_still(record, line) and not is_away
-                is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
-                if not is_away:
+                if record.is_undone and is_away:
+                    is_like = any(_names(record, line))
+                else:
+                    is_like = is_another or _may_be(record, line, looks, is_named=tie == "ids")
+                if not (is_away or record.is_undone):
                     is_moved = not order.is_place(_gap(record), _gap(line)) or not order.is_kept
                     is_like = is_like or _is_in_common(
                         record,
                         line,
-                        is_moved=is_moved or _identity(record) in in_doubt,
-                        is_open=order.is_shuffled or _identity(record) in in_doubt,
+                        is_moved=is_moved or record.identity in in_doubt,
+                        is_open=order.is_shuffled or record.identity in in_doubt,
                     )
-                if _identity(record) in has_row and not is_another:
+                if record.identity in has_row and not is_another:
                     is_like = is_like and any(_names(record, line))
                 if is_much or is_like:
-                    may_be[line.row].setdefault(_identity(record), record)
+                    may_be[line.row].setdefault(record.identity, record)
     return {
         row: Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
         for row, records in may_be.items()
     }
+
+
+def _held(
+    lines: Sequence[_Line],
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    order: _Order,
+    units: Sequence[Unit],
+    last_seen: str,
+    numbered: Collection[Hashable],
+) -> dict[int, Match]:
+    """The rows that a run left in conflict and nobody has decided on since: each may still be the
+    pets that it might have been, whatever was edited in it. A row that is certain by its place,
+    and not by its name, is in doubt if it is such a row, or if one may be the same pet. What one of
+    the `numbered` says, which have the ids of such pets, a person has decided on.
+    """
+    certain = {
+        match.record.identity: row for row, match in found.items() if match.kind == "certain"
+    }
+    lines_of = {line.row: line for line in lines}
+    placed = {
+        identity: row
+        for identity, row in certain.items()
+        if found[row].is_edited and not any(_names(found[row].record, lines_of[row]))
+    }
+    there = {*order.ids, *certain} - {*placed}
+    known = {each.identity: each for file in reversed([*files]) for each in file.records}
+    may_be: defaultdict[int, dict[Identity, RowRecord]] = defaultdict(dict)
+    unsure = set[int]()
+    still = [
+        file._replace(
+            held=[
+                view
+                for view in file.held
+                if any(each not in there for each in view.may_be) and _content(view) not in numbered
+            ]
+        )
+        for file in files
+        if file.trust != "any"
+    ]
+    for row, view in _held_rows(lines, still, found, order, units, last_seen):
+        for identity in view.may_be:
+            if identity in there:
+                continue
+            if certain.get(identity) == row:
+                unsure.add(row)
+            elif identity in known:
+                may_be[row][identity] = known[identity]
+            elif isinstance(identity, int):
+                may_be[row][identity] = msgspec.structs.replace(
+                    view, state="added", pet_id=identity, is_added=False
+                )
+    matches = {}
+    for row, records in may_be.items():
+        match = found.get(row)
+        if match is not None and match.kind == "lost":
+            records |= {each.identity: each for each in match.records}
+        elif not _is_free(match):
+            continue
+        matches[row] = Match("lost", tuple(sorted(records.values(), key=_row)), is_edited=True)
+    held = {identity for row in matches for identity in may_be[row]}
+    unsure |= {row for identity, row in placed.items() if identity in held}
+    return matches | {row: found[row]._replace(kind="doubt") for row in unsure}
+
+
+def _held_rows(
+    lines: Sequence[_Line],
+    files: Iterable[_File],
+    found: Mapping[int, Match],
+    order: _Order,
+    units: Sequence[Unit],
+    last_seen: str,
+) -> Iterator[tuple[int, RowRecord]]:
+    """The rows that may be one which a run left in conflict, each with it. Where a later run left
+    others in conflict, or knew all rows, only a row that says the same is that one.
+    """
+    possible = _possible(files)
+    for file in files:
+        if not file.held:
+            continue
+        left = [
+            line
+            for line in lines
+            if _is_open(found.get(line.row), possible)
+            and not any(_were_both_known(found.get(line.row), view) for view in file.held)
+        ]
+        newest = max(last_seen, *(view.written for view in file.held))
+        matches = _Matching(file.trust, units, file.held, left, order, newest).matches()
+        settled = {id(m.record) for m in matches.values() if m.kind == "certain"}
+        for row, match in matches.items():
+            if match.kind != "other":
+                yield from ((row, view) for view in match.records)
+        edited = [v for v in file.held if id(v) not in settled and v.written >= newest]
+        rest = [
+            line for line in left if line.row not in matches or matches[line.row].kind != "certain"
+        ]
+        is_much = len(edited) * len(rest) > _MOST_LOST
+        for view in edited:
+            for line in rest:
+                if is_much or _is_in_common(view, line, is_moved=True, is_open=not order.is_kept):
+                    yield line.row, view
+
+
+def _is_open(match: Match | None, possible: Container[Identity]) -> bool:
+    """Whether the row may be any, or is certain by its place to be one of these."""
+    return (
+        match is None
+        or match.kind != "certain"
+        or match.record.identity in possible
+        or _is_free(match)
+    )
+
+
+def _possible(files: Iterable[_File]) -> set[Identity]:
+    """The pets of which rows in conflict may be one."""
+    return {each for file in files for view in file.held for each in view.may_be}
+
+
+def _said_with(sheet: Sheet, ids: Collection[Identity], vocabulary: Vocabulary) -> set[Hashable]:
+    """What the rows with these ids say."""
+    rows = sheet.frame.index[sheet.frame["id"].isin(ids)].tolist() if ids else []
+    return {content(pet) for pet in said_in(sheet, rows, vocabulary).values()}
 
 
 def _is_free(match: Match | None) -> bool:
@@ -550,11 +706,6 @@ def _share(record: RowRecord, line: _Line, unit: Literal["tags", "photo_urls"]) 
     return not one.isdisjoint(other)
 
 
-def _identity(record: RowRecord) -> Hashable:
-    """A pet's id, or the run and the row of which nobody knows the pet."""
-    return (record.run_id, record.row) if record.pet_id is None else record.pet_id
-
-
 def _row(record: RowRecord) -> int:
     return record.row
 
@@ -577,7 +728,7 @@ def _newest(records: Iterable[RowRecord]) -> list[RowRecord]:
             contents.setdefault(said, record.written)
         elif is_done:
             continue
-        found.setdefault(_identity(record), record)
+        found.setdefault(record.identity, record)
     return list(found.values())
 
 
@@ -630,8 +781,10 @@ class _Matching:
             self._named_alone()
         placed = list(self._in_place())
         rivals = self._rivals([pair for pair, _, _ in placed])
+        runs = {record.run_id for record, _ in self._pairs}
         for pair, is_anchored, is_loose in placed:
-            self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals))
+            is_shared = pair[0].run_id in runs
+            self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals, is_shared))
         if self._trust != "any":
             self._namesakes()
         return self._found
@@ -783,12 +936,14 @@ class _Matching:
 
 class _Place(NamedTuple):
     """What tells of the place of a pair: whether the file around it `is_anchored`, whether it
-    `is_loose`, as another row there may be the record's, and whether it `has_rival` anywhere.
+    `is_loose`, as another row there may be the record's, and whether it `has_rival` anywhere. It
+    `is_shared` if the sheet has another row of the record's run: else it may be a copy from before.
     """
 
     is_anchored: bool
     is_loose: bool
     has_rival: bool
+    is_shared: bool
 
 
 class _Evidence(NamedTuple):
@@ -864,7 +1019,11 @@ _RULES: Mapping[_Trust, Sequence[_Rule]] = {
         _Rule(
             "certain",
             lambda e: (
-                e.is_fixed and e.is_renamed and e.agreeing >= _SEVERAL and not e.place.has_rival
+                e.is_fixed
+                and e.is_renamed
+                and e.agreeing >= _SEVERAL
+                and e.place.is_shared
+                and not e.place.has_rival
             ),
         ),
         _Rule("doubt", lambda e: e.is_named or e.has_own_values),

@@ -11,7 +11,7 @@ import sqlite3
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, sec
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Update
-from petsync.plan.lineage import Renumbered, Restored, RowRecord
+from petsync.plan.lineage import Identity, Renumbered, Restored, RowRecord
 from petsync.plan.plan import PLAN_FORMAT, Plan
 from petsync.plan.report import (
     OUTCOMES,
@@ -413,7 +413,8 @@ def _results(plan: Plan, entries: dict[int, Entry], stopped: str) -> Iterator[Re
 class _Row(msgspec.Struct, frozen=True, array_like=True):
     """A row without an id: its place, its pet if it was known, what it says if that is news, the
     run by which it is known, with that run's local date, and its action; "" for `merge`. `open` is
-    what the run has to do with it: a "change", or it is "held" in a conflict or blocked.
+    what the run has to do with it: a "change", or it is "held" in a conflict or blocked. `may_be`
+    are the pets of which a row in conflict may be one.
     """
 
     row: int
@@ -425,6 +426,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     on: str = ""
     action: str = ""
     open: Literal["", "change", "held"] = ""
+    may_be: tuple[Identity, ...] = ()
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -497,6 +499,7 @@ def row_payload(plan: Plan) -> bytes:
             on=slot.on,
             action=slot.action,
             open="held" if row in held else "change" if row in says else "",
+            may_be=slot.may_be,
         )
         for row, slot in plan.slots.items()
     ]
@@ -518,8 +521,8 @@ def row_records(
     connection: sqlite3.Connection, store: str, *, with_undone: bool = False
 ) -> list[RowRecord]:
     """What runs on the store knew of rows without an id, the newest first. Rows whose pets an undo
-    took away are there only `with_undone`, and those of which a run knew that nothing was added
-    are not there.
+    took away are there only `with_undone`, and say so; those of which a run knew that nothing was
+    added are not there.
     """
     found: list[RowRecord] = []
     buried: dict[int, list[RowRecord]] = {}
@@ -532,12 +535,14 @@ def row_records(
             deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
             if deleted:
                 undone.add(undoes)
+            if with_undone:
+                found = _marked(_marked(found, deleted, is_undone=True), restored, is_undone=False)
+                continue
             for pet_id in deleted:
                 buried[pet_id] = [each for each in found if each.pet_id == pet_id]
-            if not with_undone:
-                found = [each for each in found if each.pet_id not in deleted]
-                for pet_id in restored:
-                    found += buried.pop(pet_id, [])
+            found = [each for each in found if each.pet_id not in deleted]
+            for pet_id in restored:
+                found += buried.pop(pet_id, [])
             continue
         kept = _kept(payload)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
@@ -562,6 +567,16 @@ def row_records(
             for each in records
         ]
     return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
+
+
+def _marked(
+    records: Iterable[RowRecord], pets: Container[int | None], *, is_undone: bool
+) -> list[RowRecord]:
+    """The records; those of these pets say whether an undo took the pet away."""
+    return [
+        msgspec.structs.replace(each, is_undone=is_undone) if each.pet_id in pets else each
+        for each in records
+    ]
 
 
 def sheet_of_run(connection: sqlite3.Connection, run_id: str) -> RunSheet | None:
@@ -672,7 +687,7 @@ def _of_run(
         )
     for each in kept.rows:
         said = each.said or known.get(each.pet_id)
-        if each.pet_id is None or said is None:
+        if said is None or (each.pet_id is None and not each.may_be):
             continue
         is_agreed = not each.open or (each.open == "change" and each.pet_id in arrived)
         yield RowRecord(
@@ -685,6 +700,8 @@ def _of_run(
             said=msgspec.structs.replace(said, id=None),
             agreed=None if is_agreed else agreed.get(each.pet_id),
             pet_id=each.pet_id,
+            state="added" if each.pet_id is not None else "held",
+            may_be=each.may_be,
             is_added=False,
             source=about.source,
             digest=about.digest,
