@@ -45,6 +45,7 @@ QUICK = ("test_plan_table", "test_guard", "test_cells", "test_wire_calls")
 LONGEST = (
     "test_nights",
     "test_rounds",
+    "test_reconcile_columns",
     "test_browser_forms",
     "test_browser",
     "test_crash",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from nightly import PETS, Night, changed, kinds
+from nightly import PETS, Typed, changed, kinds
 
 import petsync as ps
 from petsync import sheets
@@ -32,53 +31,6 @@ STORED = changed(changed(PETS, 7, category=CATS), 8, category=BIRDS)
 def _open_box() -> Iterator[Sandbox]:
     with Sandbox(auth=False) as box:
         yield box
-
-
-class Typed(Night):
-    """A sheet whose cells a person types."""
-
-    def rows(self) -> list[list[str]]:
-        """The cells, the header first."""
-        with self.sheet.open(encoding="utf-8-sig", newline="") as file:
-            return list(csv.reader(file))
-
-    def save(self, rows: list[list[str]]) -> None:
-        """Write these cells."""
-        with self.sheet.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(rows)
-
-    def type(self, pet_id: int, **cells: str) -> None:
-        """Type into cells of a pet's row."""
-        rows = self.rows()
-        row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
-        for name, text in cells.items():
-            row[rows[0].index(name)] = text
-        self.save(rows)
-
-    def cell(self, pet_id: int, name: str) -> str:
-        """What a cell says."""
-        rows = self.rows()
-        row = next(row for row in rows if row[rows[0].index("id")] == str(pet_id))
-        return row[rows[0].index(name)]
-
-    def rename(self, old: str, new: str) -> None:
-        """Give a column another header."""
-        header, *rows = self.rows()
-        self.save([[new if name == old else name for name in header], *rows])
-
-    def cut(self, *names: str) -> dict[str, list[str]]:
-        """Take columns out; returns their cells."""
-        header, *rows = self.rows()
-        at = [header.index(name) for name in names]
-        gone = {name: [row[n] for row in rows] for name, n in zip(names, at, strict=True)}
-        self.save([[c for n, c in enumerate(row) if n not in at] for row in (header, *rows)])
-        return gone
-
-    def paste(self, columns: dict[str, list[str]]) -> None:
-        """Put columns behind the last one."""
-        header, *rows = self.rows()
-        more = zip(*columns.values(), strict=True)
-        self.save([[*header, *columns], *([*a, *b] for a, b in zip(rows, more, strict=True))])
 
 
 @pytest.fixture

@@ -21,19 +21,21 @@ from petsync.plan.fields import (
     UNITS,
     Unit,
     Vocabulary,
+    category_cells,
     changed_columns,
     equal,
-    known_id,
     normal,
     same,
     tag_key,
+    with_category,
+    with_columns,
     with_fields,
 )
 from petsync.plan.match import Candidates, Row, Said, clears, pets_of, said_rows
 from petsync.plan.plan import Inbound, Plan, RowEdit
 from petsync.plan.report import Report
 from petsync.table.base import Base
-from petsync.table.columns import CLEARED, COLUMNS, Column
+from petsync.table.columns import COLUMNS, Column
 from petsync.table.frame import frame_from_pets, pets_from_frame
 from petsync.table.sheet import Sheet
 
@@ -44,7 +46,6 @@ __all__ = [
     "as_exported",
     "categories_now",
     "categories_of",
-    "category_cells",
     "identified",
     "is_blank",
     "is_empty",
@@ -54,8 +55,6 @@ __all__ = [
     "remembered",
     "said_category",
     "sight_of",
-    "with_category",
-    "with_columns",
     "with_inbound",
     "with_missing",
     "with_report",
@@ -436,38 +435,9 @@ def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
     return base if base is None else replace(base, missing=base.missing | missing)
 
 
-def category_cells(pet: Pet) -> Category:
-    """A pet's category, one without anything where it has none."""
-    return pet.category or Category()
-
-
 def is_other(pet: Pet, said: Pet) -> bool:
     """Whether a sheet says anything of a pet otherwise, ids that were assigned since among it."""
     return not all(equal(pet, said, column) for column in COLUMNS)
-
-
-def with_category(pet: Pet, cells: Category) -> Pet:
-    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
-    that is cleared no number counts. An empty name beside a number is one.
-    """
-    is_nameless = cells.name is not None and not normal(cells.name)
-    if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
-        return msgspec.structs.replace(pet, category=None)
-    old = category_cells(pet)
-    number = old.id if cells.id is None else cells.id
-    name = old.name if cells.name is None else cells.name
-    if (number, name) == (old.id, old.name):
-        return pet
-    return msgspec.structs.replace(pet, category=Category(number, name))
-
-
-def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
-    """The pet with these columns of the other one; of a category each cell by itself."""
-    plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
-    cells = category_cells(other)
-    name = cells.name if "category" in columns else None
-    number = cells.id if "category_id" in columns else None
-    return with_category(with_fields(pet, other, plain), Category(number, name))
 
 
 def is_blank(column: pd.Series[Any]) -> match.Mask:
@@ -587,15 +557,19 @@ def said_category(said: Said) -> Category:
 
 
 def _returned(old: Base | None) -> Base | None:
-    """The base in which units that said nothing are as the sheet said them before: what comes back
-    and differs is still to be compared by that.
+    """The base in which columns that said nothing are as the sheet said them before: what comes
+    back and differs is still to be compared by that. Of a category's name and id one may have said
+    nothing.
     """
     if old is None or not old.missing or old.columns is None:
         return old
     known = {unit: {*COLUMNS_OF[unit]} & old.columns for unit in UNITS}
     units = [unit for unit in UNITS if known[unit] and known[unit] <= old.missing]
-    pets = pets_of(old.said, old.frame)
-    return old.with_pets([with_fields(pet, old.said[pet.id or 0], units) for pet in pets])
+    rest = old.missing.difference(*(COLUMNS_OF[unit] for unit in units))
+    pairs = [(pet, old.said[pet.id or 0]) for pet in pets_of(old.said, old.frame)]
+    return old.with_pets(
+        [with_columns(with_fields(pet, said, units), said, rest) for pet, said in pairs]
+    )
 
 
 def _mixed(
@@ -627,8 +601,11 @@ SETTLED = frozenset({"already-so", "already-gone"})
 _NONE: Mapping[int, Category] = {}
 _MERGING = ("tags", "photo_urls")
 _T = TypeVar("_T")
-Moves = Mapping[int, Pet | None]
-"""Pets by their ids as they are now; None for one that is gone."""
+Moves = Mapping[int, tuple[Pet, Pet] | None]
+"""Pets by their ids as they are now, in the frame of a base and as the sheet says them; None for
+one that is gone. Only what was sent from a cell, or written into it, moves on the sheet's side: a
+column that was missing at the last round may have been back by then.
+"""
 
 
 def categories_of(plan: Plan, sheet: Sheet) -> dict[int, Category]:
@@ -705,31 +682,43 @@ def with_report(
     start = base or _empty(report.plan.store, report.started)
     ids = [change.pet_id for change in report.plan.changes if change.pet_id is not None]
     old = {pet.id: pet for pet in pets_of(ids, start.frame)}
-    moves, said = {}, {}
-    for number, pet_id, pet in _sent(report, old):
-        moves[pet_id] = pet
-        if pet is not None and number in categories:
-            said[pet_id] = categories[number]
+    moves: dict[int, tuple[Pet, Pet] | None] = {}
+    cells: dict[int, Category] = {}
+    for number, pet_id, change in _sent(report):
+        before = old.get(pet_id)
+        moves[pet_id] = _sent_of(change, pet_id, before, start.said.get(pet_id, before), start)
+        if number in categories and not isinstance(change, Delete):
+            cells[pet_id] = categories[number]
     added = [each.assigned_id for each in report.results if each.outcome == "applied"]
     return replace(
-        _moved(start, moves, said),
+        _moved(start, moves, cells),
         unnumbered=start.unnumbered.union(filter(None, added)),
-        gone={**start.gone, **{i: report.started for i, pet in moves.items() if pet is None}},
+        gone={**start.gone, **{i: report.started for i, pets in moves.items() if pets is None}},
     )
 
 
 def with_inbound(base: Base, inbound: Inbound) -> Base:
     """The base with all that a sheet took. A pet that the base lacks is not known as a whole."""
-    old = {pet.id: pet for pet in pets_of([e.pet.id or 0 for e in inbound.edits], base.frame)}
-    moves: dict[int, Pet | None] = {
-        edit.pet.id: with_fields(old[edit.pet.id], edit.pet, edit.fields)
+    ids = [*(e.pet.id or 0 for e in inbound.edits), *(pet.id or 0 for pet in inbound.added)]
+    old = {pet.id: pet for pet in pets_of(ids, base.frame)}
+    last = {pet_id: base.said.get(pet_id or 0, pet) for pet_id, pet in old.items()}
+    away = base.missing.difference(inbound.places)
+    moves: dict[int, tuple[Pet, Pet] | None] = {
+        edit.pet.id: (
+            with_fields(old[edit.pet.id], edit.pet, edit.fields),
+            with_fields(last[edit.pet.id], edit.pet, edit.fields),
+        )
         for edit in inbound.edits
         if edit.pet.id is not None and edit.pet.id in old
     }
-    moves |= {pet.id: pet for pet in inbound.added if pet.id is not None}
+    moves |= {
+        pet.id: (pet, _unseen(pet, last.get(pet.id), away))
+        for pet in inbound.added
+        if pet.id is not None
+    }
     moves |= {gone.pet_id: None for gone in inbound.removed}
     cells = {
-        pet_id: _written(base.said.get(pet_id, old[pet_id]), edit)
+        pet_id: _written(last[pet_id], edit)
         for edit in inbound.edits
         if (pet_id := edit.pet.id or 0) in old and {"category", "category_id"} & {*edit.fields}
     }
@@ -778,27 +767,35 @@ def _written(before: Pet, edit: RowEdit) -> Category:
     return Category(number, new.name if "category" in edit.fields else old.name)
 
 
-def _sent(report: Report, old: Mapping[int | None, Pet]) -> Iterator[tuple[int, int, Pet | None]]:
-    """The number of each change that arrived, its pet's id, and what both sides agree on of it."""
+def _sent(report: Report) -> Iterator[tuple[int, int, Change]]:
+    """The number of each change that arrived, its pet's id, and the change."""
     for result in report.results:
         if result.kind == "none" or not (result.outcome == "applied" or result.cause in SETTLED):
             continue
         change = report.plan.changes[result.number]
         pet_id = change.pet_id if result.assigned_id is None else result.assigned_id
-        if pet_id is None:
-            continue
-        if isinstance(change, Delete):
-            yield result.number, pet_id, None
-        elif isinstance(change, Add) or pet_id not in old:
-            yield result.number, pet_id, msgspec.structs.replace(change.after, id=pet_id)
-        else:
-            yield result.number, pet_id, _told(change, old[pet_id])
+        if pet_id is not None:
+            yield result.number, pet_id, change
+
+
+def _sent_of(
+    change: Change, pet_id: int, old: Pet | None, last: Pet | None, base: Base
+) -> tuple[Pet, Pet] | None:
+    """What both sides agree on of a pet once a change has arrived, and how the sheet says it; `old`
+    and `last` are the two of before.
+    """
+    if isinstance(change, Delete):
+        return None
+    if isinstance(change, Update) and old is not None and last is not None:
+        return _told(change, old), _told(change, last)
+    pet = msgspec.structs.replace(change.after, id=pet_id)
+    return pet, _unseen(pet, last, base.missing.difference(change.fields))
 
 
 def _told(change: Update, old: Pet) -> Pet:
-    """A pet of the base with what the row said of it in a change. Tags and photos that both sides
-    had changed were merged, and the sheet says that only once it was written: of these the base
-    gets what the change itself added and took away.
+    """A pet of the base, or as the sheet last said it, with what the row said of it in a change.
+    Tags and photos that both sides had changed were merged, and the sheet says that only once it
+    was written: of these the pet gets what the change itself added and took away.
     """
     merged = [c for c in change.fields if c in _MERGING and not same(old, change.before, c)]
     sent = with_fields(old, change.after, [c for c in change.fields if c not in merged])
@@ -821,17 +818,16 @@ def _changed(
     return (*stay, *(each for each in after if key(each) not in were | there))
 
 
-def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE) -> Base:
+def _moved(base: Base, moves: Moves, categories: Mapping[int, Category]) -> Base:
     """The base with the pets as they are now, and the cells of their categories in the sheet."""
     if not moves:
         return base
-    gone = [pet_id for pet_id, pet in moves.items() if pet is None]
-    pets = {pet_id: pet for pet_id, pet in moves.items() if pet is not None}
+    gone = [pet_id for pet_id, pets in moves.items() if pets is None]
+    both = {pet_id: pets for pet_id, pets in moves.items() if pets is not None}
     said = {pet_id: pet for pet_id, pet in base.said.items() if pet_id not in moves}
-    old = {pet.id or 0: pet for pet in pets_of(pets, base.frame)}
+    old = {pet.id or 0: pet for pet in pets_of(both, base.frame)}
     before = {**old, **base.said}
-    for pet_id, pet in pets.items():
-        then = _unseen(pet, before.get(pet_id), base.missing)
+    for pet_id, (pet, then) in both.items():
         if pet_id in categories:
             cells = _complete(categories[pet_id], before.get(pet_id))
             then = with_category(then, cells)
@@ -843,11 +839,11 @@ def _moved(base: Base, moves: Moves, categories: Mapping[int, Category] = _NONE)
             then = with_fields(then, base.said[pet_id], ["category"])
         if is_other(pet, then):
             said[pet_id] = then
-    return replace(base.without(gone).with_pets([*pets.values()]), said=said)
+    return replace(base.without(gone).with_pets([pet for pet, _ in both.values()]), said=said)
 
 
 def _unseen(pet: Pet, said: Pet | None, missing: Collection[str]) -> Pet:
-    """The pet, in the columns that are missing as the sheet last said it."""
+    """A pet that is new, in the columns that are missing as the sheet last said it."""
     return pet if said is None else with_columns(pet, said, missing)
 
 

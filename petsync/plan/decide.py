@@ -39,6 +39,7 @@ from petsync.plan.fields import (
     spelling,
     stated,
     unit_text,
+    with_columns,
 )
 from petsync.plan.lineage import Identity, Match, Renumbered, Restored, RowRecord
 from petsync.plan.match import (
@@ -216,13 +217,19 @@ class Judge:
         return rule, new, changed_columns(new, now, unit)
 
     def _agreed(self, unit: Unit, said: Said, old: Pet | None) -> Pet | None:
-        """The pet as both sides last agreed on it: where the row's columns were missing at the last
-        round, as the sheet said it before, since the sheet has not seen what came meanwhile.
+        """The pet as both sides last agreed on it: where columns of the row were missing at the
+        last round, as the sheet said it before, since the sheet has not seen what came meanwhile.
+        Of a category's name and id one may have been missing, and counts if it was edited.
         """
         if old is None or self.base is None or not self.base.missing:
             return old
         given = {column for column in COLUMNS_OF[unit] if column in said}
-        return self._last_said(old) if given and given <= self.base.missing else old
+        if not given & self.base.missing:
+            return old
+        if given <= self.base.missing:
+            return self._last_said(old)
+        edited = self.base.missing.intersection(self._edited(unit, said, old))
+        return with_columns(old, self._last_said(old), edited)
 
     def _last_said(self, old: Pet) -> Pet:
         """The pet as the sheet last said it."""

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from petsync.models import Category, Pet, Tag
 from petsync.table.cells import format_photo_urls, format_tags
-from petsync.table.columns import COLUMNS, Column
+from petsync.table.columns import CLEARED, COLUMNS, Column
 
 __all__ = [
     "COLUMNS_OF",
     "UNITS",
     "Unit",
     "Vocabulary",
+    "category_cells",
     "cell",
     "changed_columns",
     "content",
@@ -50,6 +51,8 @@ __all__ = [
     "tag_key",
     "unit_key",
     "unit_text",
+    "with_category",
+    "with_columns",
     "with_fields",
 ]
 
@@ -189,6 +192,35 @@ def with_fields(pet: Pet, other: Pet, fields: Iterable[Column]) -> Pet:
     """The pet with these fields of the other one; a category's name and id come together."""
     names = {"category" if field == "category_id" else field for field in fields}
     return msgspec.structs.replace(pet, **{name: getattr(other, name) for name in names})
+
+
+def category_cells(pet: Pet) -> Category:
+    """A pet's category, one without anything where it has none."""
+    return pet.category or Category()
+
+
+def with_category(pet: Pet, cells: Category) -> Pet:
+    """The pet with a category of these cells; a cell that is None stays as it is, and beside a name
+    that is cleared no number counts. An empty name beside a number is one.
+    """
+    is_nameless = cells.name is not None and not normal(cells.name)
+    if cells.name == CLEARED or (is_nameless and known_id(cells.id) is None):
+        return msgspec.structs.replace(pet, category=None)
+    old = category_cells(pet)
+    number = old.id if cells.id is None else cells.id
+    name = old.name if cells.name is None else cells.name
+    if (number, name) == (old.id, old.name):
+        return pet
+    return msgspec.structs.replace(pet, category=Category(number, name))
+
+
+def with_columns(pet: Pet, other: Pet, columns: Collection[str]) -> Pet:
+    """The pet with these columns of the other one; of a category each cell by itself."""
+    plain = [c for c in COLUMNS if c in columns and c not in COLUMNS_OF["category"]]
+    cells = category_cells(other)
+    name = cells.name if "category" in columns else None
+    number = cells.id if "category_id" in columns else None
+    return with_category(with_fields(pet, other, plain), Category(number, name))
 
 
 def same(expected: Pet, found: Pet, column: Column) -> bool:
