@@ -1,7 +1,7 @@
 """petsync every night, as a DAG for Airflow 3: one task for each job of petsync.toml.
 
-petsync stands in a virtual environment of its own, so neither can upset the other's packages. The
-secrets come from the connection `petsync`: its password is the token.
+petsync has a virtual environment of its own, so its packages cannot conflict with Airflow's. The
+password of the connection `petsync` is the token.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CONFIGURATION = Path(os.environ.get("PETSYNC_CONFIGURATION", "/etc/petsync/petsy
 JOBS = ("catalogue", "arrivals")
 
 AT_WORK = 6
-"""Another round of the job is at work: nothing to do."""
+"""Another round of the job has the lock: nothing to do."""
 MAY_PASS = (1, 7)
-"""An error, or it was stopped: it is tried again, and goes on with what is there."""
+"""An error, or the run was stopped: Airflow tries again, and petsync continues."""
 
 
 @dag(
@@ -41,15 +41,15 @@ MAY_PASS = (1, 7)
     tags=["petsync"],
 )
 def petsync_nightly() -> None:
-    """One pass. A night that was missed is not made up for: each pass does all there is to do."""
+    """One pass. Missed nights need no pass of their own: each pass does everything."""
 
     @task
     def reconcile(job: str) -> None:
-        """Run one job, and say by the task's state what its exit code means."""
+        """Run one job, and set the state of the task by its exit code."""
         connection = Connection.get("petsync")
         secrets = {"PETSYNC_TOKEN": connection.password or ""}
         command = [str(PETSYNC), "reconcile", str(CONFIGURATION), "--job", job]
-        done = subprocess.run(  # noqa: S603 - the program and the file are this house's own
+        done = subprocess.run(  # noqa: S603 - the operator sets program and file
             command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
         )
         logging.getLogger(__name__).info("%s\n%s", done.stdout, done.stderr)
@@ -60,7 +60,7 @@ def petsync_nightly() -> None:
         if done.returncode:
             raise AirflowFailException(f"{job}: exit code {done.returncode}, see its report")
 
-    # One at a time, and none depends on another: a job that failed keeps no other from its turn.
+    # One at a time, without dependencies: a failed job does not stop the others.
     for job in JOBS:
         reconcile.override(task_id=job)(job)
 
