@@ -183,7 +183,7 @@ def _section(rule: Rule) -> Iterator[str]:
     yield from (f"**{rule.severity.capitalize()}.** {_plain(rule.meaning)}", "")
     if rule.more:
         yield from (rule.more, "")
-    instead = f"Instead of *{_plain(rule.example)}*, write *{_plain(rule.mended)}*."
+    instead = f"Instead of *{_plain(rule.example)}*, write *{_plain(rule.fixed)}*."
     yield from (f"{instead} {_plain(rule.cure)}", "")
 
 

@@ -80,10 +80,10 @@ def test_what_is_no_text_becomes_text(tmp_path: Path) -> None:
     rows = [["id", "name", "status"], ["1", 7, "sold"], ["2", dt.date(2026, 5, 1), "sold"]]
     sheet = sheet_of(tmp_path, rows)
     assert [rule for _, rule in found(sheet)] == ["number-instead-of-text", "date-instead-of-text"]
-    mended = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "7", "B3": "May 1"})
-    assert not mended.problems
-    assert mended.frame["name"].tolist() == ["7", "May 1"]
-    assert [each.before for each in mended.corrections] == ["7", "2026-05-01"]
+    fixed = read_sheet(tmp_path / "pets.xlsx", corrections={"B2": "7", "B3": "May 1"})
+    assert not fixed.problems
+    assert fixed.frame["name"].tolist() == ["7", "May 1"]
+    assert [each.before for each in fixed.corrections] == ["7", "2026-05-01"]
 
 
 def test_what_stands_there_already_is_no_correction(tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_what_is_suggested_is_sure_or_a_guess(tmp_path: Path) -> None:
 
 
 def test_with_all_suggestions_nothing_is_left_to_say(tmp_path: Path) -> None:
-    """Each suggestion mends what it was made for."""
+    """Each suggestion fixes what it was made for."""
     sheet = sheet_of(tmp_path, MESSY)
-    mended = read_sheet(tmp_path / "pets.xlsx", corrections=sheet.suggested(guesses=True))
-    assert not mended.problems
-    assert not mended.suggestions
+    fixed = read_sheet(tmp_path / "pets.xlsx", corrections=sheet.suggested(guesses=True))
+    assert not fixed.problems
+    assert not fixed.suggestions
 
 
 def test_the_marker_is_never_suggested(tmp_path: Path) -> None:
@@ -248,10 +248,10 @@ def test_sure_corrections_change_nothing_that_the_sheet_says(
     else:
         workbook_of(rows).save(path)
     sheet = read_sheet(path)
-    mended = read_sheet(path, corrections=sheet.suggested())
-    assert _said(mended) == _said(sheet)
-    assert not mended.suggested()
-    assert mended.errors == sheet.errors
+    fixed = read_sheet(path, corrections=sheet.suggested())
+    assert _said(fixed) == _said(sheet)
+    assert not fixed.suggested()
+    assert fixed.errors == sheet.errors
 
 
 @LAWS
@@ -394,11 +394,11 @@ class TestCopy:
         """Other worksheets, formats and cells of a workbook are as they were."""
         source = ps.sample_data() / "catalogue_edited.xlsx"
         sheet = read_sheet(source)
-        mended = read_sheet(source, corrections=sheet.suggested(guesses=True))
-        assert write_corrected(mended, tmp_path / "mended.xlsx") is None
-        again = read_sheet(tmp_path / "mended.xlsx")
-        assert again.problems == mended.problems
-        assert again.frame.astype(str).equals(mended.frame.astype(str))
+        fixed = read_sheet(source, corrections=sheet.suggested(guesses=True))
+        assert write_corrected(fixed, tmp_path / "fixed.xlsx") is None
+        again = read_sheet(tmp_path / "fixed.xlsx")
+        assert again.problems == fixed.problems
+        assert again.frame.astype(str).equals(fixed.frame.astype(str))
         assert again.tabs == sheet.tabs
         before, after = (
             {
@@ -406,10 +406,10 @@ class TestCopy:
                 for row in openpyxl.load_workbook(each)["Pets"].iter_rows()
                 for cell in row
             }
-            for each in (source, tmp_path / "mended.xlsx")
+            for each in (source, tmp_path / "fixed.xlsx")
         )
         changed = {at for at, value in before.items() if after[at] != value}
-        assert changed <= {each.address.removeprefix("Pets!") for each in mended.corrections}
+        assert changed <= {each.address.removeprefix("Pets!") for each in fixed.corrections}
 
     def test_never_the_original(self, tmp_path: Path) -> None:
         """The sheet itself is refused, by whatever name, and nothing is written."""
@@ -445,8 +445,8 @@ class TestCopy:
             ps.write_sheet(store.snapshot(), tmp_path / name)
             sheet = read_sheet(tmp_path / name)
             address = sheet.address(int(sheet.frame.index[0]), "name")
-            mended = read_sheet(tmp_path / name, corrections={address: "Rex II"})
-            write_corrected(mended, tmp_path / f"copy-{name}")
+            fixed = read_sheet(tmp_path / name, corrections={address: "Rex II"})
+            write_corrected(fixed, tmp_path / f"copy-{name}")
             plan = store.plan(tmp_path / f"copy-{name}")
             assert plan.base
             assert [change.fields for change in plan.changes] == [("name",)]

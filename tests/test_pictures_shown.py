@@ -209,7 +209,7 @@ def test_treatment_says_all() -> None:
         done=("exif", "upright", "scaled"), saved="JPEG, quality 90", sent_width=20, sent_height=15
     )
     assert treatment(done) == (
-        "EXIF removed, turned upright, scaled to 20 × 15, saved anew as JPEG, quality 90"
+        "EXIF removed, turned upright, scaled to 20 × 15, saved again as JPEG, quality 90"
     )
     assert treatment(picture()) == "as it is"
     asked = pictures(done, options=PictureOptions(strip_exif=True, max_side=20))

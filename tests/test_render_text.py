@@ -148,7 +148,7 @@ petsync sheet
   x Pets!C9
 
 Checked: 2 rows can be used, 4 blocked; 4 errors, 4 warnings.
-A plan leaves the blocked rows and their pets alone: mend the cells, and check
+A plan leaves the blocked rows and their pets alone: fix the cells, and check
 again. docs/findings.md explains each code."""
 
 SNAPSHOT = """\

@@ -27,11 +27,11 @@ def stream(name):
 WIDE = "id,name\n1,Zoë\n"
 
 FOREIGN = {
-    "an empty file": ("a.csv", b"", "is empty", "Fetch it anew"),
-    "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Fetch it anew"),
-    "an empty workbook": ("a.xlsx", b"", "is empty", "Fetch it anew"),
-    "NUL bytes alone": ("a.xlsx", bytes(4096), "nothing but NUL bytes", "Fetch it anew"),
-    "NUL bytes for an end": ("a.csv", RECORD + bytes(4096), "4,096 NUL bytes", "Fetch it anew"),
+    "an empty file": ("a.csv", b"", "is empty", "Fetch it again"),
+    "blank lines alone": ("a.csv", b"\r\n \n", "is empty", "Fetch it again"),
+    "an empty workbook": ("a.xlsx", b"", "is empty", "Fetch it again"),
+    "NUL bytes alone": ("a.xlsx", bytes(4096), "nothing but NUL bytes", "Fetch it again"),
+    "NUL bytes for an end": ("a.csv", RECORD + bytes(4096), "4,096 NUL bytes", "Fetch it again"),
     "a password": ("a.xlsx", stream("EncryptedPackage"), "by a password", "Encrypt with Password"),
     "a password, named .xls": ("a.xls", stream("EncryptedPackage"), "by a password", "LibreOffice"),
     "an old workbook": ("a.xls", stream("Workbook"), r"old Excel file \(.xls\)", "Save As"),
@@ -126,14 +126,14 @@ FOREIGN = {
     "a CSV named .xlsx": (
         "a.xlsx",
         b"\xef\xbb\xbf\r\n id,name\r\n1,Bello\r\n",
-        "not an Excel workbook, whatever its name says; it begins with the text “id,name”",
+        "not an Excel workbook; it begins with the text “id,name”",
         "ends with .csv",
     ),
     "anything named .xlsx": (
         "a.xlsx",
         b"\1\2\xff",
-        "not an Excel workbook, whatever its name says; it begins with the bytes 01 02 FF",
-        "fetch it anew",
+        "not an Excel workbook; it begins with the bytes 01 02 FF",
+        "fetch it again",
     ),
     "another suffix": ("a.docm", RECORD, "'?.docm'? is not a kind of sheet", ".csv"),
     "no suffix": ("pets", RECORD, "a file without a suffix is not a kind", ".csv"),

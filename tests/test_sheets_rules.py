@@ -236,7 +236,7 @@ def test_every_rule_is_tested() -> None:
 def test_every_rule_says_all() -> None:
     """No rule lacks a meaning, an example, what is right instead, or a cure."""
     for rule in RULES.values():
-        assert all((rule.meaning, rule.example, rule.mended, rule.cure))
+        assert all((rule.meaning, rule.example, rule.fixed, rule.cure))
         assert rule.meaning.endswith(".")
         assert rule.cure.endswith(".")
 

@@ -66,7 +66,7 @@ def _suggested(edited, address):
         ("Pets!A156", "Write 1153."),
         ("Pets!A221", "Keep the row that is right"),
         ("Pets!C257", "Type the value in, or leave the cell blank"),
-        ("Pets!B875", "Mend the formula"),
+        ("Pets!B875", "Fix the formula"),
         ("Pets!B217", "save it, and read it again"),
         ("Pets!A296", "It was about 1200; look the number up"),
         ("Pets!C222", "Write available."),

@@ -279,7 +279,7 @@ def _show_upload(
     if results is not None:
         raise click.UsageError(
             f"--results: run {past.run_id} uploaded images, and has no rows for a workbook. "
-            "--report FILE.html tells what became of each file."
+            "--report FILE.html shows what happened to each file."
         )
     entries, report = history.entries(past.run_id), _uploaded(history, past)
     if context.as_json:

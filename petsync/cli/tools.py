@@ -109,7 +109,7 @@ def _options(context: Context) -> dict[str, object]:
 def _show_link(context: Context, link: str) -> None:
     context.say("The page is at", "bold green")
     context.say(f"  {link}", fold=False)
-    context.say("The link is for you alone: whoever has it works as you. Ctrl-C ends the page.")
+    context.say("The link is yours alone: anyone who has it can act as you. Ctrl-C ends the page.")
     if context.as_json:
         context.show_json({"url": link})
 
@@ -317,7 +317,7 @@ def _left_to_people(again: Plan) -> list[str]:
 
     said = []
     if again.blocked:
-        said.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be mended.")
+        said.append(f"{count(len(again.blocked), 'row')} with mistakes wait to be fixed.")
     if again.conflicts:
         rows = count(len(again.conflicts), "row")
         said.append(f"{rows} in conflict with the store: a person has to decide.")

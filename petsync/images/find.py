@@ -560,7 +560,7 @@ def _blocked(sheet: Sheet) -> Iterator[PictureProblem]:
             file="",
             problem="an error keeps the row out"
             + ("" if first is None else f": {first.value[:60]!r}: {first.problem}"),
-            cure="`petsync check` tells more of it." if first is None else first.suggestion,
+            cure="`petsync check` shows more." if first is None else first.suggestion,
             pet_id=sheet.blocked_pets.get(row),
             source=sheet.address(row) if first is None else first.address,
             row=row,

@@ -497,7 +497,7 @@ class _Image:
                 new = _scaled(new, self.options.max_side)
             return self._encoded(new, image.info.get("icc_profile"), self._exif(held))
         except Exception as error:  # noqa: BLE001 - what an encoder does not take, it says anyhow
-            raise UnfitError(f"it cannot be saved anew: {_reason(error)}", _SAVE_AGAIN) from None
+            raise UnfitError(f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN) from None
 
     def _encoded(
         self, image: Image.Image, profile: bytes | None, exif: bytes | None

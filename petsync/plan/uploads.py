@@ -233,13 +233,13 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 def treatment(picture: Picture) -> str:
     """What is done to a picture before it is sent: `as it is`, or `EXIF removed, scaled to
-    800 × 600, saved anew as JPEG, quality 90`.
+    800 × 600, saved again as JPEG, quality 90`.
     """
     said = [_DONE[each] for each in picture.done]
     if "scaled" in picture.done:
         said.append(f"scaled to {picture.sent_width} × {picture.sent_height}")
     if picture.saved:
-        said.append(f"saved anew as {picture.saved}")
+        said.append(f"saved again as {picture.saved}")
     return ", ".join(filter(None, said)) or "as it is"
 
 

@@ -545,7 +545,7 @@ def read(state: Path) -> dict[str, Latest]:
     except FileNotFoundError:
         return {}
     except msgspec.DecodeError:
-        log.warning("%s was damaged; the metrics begin anew", path)
+        log.warning("%s was damaged; the metrics start again", path)
         with suppress(OSError):
             path.replace(path.with_suffix(".damaged"))
         return {}

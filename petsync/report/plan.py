@@ -666,7 +666,7 @@ def alerts(plan: Plan) -> Iterator[str]:
     if plan.coverage.failed:
         yield html.alert(words.UNANSWERED, map(_unanswered_top, words.unanswered(plan)))
     if plan.verdict.ok and (release := release_of(plan.notes)):
-        yield html.alert("Released by whoever applies it", [prose(release)])
+        yield html.alert("Released by the person who applies it", [prose(release)])
     elif plan.verdict.ok and plan.changes:
         yield element("p", text(words.KEPT), class_="ps-kept")
 

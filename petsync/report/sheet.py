@@ -83,7 +83,7 @@ def next_step(findings: Sequence[Finding]) -> str:
     where = "docs/findings.md explains each code."
     if any(finding.severity == "error" for finding in findings):
         return (
-            "A plan leaves the blocked rows and their pets alone: mend the cells, and check again. "
+            "A plan leaves the blocked rows and their pets alone: fix the cells, and check again. "
             f"{where}"
         )
     return f"No row is blocked: warnings tell how cells were read. {where}"

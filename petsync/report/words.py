@@ -326,7 +326,7 @@ CAUSES: Mapping[Cause, Told] = {
     "blocked": Told(
         "blocked by errors in the sheet",
         "A cell of the row cannot be read as it stands. Nothing was sent.",
-        "Mend the cell (`petsync check` names each with its address), and plan again.",
+        "Fix the cell (`petsync check` names each with its address), and plan again.",
     ),
     "cut-off": Told(
         "cut off",

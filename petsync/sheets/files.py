@@ -42,14 +42,14 @@ AS_WORKBOOK = (
     "Open it in Excel or LibreOffice; then File, Save As, and choose “Excel Workbook (.xlsx)”."
 )
 AS_UTF8 = (
-    "Save it anew: in Excel as “CSV UTF-8”, in LibreOffice with the character set “Unicode "
+    "Save it again: in Excel as “CSV UTF-8”, in LibreOffice with the character set “Unicode "
     "(UTF-8)”. Or read the workbook (.xlsx) itself."
 )
 AS_ENCODED = (
-    'Name its encoding: --encoding {0}, in Python encoding="{0}". Or save it anew: in Excel as '
+    'Name its encoding: --encoding {0}, in Python encoding="{0}". Or save it again: in Excel as '
     "“CSV UTF-8”, in LibreOffice with the character set “Unicode (UTF-8)”."
 )
-_FETCH = "Fetch it anew where it comes from, or take it from a backup."
+_FETCH = "Fetch it again where it comes from, or take it from a backup."
 _SIGN_IN = (
     "It may be the page to sign in or an error: open it in a browser, and download the sheet "
     "itself. If it does hold the table: " + RESAVE[0].lower() + RESAVE[1:]
@@ -516,8 +516,8 @@ def _no_workbook(path: Path, data: bytes) -> SheetError:
     hint = "If it is CSV, give it a name that ends with .csv. " if text else ""
     begins = f"the text “{_first_line(data)}”" if text else f"the bytes {data[:8].hex(' ').upper()}"
     return SheetError(
-        f"{path}: this is not an Excel workbook, whatever its name says; it begins with {begins}",
-        hint=f"{hint}{RESAVE}" if text else "It is damaged, or not a sheet at all: fetch it anew.",
+        f"{path}: this is not an Excel workbook; it begins with {begins}",
+        hint=f"{hint}{RESAVE}" if text else "It is damaged, or not a sheet at all: fetch it again.",
     )
 
 
@@ -538,6 +538,6 @@ def _check_lines(path: Path, data: bytes) -> None:
             raise SheetError(
                 f"{path}: line {line} has more than {MAX_LINE / 1e6:,.0f} MB without a line break, "
                 "more than any row of a sheet",
-                hint="See in a text editor whether this is a table at all, and save it anew.",
+                hint="See in a text editor whether this is a table at all, and save it again.",
             )
         at = end

@@ -156,7 +156,7 @@ class _Desk:
             raise _RefusedError(f"{address}: there is no such cell, or its whole row is blank")
         if at in self.grid.faults:
             raise _RefusedError(
-                f"{address}: its row cannot be taken apart into cells; mend it in the file"
+                f"{address}: its row cannot be split into cells; fix it in the file"
             )
         return at, list(self.grid.places).index(place.column)
 

@@ -227,7 +227,7 @@ class AppForm(Form):
         part = self._parts["review"]
         if isinstance(part.form, ReviewForm) and part.form.is_running:
             raise LockedError(
-                "a run is still under way", hint="Let it end under Review and apply, or stop it."
+                "a run is still active", hint="Let it end under Review and apply, or stop it."
             )
         if part.form is not None:
             part.form.close()

@@ -363,7 +363,7 @@ class Photos:
 # Panel: a catalogue's widgets, and how they show what is.
 
 
-NONE, SHOW_ALL = "No pet fits.", "Press Show all to begin anew."
+NONE, SHOW_ALL = "No pet fits.", "Press Show all to start again."
 _MOST_TAGS = 500
 _READING = "The store is read …"
 _PANEL_STYLE = {"description_width": "initial"}

@@ -50,7 +50,7 @@ __all__ = [
 # ConnectForm: which store, where nobody has named one yet.
 
 
-_WORDS = "The address of the store's service, as whoever runs it gives it to you."
+_WORDS = "The address of the store's service, as the people who run it give it to you."
 
 
 class ConnectForm(Form):
@@ -137,7 +137,7 @@ WAYS: tuple[Way, ...] = (
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
-        then=_AGREE + "This form goes on by itself. Should your browser end on a page that cannot "
+        then=_AGREE + "This form continues by itself. If your browser ends on a page that cannot "
         "be reached, copy that page's address and paste it here.",
     ),
     Way(
@@ -173,7 +173,8 @@ WAYS: tuple[Way, ...] = (
         fields=("can_write", "client_id"),
         button="Begin",
         opens=True,
-        then=_AGREE + "This form goes on by itself. Should it not, copy the whole address of the "
+        then=_AGREE
+        + "This form continues by itself. If it does not, copy the whole address of the "
         "page on which your browser ends and paste it here; the token alone will do, too.",
     ),
     Way(
@@ -290,7 +291,7 @@ def welcome(account: Account) -> Said:
     if account.can_write is None:
         return (
             f"You are signed in{who}.",
-            "The service does not tell what you may do; a change that it refuses is reported.",
+            "The service does not say what you may do; a change that it refuses is reported.",
         )
     return f"You are signed in{who}, and may read and change pets.", ""
 

@@ -126,7 +126,7 @@ def looked(
     if digest and sheet.digest != digest:
         raise SheetError(
             f"{path}: the file has changed since it was read",
-            hint="Open it again, and choose the corrections anew: cells may have moved.",
+            hint="Open it again, and choose the corrections again: cells may have moved.",
         )
     return Look.at(sheet)
 
@@ -481,7 +481,7 @@ class Findings:
     def _choice(self, finding: Finding) -> Any:
         look, at = self._look, finding.address
         if look is None or at not in look.mendable:
-            return "To be mended in the file"
+            return "To be fixed in the file"
         options = [[KEEP, "Leave it as it is"]]
         suggestion = look.suggestions.get(at)
         if suggestion is not None:
@@ -857,7 +857,7 @@ _HOW = (
     "plan = store.plan(sheet)",
 )
 _NEXT = (
-    "To go on in a script:",
+    "To continue in a script:",
     "sheet = store.read(sheet, corrections=sheet.suggested())",
     "plan = store.plan(sheet)",
 )
@@ -1289,7 +1289,7 @@ class SheetForm(Form):
         """Raise LockedError where leaving the review would stop a run."""
         if self.review is not None and self.review.is_running:
             raise LockedError(
-                "a run is still under way below", hint="Let it end, or stop it there first."
+                "a run is still active below", hint="Let it end, or stop it there first."
             )
 
     def _drop_review(self) -> None:

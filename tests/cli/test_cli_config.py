@@ -84,7 +84,7 @@ def test_the_meaning_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
         "  deletions   travel too",
         "  guard       at most 10 % deleted, 30 % changed, 5 added; only while 7 are",
         "              there",
-        "db (line 15, off): check, nothing is changed, drift is told",
+        "db (line 15, off): check, nothing is changed, drift is reported",
         "  query       SELECT 1",
         "  metrics     127.0.0.1:9464",
     ):

@@ -195,7 +195,7 @@ def test_missing_scope_is_said(shell: Shell, guarded: Sandbox) -> None:
 def test_browser_of_this_computer(
     shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The browser is opened, a person agrees there, and the command goes on by itself."""
+    """The browser is opened, a person agrees there, and the command continues by itself."""
     monkeypatch.setenv("BROWSER", AGREES)
     done = finished("login", *to(guarded), "--json")
     assert done.code == 0, done.err

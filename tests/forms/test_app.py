@@ -185,7 +185,7 @@ def test_a_run_is_not_replaced(
         review = applied(page)
         page.work.guarded(page._planned)(other)
         assert page.forms["review"] is review
-        assert page.notice.text == "a run is still under way"
+        assert page.notice.text == "a run is still active"
         box.break_with(None)
         assert review.work.wait()
         planned(page, here, "id,name\n3,Tom\n")

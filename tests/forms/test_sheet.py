@@ -349,7 +349,7 @@ class TestFindings:
     ) -> None:
         """It has no choice, and a choice that comes all the same is passed over."""
         opened(form, "pets.xlsx")
-        assert form.findings.table.rows[0]["cells"]["choice"] == "To be mended in the file"
+        assert form.findings.table.rows[0]["cells"]["choice"] == "To be fixed in the file"
         form.findings.table.chosen = {"0": {"choice": "own"}, "99": {"choice": "own"}, "x": {}}
         assert form.findings.chosen == {}
 
@@ -479,7 +479,7 @@ class TestComparing:
         for act in (form.compare.click, form.go.click):
             act()
             assert form.work.wait(60)
-            assert form.notice.text == "a run is still under way below"
+            assert form.notice.text == "a run is still active below"
             assert form.review is review
             assert form.sheet is not None
         review.stop.click()

@@ -81,7 +81,7 @@ _CENTURY = 100 * 365.25 * 24 * 3600
 _WHY = {
     "invalid_client": (
         "the service does not know this client id, or its secret is wrong",
-        "Check the client id and the secret with whoever gave them to you.",
+        "Check the client id and the secret with the people who gave them to you.",
     ),
     "invalid_grant": (
         "the service does not take this sign-in any more",
@@ -89,7 +89,7 @@ _WHY = {
     ),
     "unauthorized_client": (
         "this client may not sign in this way",
-        "Choose another way to sign in, or ask whoever runs the service.",
+        "Choose another way to sign in, or ask the people who run the service.",
     ),
     "unsupported_grant_type": (
         "the service does not offer this way to sign in",
@@ -97,7 +97,7 @@ _WHY = {
     ),
     "invalid_scope": (
         "the service does not give these permissions",
-        "Ask for read:pets alone, or ask whoever runs the service.",
+        "Ask for read:pets alone, or ask the people who run the service.",
     ),
     "access_denied": (
         "it was declined in the browser",
@@ -106,7 +106,7 @@ _WHY = {
     "server_error": ("the service failed", "Try again in a moment."),
     "temporarily_unavailable": ("the service is too busy just now", "Try again in a moment."),
 }
-_OTHER = ("the service refuses", "Begin again; if it stays so, ask whoever runs the service.")
+_OTHER = ("the service refuses", "Begin again; if it stays so, ask the people who run the service.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,7 +548,7 @@ def _check_status(status: int, url: str) -> None:
             f"sign-in: {where} failed ({status})",
             status=status,
             may_have_happened=True,
-            hint="Try again in a moment; if it stays so, ask whoever runs the service.",
+            hint="Try again in a moment; if it stays so, ask the people who run the service.",
         )
 
 

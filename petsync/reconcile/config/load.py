@@ -1017,7 +1017,7 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
     data = error.object
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or data[:200].count(0) > 20:
         return Problem(
-            file, 1, "", "it is UTF-16, and must be UTF-8", "Save it anew with the encoding UTF-8."
+            file, 1, "", "it is UTF-16, and must be UTF-8", "Save it again with the encoding UTF-8."
         )
     line = data[: error.start].count(b"\n") + 1
     return Problem(
@@ -1025,7 +1025,7 @@ def encoding(file: str, error: UnicodeDecodeError) -> Problem:
         line,
         "",
         f"byte {data[error.start]:#04x} is not UTF-8",
-        "Save it anew with the encoding UTF-8.",
+        "Save it again with the encoding UTF-8.",
     )
 
 

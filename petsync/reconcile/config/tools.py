@@ -54,7 +54,7 @@ _MODES = {
     "push": "the sheet leads, and the store follows",
     "pull": "the store leads, and the sheet follows; nothing is sent",
     "two-way": "both sides are merged",
-    "check": "nothing is changed, drift is told",
+    "check": "nothing is changed, drift is reported",
 }
 _CONFLICTS = {
     "ask": "both sides stay until a person decides",

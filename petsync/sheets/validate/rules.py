@@ -33,15 +33,15 @@ class Rule:
     """One rule. An `error` keeps its row out of a plan, a `warning` does not.
 
     `meaning` is one sentence, and the finding's problem where nothing more exact can be said;
-    `cure` is its suggestion likewise. `example` shows what breaks the rule, `mended` the same
-    when it has been mended. `more` is what only the documentation tells.
+    `cure` is its suggestion likewise. `example` shows what breaks the rule, `fixed` the same
+    when it has been fixed. `more` is what only the documentation tells.
     """
 
     code: str
     severity: Severity
     meaning: str
     example: str
-    mended: str
+    fixed: str
     cure: str
     more: str = ""
 
@@ -51,24 +51,24 @@ class Rule:
         return self.severity == "error"
 
 
-def error(code: str, meaning: str, example: str, mended: str, cure: str, more: str = "") -> Rule:
+def error(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
     """A rule that blocks the row that breaks it."""
-    return _rule("error", code, meaning, example, mended, cure, more)
+    return _rule("error", code, meaning, example, fixed, cure, more)
 
 
-def warning(code: str, meaning: str, example: str, mended: str, cure: str, more: str = "") -> Rule:
+def warning(code: str, meaning: str, example: str, fixed: str, cure: str, more: str = "") -> Rule:
     """A rule that tells how a cell was read."""
-    return _rule("warning", code, meaning, example, mended, cure, more)
+    return _rule("warning", code, meaning, example, fixed, cure, more)
 
 
 def _rule(severity: Severity, code: str, *said: str) -> Rule:
-    meaning, example, mended, cure, more = said
+    meaning, example, fixed, cure, more = said
     return Rule(
         code=code,
         severity=severity,
         meaning=meaning,
         example=example,
-        mended=mended,
+        fixed=fixed,
         cure=cure,
         more=more,
     )
@@ -83,7 +83,7 @@ PROGRAM = (
         "The cell shows an error of the spreadsheet program instead of a value.",
         "#REF!",
         "Bello",
-        "Mend the formula, or type the value in.",
+        "Fix the formula, or type the value in.",
         "In a CSV file, the texts of these errors count as errors: `#N/A`, `#REF!`, `#VALUE!`, "
         "`#NAME?` and others, in several languages, and `########` from a column that was too "
         "narrow. Write such a name with an apostrophe: `'#N/A`.",
@@ -315,7 +315,7 @@ FIELDS = (
 LISTS = (
     error(
         "tags-unreadable",
-        "The tags cannot be told apart.",
+        "The tags cannot be distinguished.",
         '"small; friendly',
         "small; friendly",
         "Close each quote, and double the quotes inside a quoted tag.",
@@ -367,7 +367,7 @@ LISTS = (
     ),
     error(
         "photos-unreadable",
-        "The photo addresses cannot be told apart.",
+        "The photo addresses cannot be distinguished.",
         '"https://example.org/1.jpg',
         "https://example.org/1.jpg",
         "Close each quote, and double the quotes inside a quoted address.",

@@ -690,7 +690,7 @@ def of_sheet(root: Element, cells: Collection[tuple[int, int]]) -> Iterator[str]
         where = "in the range of a conditional format, which may show its own colour instead."
         yield f"{_cells(covered, 'is', 'are')} {where}"
     if cells and root.one("sheetProtection") is not None:
-        yield "The sheet is protected: to mend it, unprotect it first (Review, Unprotect Sheet)."
+        yield "The sheet is protected: to fix it, unprotect it first (Review, Unprotect Sheet)."
 
 
 def of_cells(

@@ -181,18 +181,18 @@ MAX_PARTS = 10_000
 """The most parts of a workbook. One with a picture in each row has some thousand."""
 
 _DAMAGED = (
-    "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file anew "
+    "Open it in Excel or LibreOffice and save it again; where that fails too, fetch the file again "
     "or take it from a backup."
 )
 _AS_CSV = "If it is genuine, save the sheet as CSV (UTF-8) and read that."
-_UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet anew as .xlsx."
+_UNZIPPED = "Unpack it, and pack it again without a password; or save the sheet again as .xlsx."
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY, _END_OF_ARCHIVE = b"PK\x01\x02", b"PK\x05\x06"
 # The archive's last record may have a comment of 65,535 bytes behind it.
 _TAIL = 22 + (1 << 16)
 _CUT_OFF = (
     "Where it is still being saved, copied or downloaded, wait until that is done; else fetch it "
-    "anew."
+    "again."
 )
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 # U+FFFE and U+FFFF cannot stand in XML; their escapes are undone here because calamine leaves

@@ -30,7 +30,7 @@ def _consent(view: View) -> Page:
 def test_a_person_agrees_in_the_browser(
     open_in: Callable[..., View], connected: str, box: Sandbox, front: str
 ) -> None:
-    """Code with PKCE: the form leads to the service's page, and goes on by itself once a person
+    """Code with PKCE: the form leads to the service's page, and continues by itself once a person
     allowed it there; it says what one may do, and signs out again.
     """
     view = open_in(front, connected, _FORM)
