@@ -140,7 +140,7 @@ def test_all_refused_addresses_are_named_at_once(tmp_path: Path) -> None:
 def test_a_row_that_cannot_be_taken_apart_is_not_corrected(tmp_path: Path) -> None:
     """Its cells may be in wrong columns, so an address in it means nothing."""
     text = "id,name\n1,Rex,x\n2,Mia\n"
-    with pytest.raises(SheetError, match="cannot be taken apart"):
+    with pytest.raises(SheetError, match="cannot be split into cells"):
         csv_of(tmp_path, text, corrections={"line 2, column 2": "x"})
 
 
