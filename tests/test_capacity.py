@@ -9,10 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from petsync import GuardError, connect, load_plan
+from petsync import connect, load_plan
 from petsync._display import as_html, as_text
 from petsync.client.probe import examine
 from petsync.client.session import Session
+from petsync.errors import GuardError
 from petsync.models import Pet
 from petsync.profile import LIVE, ServiceProfile
 from petsync.sandbox import Sandbox

@@ -1,6 +1,6 @@
 """Wherever exactly a run is killed, a plain resume comes to the plan, and no pet is written twice.
 
-The processes are real ones and kill themselves at the place (tests/crash/doomed.py).
+The processes are real ones and kill themselves at the place (tests/support/crash/doomed.py).
 """
 
 from __future__ import annotations

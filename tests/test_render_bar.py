@@ -28,10 +28,12 @@ from petsync.report.bars import TerminalBar
 from petsync.report.meter import Meter
 from petsync.report.progress import run_bar
 
+TESTS = Path(__file__).parent
+PATHS = [str(TESTS), str(TESTS / "support")]
 SHOWN = re.compile(r" *\d+% \|.*\| [\d,]+/3,000.*")
 RUN = """
 import sys, time
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {paths!r}
 from test_render_bar import progress
 from petsync.report.progress import run_bar
 from petsync.report.bars import TerminalBar
@@ -90,7 +92,7 @@ def written(terminal: Terminal) -> list[str]:
 
 def ran(columns: int) -> list[str]:
     """What a run shows on a terminal of so many columns, line over line."""
-    code = RUN.format(tests=str(Path(__file__).parent), start=1500, times=20)
+    code = RUN.format(paths=PATHS, start=1500, times=20)
     terminal = pexpect.spawn(
         sys.executable, ["-c", code], dimensions=(24, columns), encoding="utf-8", timeout=120
     )
@@ -344,7 +346,7 @@ def test_a_terminal_that_went_away_ends_no_run(kind: Callable[[], Terminal]) -> 
 def test_a_terminal_closed_in_mid_run_ends_no_run(tmp_path: Path) -> None:
     """A process whose terminal is closed goes on to its end."""
     ours, theirs = os.openpty()
-    code = RUN.format(tests=str(Path(__file__).parent), start=1000, times=0)
+    code = RUN.format(paths=PATHS, start=1000, times=0)
     code = code.replace('print("the run has ended")', f"open({str(tmp_path / 'end')!r}, 'w')")
     with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
@@ -400,7 +402,7 @@ def test_tqdm_can_be_told_to_be_quiet() -> None:
     """TQDM_DISABLE is obeyed."""
     environment = {**os.environ, "TQDM_DISABLE": "1"}
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import sys; sys.path[:0] = {PATHS!r}\n"
         "import time\nfrom test_render_bar import Terminal, progress, run_bar\n"
         "terminal = Terminal()\n"
         "with run_bar(10, file=terminal, delay=0) as step:\n"

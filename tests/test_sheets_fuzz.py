@@ -18,7 +18,7 @@ def test_no_bytes_end_in_another_error_or_over_the_cap(tmp_path, kind):
     """Bytes, ZIP headers, XML parts and CSV text, mutated by seed: a sheet or a petsync error that
     names the file and the way out; no other exception, no panic, no abort, no memory over the cap.
     """
-    program = Path(__file__).with_name("fuzzed.py")
+    program = Path(__file__).parent / "support" / "fuzzed.py"
     command = [sys.executable, str(program), kind, str(tmp_path), str(SHARDS[kind])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     said = [json.loads(line) for line in done.stdout.splitlines()]

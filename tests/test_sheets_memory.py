@@ -287,7 +287,7 @@ def became(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     for name, (make, _) in CASES.items():
         (folder / name).write_bytes(make())
-    program = Path(__file__).with_name("fuzzed.py")
+    program = Path(__file__).parent / "support" / "fuzzed.py"
     command = [sys.executable, str(program), "files", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     said = [json.loads(line) for line in done.stdout.splitlines()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import openpyxl
 from openpyxl.comments import Comment
 
-SAMPLES = Path(__file__).parents[1] / "sample_data"
+SAMPLES = Path(__file__).parents[2] / "sample_data"
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 KINDS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
