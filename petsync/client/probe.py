@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from petsync.client.origin import is_loopback
 from petsync.client.session import Session
-from petsync.errors import ApiError, ResponseError, TransportError
+from petsync.errors import ApiError, AuthError, ResponseError, TransportError
 from petsync.models import MAX_ID, Pet
 from petsync.profile import PROFILES, ServiceProfile
 from petsync.protocol import json, operations, xml
@@ -67,7 +67,7 @@ class Asker:
         accept: str = MEDIA["json"],
         session: Session | None = None,
     ) -> Response:
-        """The answer to `GET target`. Raises TransportError, RedirectError."""
+        """The answer to `GET target`. Raises AuthError, TransportError, RedirectError."""
         request = Request(
             operation=operation, method="GET", target=target, headers={"accept": accept}
         )
@@ -342,8 +342,11 @@ async def examine(session: Session) -> Diagnosis:
     making: what goes wrong is a check that fails.
     """
     site = Site(session, Asker(session))
-    masked = session.credentials.masked
-    checks = [replace(check, found=masked(check.found)) async for check in _checks(site)]
+    checks = [
+        # A token that was renewed meanwhile is masked too.
+        replace(check, found=session.credentials.masked(check.found))
+        async for check in _checks(site)
+    ]
     return Diagnosis(
         url=session.base_url,
         profile=session.profile,
@@ -392,6 +395,8 @@ async def _listed(site: Site) -> Check | None:
             if response.status in _REFUSED:
                 return _refused(site, response)
             pets = pets_in(response)
+        except AuthError as error:
+            return Check("access", "fails", _sentence(error))
         except ApiError as error:
             return Check(topic, "fails", _sentence(error))
         if any(pet.status not in (status, None) for pet in pets):

@@ -457,10 +457,13 @@ class Session:
         """What the service answers, whatever its status, as it is: `credentials.masked` takes
         secrets out of what is shown of it.
 
-        One attempt, which waits its turn and teaches nothing. Raises TransportError, ResponseError
-        for an answer that is too long, and RedirectError for a redirect to another origin.
+        One attempt, which waits its turn and teaches nothing. Raises AuthError where there is no
+        token yet and none can be had, TransportError, ResponseError for an answer that is too
+        long, and RedirectError for a redirect to another origin.
         """
-        line, credentials = self._here(), self.credentials
+        line = self._here()
+        await line.keyring.fresh()
+        credentials = self.credentials
         while not await line.flow.gate.enter():
             pass
         line.flow.counts.requests += 1

@@ -82,6 +82,22 @@ def test_token_and_api_key(shell: Shell, guarded: Sandbox, monkeypatch: pytest.M
     assert _verdicts(shell("doctor", *to(guarded), "--json"))["api key"] == "noted"
 
 
+def test_a_client_s_id_and_secret(
+    shell: Shell, guarded: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program's first token is asked for where it is needed; a wrong secret fails."""
+    monkeypatch.setenv("PETSYNC_CLIENT_ID", guarded.client_id)
+    monkeypatch.setenv("PETSYNC_CLIENT_SECRET", guarded.client_secret)
+    done = shell("doctor", *to(guarded), "--json")
+    assert done.code == 0
+    assert _verdicts(done)["access"] == "fits"
+    monkeypatch.setenv("PETSYNC_CLIENT_SECRET", "wrong")
+    done = shell("doctor", *to(guarded), "--json")
+    assert done.code == 1
+    assert done.json["checks"][-1]["topic"] == "access"
+    assert "there is no token yet" in done.json["checks"][-1]["found"]
+
+
 def test_open_service_cannot_vouch_for_a_token(
     shell: Shell, box: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
