@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nightly import PETS, Night, changed, kinds
+from nightly import DOGS, PETS, Night, changed, kinds
 
 import petsync as ps
+from petsync.plan.guard import Guard, Limit
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
@@ -150,6 +151,82 @@ def test_a_scope_is_all_that_a_job_sees(night: Night) -> None:
     told = night.run(statuses=("available",), tags=("calm",), delete_missing=True)
     assert (told.round.status, told.round.to_store.update) == ("done", 1)
     assert night.stored()[3].status == "available"
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
+@pytest.mark.parametrize("change", ["status", "tags"])
+def test_a_row_is_taken_out_whose_pet_has_left_the_scope(
+    night: Night, mode: str, change: str
+) -> None:
+    """The store changed the pet since: a conflict until somebody decides, and nothing is lost."""
+    scope = {"statuses": ("available",)} if change == "status" else {"tags": ("calm",)}
+    pets = [pet for pet in PETS if change == "tags" or pet.status == "available"]
+    options = {"mode": mode, "delete_missing": True, **scope}
+    night.write(pets)
+    assert night.run(**options).round.status == "in-sync"
+    moved = changed(PETS, 3, **({"status": "sold"} if change == "status" else {"tags": ()}))
+    night.box.put(moved[2])
+    night.write([pet for pet in pets if pet.id != 3])
+    for _ in range(2):
+        told = night.run(**options)
+        assert (told.round.status, kinds(told)) == ("conflicts", [("conflict", 3)])
+        assert (
+            f"the store changed its {change} since both sides last agreed" in told.open[0].problem
+        )
+        assert "Export" not in told.open[0].hint
+        assert night.stored()[3] == moved[2]
+    kept = night.run(**{**options, "delete_missing": False})
+    assert (kept.round.status, kinds(kept)) == ("in-sync", [("note", 3)])
+    night.box.remove(3)
+    assert (night.run(**options).open, len(night.stored())) == ((), 11)
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
+def test_the_row_of_a_pet_outside_of_the_scope_is_taken_out(night: Night, mode: str) -> None:
+    """Both sides agreed on it: it stays in the store, which the round says, also if the scope is
+    new. No later round takes it for missing.
+    """
+    assert night.run(mode=mode).round.status == "in-sync"
+    night.write([pet for pet in PETS if pet.id not in (2, 3)])
+    scope = {
+        "statuses": ("available",),
+        "delete_missing": True,
+        "guard": Guard(max_delete=Limit(0.5)),
+    }
+    told = night.run(mode=mode, **scope)
+    assert (told.round.to_store.delete, kinds(told)) == (1, [("note", 2)])
+    assert "not among the pets that the job covers" in told.open[0].problem
+    assert {*night.stored()} == {pet.id for pet in PETS} - {3}
+    assert night.run(mode=mode, **scope).open == ()
+    night.run(mode=mode, delete_missing=True)
+    assert 2 in night.stored()
+
+
+def test_a_row_without_an_id_is_a_pet_that_has_left_the_scope(night: Night) -> None:
+    """Its row was edited and lost the id, and the store sold the pet: no second pet is added."""
+    options = {"mode": "two-way", "statuses": ("available",), "delete_missing": True}
+    pets = [pet for pet in PETS if pet.status == "available"]
+    night.write(pets)
+    assert night.run(**options).round.status == "in-sync"
+    night.box.put(changed(PETS, 3, status="sold")[2])
+    night.write([*pets[1:], ps.Pet(name="Pet 3", status="pending", category=DOGS)])
+    told = night.run(**options)
+    assert (told.round.status, told.round.to_store.add) == ("conflicts", 0)
+    assert len(night.stored()) == 12
+
+
+def test_a_removed_row_stays_known_while_its_pet_cannot_be_read(night: Night) -> None:
+    """The service does not answer for it: nothing is forgotten, and the next round asks again."""
+    options = {"statuses": ("available",), "delete_missing": True}
+    pets = [pet for pet in PETS if pet.status == "available"]
+    night.write(pets)
+    assert night.run(**options).round.status == "in-sync"
+    night.box.put(changed(PETS, 3, status="sold")[2])
+    night.write(pets[1:])
+    night.box.break_with("torn=1,only=getPetById")
+    assert night.run(**options).round.status == "error"
+    night.box.break_with(None)
+    assert kinds(night.run(**options)) == [("conflict", 3)]
 
 
 def test_a_query_is_pushed(night: Night) -> None:

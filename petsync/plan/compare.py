@@ -697,15 +697,17 @@ def missing(
     *,
     open_rows: Collection[int] = (),
     in_doubt: Collection[int] = (),
+    outside: Collection[int] = (),
 ) -> Missing:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
     sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
     that is like such a pet is one pet with it that has lost its id, more likely: both are held.
 
     A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
-    status is outside what the snapshot covers. `open_rows` say nothing of whether their pets are
-    new. A pet that was not exported was never in the sheet, so it is not missing from it, unless
-    it is `in_doubt`: a row in conflict may be it.
+    status is outside what the snapshot covers, or that is `outside` of what the caller covers; one
+    that changed is a conflict all the same. `open_rows` say nothing of whether their pets are new.
+    A pet that was not exported was never in the sheet, so it is not missing from it, unless it is
+    `in_doubt`: a row in conflict may be it.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
@@ -729,16 +731,19 @@ def missing(
     places, old = places[sure], old[sure]
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
-    covered = statuses.isin(known).to_numpy(dtype=bool)
-    pets = pets_from_frame(snapshot.frame.iloc[places[covered]])
-    gone, moved = pets, []
+    beyond = snapshot.frame["id"].iloc[places].isin(outside).to_numpy(dtype=bool)
+    covered = statuses.isin(known).to_numpy(dtype=bool) & ~beyond
+    pets = pets_from_frame(snapshot.frame.iloc[places])
+    fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
-        before = pets_from_frame(base.frame.iloc[old[covered]])
+        before = pets_from_frame(base.frame.iloc[old])
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
-        gone = [pet for pet, each in zip(pets, fields, strict=True) if not each]
-        moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
+    moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
+    is_same = np.array([not each for each in fields], dtype=bool)
+    gone = [pets[at] for at in np.flatnonzero(covered & is_same).tolist()]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
-    notes = [*never, *_uncovered(int((~covered).sum())), *_renames(deletes, changes)]
+    uncovered = int((~covered & ~beyond & is_same).sum())
+    notes = [*never, *_uncovered(uncovered), *_renames(deletes, changes)]
     return Missing(deletes, [*conflicts, *moved], notes, held)
 
 
@@ -1099,6 +1104,7 @@ def compare(
     undone: Mapping[int, str] | None = None,
     restored: Mapping[int, Restored] | None = None,
     renumbered: Mapping[int, Renumbered] | None = None,
+    outside: Collection[int] = (),
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
 
@@ -1107,7 +1113,8 @@ def compare(
     added are not taken away by a sheet that does not know of them. `matches` says which rows
     without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
     undos took away, the run that was undone, and `restored` those that undos changed, as these left
-    them; `renumbered` the pets that the store has under another id than they were added with.
+    them; `renumbered` the pets that the store has under another id than they were added with. A pet
+    that is `outside` of what the caller covers is not deleted as missing.
 
     By the base that the sheet carries, what was edited since the export is told from what was
     not. Raises PlanError where it carries one that cannot be used, unless `options.two_way`.
@@ -1128,7 +1135,9 @@ def compare(
             restored,
             renumbered,
         )
-        return _compared(snapshot, sheet, decisions, created, options, guard, profile, base, known)
+        return _compared(
+            snapshot, sheet, decisions, created, options, guard, profile, base, known, outside
+        )
 
 
 def _compared(
@@ -1141,6 +1150,7 @@ def _compared(
     profile: ServiceProfile,
     base: Base | None,
     matches: Mapping[int, Match],
+    outside: Collection[int],
 ) -> Plan:
     decided, lookalikes = decisions.changes(), list[Conflict]()
     unnamed = snapshot.frame[~decisions.sides.named]
@@ -1173,6 +1183,7 @@ def _compared(
         in_doubt={
             each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
         },
+        outside=outside,
     )
     decisions.forget(each for each in gone.conflicts if each.row in gone.held)
     refused = [_below_one(each) for each in below if each.row not in gone.held]

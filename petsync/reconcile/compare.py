@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from petsync.client.loaders import Found
 from petsync.errors import ServiceError
 from petsync.models import Pet
 from petsync.plan.base import (
@@ -24,7 +25,7 @@ from petsync.plan.base import (
     with_unknown,
 )
 from petsync.plan.change import Add, Change, Conflict, Snapshot, Unanswered
-from petsync.plan.fields import Vocabulary, cell, content, normal
+from petsync.plan.fields import Vocabulary, cell, content, differing, normal
 from petsync.plan.guard import Verdict
 from petsync.plan.intake import inbound
 from petsync.plan.lineage import Match, RowRecord, doubted, without_base
@@ -107,6 +108,8 @@ class Look:
     stays, for the sheet that has their rows now; pets that are `claimed` are in no row here, and
     not missing either. `settled` are the pets of rows without an id.
     `silence`: why the store answered for none of the pets that were looked up, "" where it did.
+    `outside`: pets whose rows were taken out and that the job's scope does not have, as the store
+    has them, or why it does not say.
     `records`: by pet, how the run that added it knew a row that has no id. `begun`: where nobody
     knows whether a run added a row's pet, the row's address by the name that it had then.
     """
@@ -122,6 +125,7 @@ class Look:
     elsewhere: frozenset[int] = frozenset()
     claimed: frozenset[int] = frozenset()
     silence: str = ""
+    outside: Mapping[int, Found] = field(default_factory=dict)
     records: Mapping[int, RowRecord] = field(default_factory=dict)
     begun: Mapping[str, str] = field(default_factory=dict)
 
@@ -199,7 +203,10 @@ class Looker:
         own = None if base is None else base.without(self.elsewhere)
         meant = {} if own is None else remembered(sheet, own, snapshot.frame)
         rows = replace(sheet, frame=identified(sheet.frame, meant) if meant else sheet.frame)
+        missing = None if own is None else own.without(claimed - named_ids(rows))
+        outside = self._outside(rows, snapshot, missing)
         near = self._with_namesakes(rows, snapshot)
+        near = _with(near, [each for each in outside.values() if isinstance(each, Pet)])
         # In two-way an undo is a change of the store, which its rows do not take back.
         compared = self.store.compared(
             replace(rows, base=None, base_refused=""),
@@ -207,8 +214,8 @@ class Looker:
             with_undone=self.job.mode == "two-way",
         )
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
-        missing = None if own is None else own.without(claimed - named_ids(rows))
-        given = self._whole(self._plan_base(rows, snapshot, near, missing), rows, there, {})
+        compared = replace(compared, outside=frozenset(outside))
+        given = self._whole(self._plan_base(rows, missing), rows, there, {})
         if self.job.mode == "push":
             # Every row is compared with the store alone.
             compared = replace(compared, matches=without_base(compared.matches))
@@ -225,17 +232,31 @@ class Looker:
             created=_now(),
         )
         settled = {**meant, **plan.recognised}
+        named = named_ids(sheet) | {*settled.values()}
+        outside = {i: each for i, each in outside.items() if i not in named}
+        held = {each.pet_id for each in plan.conflicts}
+        agreed = {} if missing is None else {p.id or 0: p for p in pets_of(outside, missing.frame)}
+        # On these both sides agreed last, and the job has nothing to do with them any more.
+        left = {
+            i
+            for i, pet in outside.items()
+            if i not in held and isinstance(pet, Pet) and not differing(agreed[i], pet)
+        }
+        untold = {i for i, each in outside.items() if isinstance(each, Unanswered)}
+        seen = _without(there, left)
+        kept = self.elsewhere | claimed if self.job.mode == "two-way" else frozenset[int]()
         look = Look(
             sheet=sheet,
             snapshot=snapshot,
-            seen=there,
+            seen=seen,
             base=base,
             plan=plan,
             settled=settled,
-            sight=sight_beside(plan, sheet, there, settled, base),
-            elsewhere=self.elsewhere | claimed if self.job.mode == "two-way" else frozenset(),
+            sight=sight_beside(plan, sheet, seen, settled, base),
+            elsewhere=kept | untold,
             claimed=claimed,
-            silence=_silence(compared.found.values()),
+            silence=_silence([*compared.found.values(), *outside.values()]),
+            outside=outside,
             records={
                 pet_id: compared.matches[row].record
                 for row, pet_id in plan.recognised.items()
@@ -368,21 +389,23 @@ class Looker:
             return base
         return with_unknown(base, sheet, seen, settled, self.job.guard.sentinels)
 
-    def _plan_base(
-        self, sheet: Sheet, snapshot: Snapshot, near: Snapshot, base: Base | None
-    ) -> Base | None:
+    def _outside(self, sheet: Sheet, snapshot: Snapshot, base: Base | None) -> Mapping[int, Found]:
+        """The pets of the base that no row names, and that the store has outside of the job's
+        scope, or does not tell of: their rows were taken out.
+        """
+        if base is None or self.job.mode == "pull":
+            return {}
+        lacking = base.ids - named_ids(sheet) - {*snapshot.frame["id"].tolist()}
+        found = self.store.look_up(sorted(lacking)) if lacking else {}
+        return {pet_id: each for pet_id, each in found.items() if each is not None}
+
+    def _plan_base(self, sheet: Sheet, base: Base | None) -> Base | None:
         """The base that the plan is made by: in push only of pets that no row names, so that every
-        row is compared with the store alone; in pull none. Pets outside of the scope that no row
-        names were not taken out of the sheet.
+        row is compared with the store alone; in pull none.
         """
         if base is None or self.job.mode == "pull":
             return None
-        named = base.frame["id"].isin(named_ids(sheet))
-        keep = ~named if self.job.mode == "push" else named | ~named
-        if near is not snapshot:
-            outside = near.frame["id"][~near.frame["id"].isin(snapshot.frame["id"])]
-            keep &= named | ~base.frame["id"].isin(outside)
-        return replace(base, frame=base.frame[keep].reset_index(drop=True))
+        return base.without(named_ids(sheet)) if self.job.mode == "push" else base
 
     def _options(self, base: Base | None, may_delete: bool) -> PlanOptions:
         job = self.job
@@ -419,10 +442,19 @@ def _now() -> str:
 
 
 def _with(snapshot: Snapshot, pets: Sequence[Pet]) -> Snapshot:
+    there = {*snapshot.frame["id"].tolist()} if pets else set()
+    pets = [pet for pet in pets if pet.id not in there]
     if not pets:
         return snapshot
     frame = pd.concat([snapshot.frame, frame_from_pets(pets)], ignore_index=True)
     return replace(snapshot, frame=frame.sort_values("id", kind="stable", ignore_index=True))
+
+
+def _without(snapshot: Snapshot, ids: Collection[int]) -> Snapshot:
+    if not ids:
+        return snapshot
+    frame = snapshot.frame[~snapshot.frame["id"].isin(ids)].reset_index(drop=True)
+    return replace(snapshot, frame=frame)
 
 
 # Every difference that a look finds, each with the reason for which it stands.
@@ -432,6 +464,15 @@ Kind = Literal["conflict", "finding", "failed", "waiting", "drift", "note"]
 Pending = Literal["drift", "waiting"]
 _LISTED = 20
 _NAMED = 5
+_CURES = {
+    "removed-changed": "If the pet is to go, delete it in the store. If it is to stay, put its row "
+    "back.",
+    "delete-changed": "Empty the action cell: the next round writes into the row what the store "
+    "has. Write `delete` again then if the pet is still to go.",
+    "not-looked-up": "The next round asks again.",
+}
+"""What to do about a conflict of a job's sheet, where a plan by hand says something else."""
+
 _LONGEST = 60
 """So many characters of a value are told here; the plan has all of it."""
 _TAKES = {
@@ -590,6 +631,27 @@ class Opens:
                 pet_id=pet.id,
                 name=pet.name or "",
             )
+        yield from (each for each in self._outside() if each.pet_id not in told)
+
+    def _outside(self) -> Iterator[Open]:
+        """The pets whose rows were taken out, and that the job's scope does not have."""
+        for pet_id, found in sorted(self.look.outside.items()):
+            if isinstance(found, Pet):
+                tags = f", its tags are {cell(found, 'tags')!r}" if self.job.tags else ""
+                yield Open(
+                    kind="note",
+                    problem="is in no row any more, and is not among the pets that the job covers "
+                    f"(its status is {found.status!r}{tags}): it stays in the store",
+                    pet_id=pet_id,
+                    name=found.name or "",
+                )
+            elif found is not None:
+                yield Open(
+                    kind="conflict",
+                    problem=f"is in no row any more, and could not be looked up: {found.problem}",
+                    pet_id=pet_id,
+                    hint=_CURES["not-looked-up"],
+                )
 
     def _why_unnamed(self, pet_id: int, *, was_there: bool) -> str:
         if not was_there:
@@ -666,16 +728,19 @@ class Opens:
 
 
 def _of_conflict(conflict: Conflict, *, is_known: bool) -> Open:
+    problem = conflict.problem
+    for words in ("since the sheet was exported", "since the export"):
+        problem = problem.replace(words, "since both sides last agreed")
     return Open(
         kind="conflict",
-        problem=_clashes(conflict, is_known=is_known) or f"{conflict.subject} {conflict.problem}",
+        problem=_clashes(conflict, is_known=is_known) or f"{conflict.subject} {problem}",
         pet_id=conflict.pet_id,
         name=conflict.name,
         row=conflict.row,
         address=conflict.source,
         fields=tuple(clash.column for clash in conflict.clashes),
         # What is said of clashes there is about a plan that somebody reviews.
-        hint="" if conflict.clashes else conflict.suggestion,
+        hint="" if conflict.clashes else _CURES.get(conflict.rule, conflict.suggestion),
     )
 
 

@@ -73,7 +73,8 @@ class Compared:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
     photos uploads added, which rows without an id earlier runs know, which pets undos took
     away, by the run that was undone, which ones undos changed, as these left them, and to which
-    ones the store gave another id than they were added with.
+    ones the store gave another id than they were added with. Pets that are `outside` of what the
+    caller covers are not deleted as missing.
     """
 
     snapshot: Snapshot
@@ -84,6 +85,7 @@ class Compared:
     undone: Mapping[int, str] = field(default_factory=dict)
     restored: Mapping[int, Restored] = field(default_factory=dict)
     renumbered: Mapping[int, Renumbered] = field(default_factory=dict)
+    outside: frozenset[int] = frozenset()
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -102,6 +104,7 @@ class Compared:
             undone=self.undone,
             restored=self.restored,
             renumbered=self.renumbered,
+            outside=self.outside,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
