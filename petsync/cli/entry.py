@@ -12,15 +12,22 @@ import click
 
 from petsync import __version__
 from petsync.cli import account, plan, reconcile, run, runs, signals, tools, upload
-from petsync.cli import context as failure
-from petsync.cli import context as streams
-from petsync.cli.context import Context, Group
+from petsync.cli.context import (
+    INTERRUPTED,
+    Context,
+    Group,
+    exit_code,
+    lost,
+    of_output,
+    prepare,
+    tell,
+)
 from petsync.errors import InterruptedRunError
 
 __all__ = ["cli", "main"]
 
 
-_ENDED = (failure.INTERRUPTED, InterruptedRunError.exit_code)
+_ENDED = (INTERRUPTED, InterruptedRunError.exit_code)
 _EPILOG = """
 \b
 Try it, without a service of your own:
@@ -93,33 +100,33 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         with signals.interruptible():
             try:
-                streams.prepare()
+                prepare()
                 code = cli.main(given, "petsync", standalone_mode=False, obj=context)
                 sys.stdout.flush()
             except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in one line
                 # Interrupted on its last steps, a command has come to its end.
                 if code is None or not isinstance(error, KeyboardInterrupt):
-                    code = failure.exit_code(error)
+                    code = exit_code(error)
                     code = _told(error, context, given)
             if args is None:
                 signals.settle(code, hurried=code in _ENDED)
     except KeyboardInterrupt:
         # While an error is told, or Python looks for what to do next: not a moment longer.
-        os._exit(failure.INTERRUPTED if code is None else code)
+        os._exit(INTERRUPTED if code is None else code)
     sys.exit(code)
 
 
 def _told(error: Exception | KeyboardInterrupt, context: Context, given: Sequence[str]) -> int:
     """The exit code for the error, once it was told as far as the streams allow it."""
-    gone = streams.lost() or streams.of_output(error)
+    gone = lost() or of_output(error)
     if gone is None and not isinstance(error, BrokenPipeError):
         try:
-            return failure.tell(error, context, given)
+            return tell(error, context, given)
         except OSError as failed:
-            gone = streams.lost() or failed
+            gone = lost() or failed
     # A reader that went away (`petsync plan … | head`) has seen what it wanted.
     if gone is not None and not isinstance(gone, BrokenPipeError):
         with suppress(OSError):
             context.say(f"error: standard output cannot be written: {gone.strerror}", "bold red")
-    streams.lost()
+    lost()
     return 1

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import petsync as ps
-from petsync.cli import context as gaps
 from petsync.cli import context as progress
-from petsync.cli.context import Context, free, keep_apart, must_be_writable
+from petsync.cli.context import Context, free, keep_apart, must_be_writable, warn
 from petsync.cli.context import command as as_command
 from petsync.cli.options import (
     SOME_FAILED,
@@ -323,7 +322,7 @@ def plan_command(
     text = "Comparing the sheet with the store"
     with context.connect() as store, progress.looked_up(context.err, text) as step:
         plan, _ = of_sheet(store, sheet, asked, step)
-    gaps.warn(context, plan.coverage)
+    warn(context, plan.coverage)
     kinds = [save(plan, path, form, limit) for path in outputs]
     if context.as_json or form not in kinds or form in ("text", "json"):
         print_plan(context, plan, form, limit)

@@ -14,8 +14,8 @@ from petsync.plan.plan import Plan
 from petsync.plan.rehearsal import Rehearsal
 from petsync.plan.report import Report, RoundReport
 from petsync.plan.rounds import exit_code_of
-from petsync.report import round as said
 from petsync.report import words
+from petsync.report.round import commands, headline
 from petsync.report.words import results_by_cause
 from petsync.table.sheet import Sheet
 
@@ -156,7 +156,7 @@ def _again(again: Plan | None, rehearsal: Rehearsal) -> dict[str, Any] | None:
     return {"in_sync": again.in_sync, **counts, "left": left}
 
 
-# Rounds as JSON, for machines: docs/round-report.md says what each key means.
+# Rounds as JSON, for machines: docs/history.md explains each key.
 
 
 FORMAT = 1
@@ -179,8 +179,8 @@ def rounds_json(rounds: Sequence[RoundReport]) -> bytes:
 def _told(told: RoundReport) -> dict[str, Any]:
     return {
         "round": told.round,
-        "said": said.headline(told.round),
-        "commands": [command.line for command in said.commands(told.round)],
+        "said": headline(told.round),
+        "commands": [command.line for command in commands(told.round)],
         "open": told.open,
         "plan": None if told.plan is None else _plan(told.plan),
         "sheet": told.sheet,

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from petsync.plan.change import Snapshot
 from petsync.report import html, words
-from petsync.report import text as lines
 from petsync.report.html import element, table_cell, text
+from petsync.report.text import BLANK, facts, heading, item, paragraph
 from petsync.report.words import (
     FindingGroup,
     Same,
@@ -218,12 +218,12 @@ def findings_lines(sheet: Sheet, *, limit: int = 5, width: int = 80) -> Iterator
     (≥ 1) of what is said; cells of which the same is said are one.
     """
     yield Text("petsync sheet", "bold")
-    yield from lines.facts(sheet_facts(sheet), width)
+    yield from facts(sheet_facts(sheet), width)
     for group in gathered(sheet.problems):
         yield from _group_text(group, limit, width)
-    yield lines.BLANK
-    yield from lines.paragraph(sheet_summary(sheet), width, style="bold")
-    yield from lines.paragraph(next_step(sheet.problems), width) if sheet.problems else ()
+    yield BLANK
+    yield from paragraph(sheet_summary(sheet), width, style="bold")
+    yield from paragraph(next_step(sheet.problems), width) if sheet.problems else ()
 
 
 def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Iterator[Text]:
@@ -231,8 +231,8 @@ def table_lines(findings: Findings, *, limit: int = 5, width: int = 80) -> Itera
     found = list(problems(findings))
     for group in gathered(found):
         yield from _group_text(group, limit, width)
-    yield from [lines.BLANK] if found else []
-    yield from lines.paragraph(totals(found), width, style="bold")
+    yield from [BLANK] if found else []
+    yield from paragraph(totals(found), width, style="bold")
 
 
 def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
@@ -240,22 +240,22 @@ def snapshot_lines(snapshot: Snapshot, *, width: int = 80) -> Iterator[Text]:
     counts = status_counts(snapshot)
     column = max((len(words.number(total)) for _, total in counts), default=1)
     yield Text("petsync snapshot", "bold")
-    yield from lines.facts(snapshot_facts(snapshot), width)
-    yield lines.BLANK
+    yield from facts(snapshot_facts(snapshot), width)
+    yield BLANK
     for status, total in counts:
         yield Text(f"  {words.number(total):>{column}}  {shorten(status, width - column - 4)}")
-    yield lines.BLANK
-    yield from lines.paragraph(coverage(snapshot), width)
+    yield BLANK
+    yield from paragraph(coverage(snapshot), width)
 
 
 def _group_text(group: FindingGroup, limit: int, width: int) -> Iterator[Text]:
     mark: words.Mark = "blocked" if group.severity == "error" else "warning"
-    yield from lines.heading(group.title, width)
+    yield from heading(group.title, width)
     common = visible(words.sentences(group.problem, group.suggestion))
-    yield from lines.paragraph(common, width, indent=2) if common else ()
+    yield from paragraph(common, width, indent=2) if common else ()
     for same in group.same[:limit]:
         said = visible(words.sentences(same.problem, same.suggestion))
         where = f"{same.where} {same.shown}".rstrip()
-        yield from lines.item(mark, f"{where}: {said}" if said else where, width)
+        yield from item(mark, f"{where}: {said}" if said else where, width)
     if more := group.more(limit):
         yield Text(f"  {more}", "dim")

@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from petsync.protocol import json, xml
 from petsync.sandbox import http, storage
-from petsync.sandbox import storage as records
 from petsync.sandbox.faults import Drift, drift_of
 from petsync.sandbox.http import (
     FORM,
@@ -38,7 +37,7 @@ from petsync.sandbox.http import (
     pet_xml,
 )
 from petsync.sandbox.service import Service
-from petsync.sandbox.storage import BATCH, Selection, Storage
+from petsync.sandbox.storage import BATCH, Selection, Storage, batches, unwritable
 
 __all__ = [
     "MAX_IMAGE",
@@ -80,7 +79,7 @@ def pets(
     with ExitStack() as held:
         connection = held.enter_context(storage.snapshot())
         kind = _media(connection, selection, media)
-        found = records.batches(connection, selection)
+        found = batches(connection, selection)
         first = next(found, [])
         rest = map(drift.repeated, chain([first] if first else [], found))
         pieces = _json(rest) if kind == JSON else _xml(rest, shape)
@@ -108,7 +107,7 @@ class _Stream:
 
 
 def _media(connection: sqlite3.Connection, selection: Selection, media: Sequence[str]) -> str:
-    if media[0] == XML and (number := records.unwritable(connection, selection)) is not None:
+    if media[0] == XML and (number := unwritable(connection, selection)) is not None:
         if JSON not in media:
             raise not_in_xml(f"pet {number}")
         return JSON

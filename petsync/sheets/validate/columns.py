@@ -23,13 +23,13 @@ from petsync.models import Tag
 from petsync.sheets.grid import Bools, Cells, Grid, Kind, Rows, beginning_with, octets
 from petsync.sheets.headers import OURS, RESULTS, Headers
 from petsync.sheets.validate import findings
-from petsync.sheets.validate import text as broken
 from petsync.sheets.validate import text as dates
 from petsync.sheets.validate.findings import Note, Notes, bare, beside_others, has
 from petsync.sheets.validate.rules import RULES
 from petsync.sheets.validate.text import (
     are_missing_values,
     are_placeholders,
+    explained,
     is_placeholder,
     nearest,
     repaired,
@@ -167,7 +167,7 @@ class Said(NamedTuple):
 def said(kind: Kind, text: str, column: str) -> Said:
     """What is wrong with a cell that holds no text; `text` is what it shows."""
     if kind is Kind.ERROR:
-        return Said("error-cell", *broken.explained(text))
+        return Said("error-cell", *explained(text))
     if kind is Kind.DATE:
         meant = dates.typed(text) if column in _TYPED else ""
         return Said("date-instead-of-text", f"The cell holds the date {text}.", meant)
@@ -527,7 +527,7 @@ def _judge(column: Column, at: int) -> int | None:
 
 
 def _said(kind: Kind, text: str) -> Reading:
-    problem, suggestion = broken.explained(text) if kind is Kind.ERROR else ("", "")
+    problem, suggestion = explained(text) if kind is Kind.ERROR else ("", "")
     number = dates.serial(text) if kind is Kind.DATE else None
     if number is None:
         return Reading(None, _RULES[kind], problem, suggestion)
