@@ -77,6 +77,7 @@ _OUTCOMES: Mapping[Cause, str] = {
     "": "applied",
     "confirmed": "applied",
     "another-id": "applied",
+    "named-id": "applied",
     "already-so": "skipped",
     "already-gone": "skipped",
     "not-begun": "skipped",

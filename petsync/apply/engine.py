@@ -1217,6 +1217,7 @@ class _Engine:
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._changes = plan.changes
+        self._named_ids = {each.pet_id: each.source for each in plan.vacant}
         self._sender, self._options, self._on_progress = sender, options, on_progress
         self._target, self._recorder = sender.target, sender.recorder
         self._results: dict[int, Result] = dict(earlier.results)
@@ -1348,6 +1349,7 @@ class _Engine:
         return number not in sender.begun and number not in sender.repeated | self._resent.keys()
 
     def _record(self, result: Result) -> None:
+        result = self._with_named_id(result)
         before = self._results.get(result.number)
         if before == result:
             return
@@ -1366,6 +1368,17 @@ class _Engine:
         self._recorder.done(result, after=_landed(change, result), replaced=replaced)
         self._tell(result)
         self._count_failure(result)
+
+    def _with_named_id(self, result: Result) -> Result:
+        """The result; one that says so where the service assigned an id that another row names."""
+        rows = self._named_ids.get(result.assigned_id or 0)
+        if rows is None or result.pet_id is not None or result.cause not in ("", "confirmed"):
+            return result
+        why = (
+            f"the service gave it the id {result.assigned_id}, which {rows} names: the next plan "
+            "holds both rows. Take that row out, or its id if it is a new pet"
+        )
+        return msgspec.structs.replace(result, cause="named-id", message=why)
 
     def _count_failure(self, result: Result) -> None:
         """Stop where too many have failed in this sitting."""

@@ -54,6 +54,7 @@ __all__ = [
     "named_ids",
     "remembered",
     "said_category",
+    "sharing",
     "sight_of",
     "with_inbound",
     "with_missing",
@@ -272,10 +273,11 @@ class Sight:
         pairs = [each for each in zip(self.rows, self.places, strict=True) if each[1] >= 0]
         blank = self._unfilled(snapshot, old) if fills and old is not None else {}
         units = {row: (*self.differing.get(row, ()), *blank.get(row, ())) for row, _ in pairs}
-        agreeing = [place for row, place in pairs if not units[row]]
         mixed = {place: units[row] for row, place in pairs if units[row]}
+        # Two rows with one pet: the base has each pet once.
+        agreeing = {place for _, place in pairs} - mixed.keys()
         parts = [
-            snapshot.frame.iloc[sorted(set(agreeing))],
+            snapshot.frame.iloc[sorted(agreeing)],
             *_mixed(snapshot, mixed, _returned(old)),
         ]
         if old is not None:
@@ -408,6 +410,21 @@ def named_ids(sheet: Sheet) -> frozenset[int]:
     return frozenset([*known, *sheet.blocked_ids])
 
 
+def sharing(sheet: Sheet, settled: Mapping[int, int]) -> set[int]:
+    """The rows whose pet, by `settled`, has an id that other rows name, and these others. Nobody
+    knows which of them is about the pet.
+    """
+    frame = sheet.rows
+    ids = frame["id"].dropna() if "id" in frame else pd.Series(dtype="Int64")
+    named = [
+        *zip(ids.index.tolist(), ids.tolist(), strict=True),
+        *sheet.blocked_pets.items(),
+    ]
+    wanted = {pet_id: row for row, pet_id in settled.items()}
+    pairs = [(row, wanted[i]) for row, i in named if i in wanted and wanted[i] != row]
+    return {row for pair in pairs for row in pair}
+
+
 def as_exported(base: Base) -> Base:
     """The base that a sheet carries, with the columns in which the export said anything."""
     if base.columns is not None:
@@ -477,7 +494,8 @@ def sight_of(
     frame = identified(sheet.rows, recognised)
     named = frozenset([*frame["id"].dropna().tolist(), *sheet.blocked_ids])
     lacking = sheet.rows["id"].isna() if "id" in sheet.rows else pd.Series(True, frame.index)
-    told = frame[frame["id"].notna() & (frame["action"] != "delete")]
+    shared = sharing(sheet, recognised) & recognised.keys()
+    told = frame[frame["id"].notna() & (frame["action"] != "delete") & ~frame.index.isin([*shared])]
     places = match.positions(told["id"], snapshot.frame)
     at = np.flatnonzero(places >= 0)
     masks = {**match.differences(told, at, snapshot.frame, places[at])}

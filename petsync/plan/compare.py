@@ -36,7 +36,17 @@ from petsync.plan.fields import (
     unit_key,
 )
 from petsync.plan.guard import Guard, Verdict
-from petsync.plan.lineage import Match, Renumbered, Restored, Slot, actions_of, said_in, slots_of
+from petsync.plan.lineage import (
+    Match,
+    Renumbered,
+    Restored,
+    Slot,
+    Suspect,
+    VacantId,
+    actions_of,
+    said_in,
+    slots_of,
+)
 from petsync.plan.match import Sides, names_among, pets_of
 from petsync.plan.notes import some
 from petsync.plan.plan import Plan, PlanOptions, moved_since, notes_of
@@ -1104,6 +1114,7 @@ def compare(
     undone: Mapping[int, str] | None = None,
     restored: Mapping[int, Restored] | None = None,
     renumbered: Mapping[int, Renumbered] | None = None,
+    suspects: Mapping[int, Suspect] | None = None,
     outside: Collection[int] = (),
 ) -> Plan:
     """The plan that brings the store to what the sheet says.
@@ -1113,7 +1124,8 @@ def compare(
     added are not taken away by a sheet that does not know of them. `matches` says which rows
     without an id earlier runs know, as `identify` finds them. `undone` gives, for the pets that
     undos took away, the run that was undone, and `restored` those that undos changed, as these left
-    them; `renumbered` the pets that the store has under another id than they were added with. A pet
+    them; `renumbered` the pets that the store has under another id than they were added with, and
+    `suspects` the rows whose id the service has assigned to the pet of another row since. A pet
     that is `outside` of what the caller covers is not deleted as missing.
 
     By the base that the sheet carries, what was edited since the export is told from what was
@@ -1134,10 +1146,12 @@ def compare(
             undone,
             restored,
             renumbered,
+            suspects,
         )
-        return _compared(
+        plan = _compared(
             snapshot, sheet, decisions, created, options, guard, profile, base, known, outside
         )
+        return msgspec.structs.replace(plan, vacant=_vacant(plan, sheet, decisions, found))
 
 
 def _compared(
@@ -1289,6 +1303,38 @@ def _slots(
                 may_be=decisions.may_be[row] if row in held else (),
             )
     return slots
+
+
+def _vacant(
+    plan: Plan, sheet: Sheet, decisions: Decisions, found: FoundPets
+) -> tuple[VacantId, ...]:
+    """The rows that name the id of no pet and add none, if the service is to assign ids. A row with
+    a change has its id there.
+    """
+    if not any(add.pet_id is None for add in plan.adds):
+        return ()
+    changed = {change.row for change in plan.changes}
+    ids = sheet.rows["id"].dropna() if "id" in sheet.rows else pd.Series(dtype="Int64")
+    given = {**dict(zip(ids.index.tolist(), ids.tolist(), strict=True)), **sheet.blocked_pets}
+    places = match.positions(pd.Series([*given.values()], dtype="Int64"), decisions.sides.pets)
+    lacking = {
+        row: pet_id
+        for (row, pet_id), place in zip(given.items(), places.tolist(), strict=True)
+        if place < 0 and row not in changed and not isinstance(found.get(pet_id), Pet)
+    }
+    named = [row for row in lacking if row not in sheet.blocked_pets]
+    says = said_in(sheet, named, decisions.vocabulary)
+    actions = actions_of(sheet, named)
+    return tuple(
+        VacantId(
+            pet_id=pet_id,
+            row=row,
+            source=sheet.address(row, "id"),
+            said=says.get(row),
+            action=actions.get(row, ""),
+        )
+        for row, pet_id in sorted(lacking.items())
+    )
 
 
 def _edited(

@@ -41,7 +41,7 @@ from petsync.plan.fields import (
     unit_text,
     with_columns,
 )
-from petsync.plan.lineage import Identity, Match, Renumbered, Restored, RowRecord
+from petsync.plan.lineage import Identity, Match, Renumbered, Restored, RowRecord, Suspect
 from petsync.plan.match import (
     Candidates,
     Row,
@@ -324,6 +324,7 @@ class Decisions:
         undone: Mapping[int, str] | None = None,
         restored: Mapping[int, Restored] | None = None,
         renumbered: Mapping[int, Renumbered] | None = None,
+        suspects: Mapping[int, Suspect] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
         self.vocabulary = Vocabulary(snapshot.frame)
@@ -333,7 +334,9 @@ class Decisions:
             Uploads() if uploads is None else uploads,
             base,
         )
-        self.sides = Sides(sheet, snapshot.frame, base)
+        self._matches = {} if matches is None else matches
+        self._suspects = self._held_suspects(suspects or {})
+        self.sides = Sides(sheet, snapshot.frame, base, self._suspects)
         self.uncertain = [*_untrusted(sheet), *self._ignored_without_id()]
         self.unchanged = self.sides.unchanged
         self.conflicts: list[Conflict] = []
@@ -341,7 +344,6 @@ class Decisions:
         self.remarks = Remarks(older=list(self.sides.older))
         self._rows: list[Row] = []
         self._meant_tags: dict[str, tuple[str, str]] = {}
-        self._matches = {} if matches is None else matches
         self._has_base = base is not None
         self._gone = {} if base is None else base.gone
         self._undone, self._restored = undone or {}, restored or {}
@@ -403,7 +405,10 @@ class Decisions:
     def _decide(self, row: Row) -> Change | None:
         """The row's change; raises _Held where a person has to decide."""
         if row.pet_id is not None:
-            return self._on(row, self._pet_of(row, row.pet_id))
+            pet = self._pet_of(row, row.pet_id)
+            if pet is not None and row.number in self._suspects:
+                raise _reused(row.pet_id, self._suspects[row.number])
+            return self._on(row, pet)
         match = self._matches.get(row.number)
         if match is not None and (change := self._of_match(row, match)) is not _UNKNOWN:
             return change
@@ -461,6 +466,9 @@ class Decisions:
             hint = "Take one of the two rows out, or write `add-another` if it is another pet."
             if row.action == "add-another":
                 hint = "Take one of the two rows out."
+            if others := [r for r, s in self._suspects.items() if s.reused.pet.id == pet_id]:
+                other = self._sheet.address(others[0], "id")
+                hint = f"Take the row at {other} out if it means an earlier pet of that id."
             raise _Held("added-claimed", f"{was}, and another row means that pet", hint, pet_id)
         pet = self.sides.pet(place) if place >= 0 else self._found.get(pet_id)
         if isinstance(pet, Unanswered):
@@ -496,6 +504,21 @@ class Decisions:
         places = positions(pd.Series(list(free.values()), dtype="Int64"), self.sides.pets)
         self.sides.named[places[places >= 0]] = True
         return dict(zip(free, places.tolist(), strict=True))
+
+    def _held_suspects(self, suspects: Mapping[int, Suspect]) -> Mapping[int, Suspect]:
+        """The suspect rows that are held: the sure ones, and those whose id is that of the pet of a
+        row without an id.
+        """
+        if not suspects:
+            return {}
+        known = {
+            record.pet_id
+            for match in self._matches.values()
+            if match.kind != "other"
+            for record in match.records
+        }
+        ids = self._sheet.rows["id"]
+        return {row: each for row, each in suspects.items() if each.is_sure or ids.at[row] in known}
 
     def _pet_of(self, row: Row, pet_id: int) -> Pet | None:
         if row.place >= 0:
@@ -930,6 +953,20 @@ def _meant(
     most = max(counts.values(), default=0)
     usual = [each for each, count in counts.items() if count == most]
     return next((each for each in usual if each != name), ""), "other rows name"
+
+
+def _reused(pet_id: int, suspect: Suspect) -> _Held:
+    reused = suspect.reused
+    name = repr(normal(reused.pet.name))
+    problem = (
+        f"names pet {pet_id}, and the service assigned this id on {reused.on} to the new pet "
+        f"{name} of the row at {reused.source}, when another row named the id already"
+    )
+    hint = (
+        f"Take this row out if it means an earlier pet. If it means the new pet, write {name} as "
+        "its name, and take the other row out."
+    )
+    return _Held("id-reused", problem, hint, pet_id)
 
 
 def _begun(record: RowRecord) -> _Held:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from petsync.models import Pet
 from petsync.plan import match
-from petsync.plan.base import identified, is_blank, is_empty
+from petsync.plan.base import identified, is_blank, is_empty, sharing
 from petsync.plan.change import Snapshot
 from petsync.plan.decide import Judge
 from petsync.plan.fields import (
@@ -202,7 +202,8 @@ class _Taking:
         action = self.rows["action"]
         asks = action.isin(("merge", "update")).to_numpy(dtype=bool)
         adds = action.isin(ADDING).to_numpy(dtype=bool) & self.rows.index.isin(list(settled))
-        self._takes: match.Mask = asks | adds
+        self._shared = sharing(sheet, settled)
+        self._takes: match.Mask = (asks | adds) & ~self.rows.index.isin([*self._shared])
         if plan is not None and not self._leads:
             held = [c.row for c in plan.conflicts if not c.clashes]
             self._takes = self._takes & ~self.rows.index.isin(held)
@@ -233,11 +234,12 @@ class _Taking:
                 )
 
     def identified(self) -> Iterator[Identified]:
-        """The rows that were settled and lack the id of their pet, or say `add` of one that is
-        there.
+        """The rows that were settled and lack the id of their pet, unless another row names it, or
+        say `add` of one that is there.
         """
         own = self._sheet.rows
-        rows = own.loc[sorted(row for row in self._settled if row in own.index)]
+        settled = self._settled.keys() - self._shared
+        rows = own.loc[sorted(row for row in settled if row in own.index)]
         adds = rows["action"].isin(ADDING).tolist()
         ids = rows["id"].tolist() if "id" in own else [pd.NA] * len(rows)
         pets = [self._settled[row] for row in rows.index]

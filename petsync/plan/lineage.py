@@ -40,14 +40,18 @@ __all__ = [
     "Identity",
     "Match",
     "Restored",
+    "Reused",
     "RowRecord",
     "Slot",
+    "Suspect",
+    "VacantId",
     "actions_of",
     "added_for",
     "doubted",
     "identify",
     "said_in",
     "slots_of",
+    "suspects",
     "without_base",
 ]
 
@@ -96,6 +100,40 @@ class Renumbered(NamedTuple):
     on: str
     source: str
     name: str
+
+
+class VacantId(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that names an id under which the store has no pet. A service may assign that id to a
+    new pet. `source` is the row's address, `said` what it says, None where that is not known, and
+    `action` its action; "" for `merge`.
+    """
+
+    pet_id: int
+    row: int
+    source: str
+    said: Pet | None = None
+    action: str = ""
+
+
+class Reused(NamedTuple):
+    """A pet that a run added from a row without an id, `source`, under an id that other rows of the
+    sheet named. `on` is the run's local date, `pet` the pet as it was added, and `rows` are the
+    rows that named its id.
+    """
+
+    on: str
+    source: str
+    pet: Pet
+    rows: tuple[VacantId, ...]
+
+
+class Suspect(NamedTuple):
+    """A row that names the id of a `reused` pet and seems to mean an earlier pet of that id. It
+    `is_sure` where the row is one of those that named the id before.
+    """
+
+    reused: Reused
+    is_sure: bool
 
 
 class RowRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,16 +242,51 @@ def said_in(sheet: Sheet, rows: Iterable[int], vocabulary: Vocabulary) -> dict[i
     return {row.number: merged(Pet(), row.said, vocabulary) for row in said_rows(frame, nowhere)}
 
 
-def identify(sheet: Sheet, records: Sequence[RowRecord], pets: pd.DataFrame) -> dict[int, Match]:
+def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> dict[int, Suspect]:
+    """The rows that name the id of a reused pet and may mean an earlier one, by row number. A row
+    with the name of the pet means that pet, unless it is as it was before the pet got the id.
+    """
+    frame = sheet.rows
+    if not reused or "id" not in frame:
+        return {}
+    ids = frame["id"][frame["id"].isin(list(reused))]
+    numbers: dict[int, int] = dict(zip(ids.index.tolist(), ids.tolist(), strict=True))
+    there = pets[pets["id"].isin(list(reused))]
+    names = dict(zip(there["id"].tolist(), map(normal, there["name"].fillna("")), strict=True))
+    actions = actions_of(sheet, numbers)
+    found = {}
+    for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
+        each, name = reused[numbers[row]], normal(said.name)
+        is_named = bool(name) and name in (normal(each.pet.name), names.get(numbers[row]))
+        harms = actions[row] == "delete" or content(said) != content(each.pet)
+        is_same = any(_is_unchanged(old, said, actions[row]) for old in each.rows)
+        had_name = any(name and old.said and normal(old.said.name) == name for old in each.rows)
+        is_sure = (is_same and harms) or (had_name and not is_named)
+        if is_sure or not is_named:
+            found[row] = Suspect(each, is_sure)
+    return found
+
+
+def _is_unchanged(old: VacantId, said: Pet, action: str) -> bool:
+    return old.said is not None and content(old.said) == content(said) and old.action == action
+
+
+def identify(
+    sheet: Sheet,
+    records: Sequence[RowRecord],
+    pets: pd.DataFrame,
+    suspect_ids: Collection[int] = frozenset(),
+) -> dict[int, Match]:
     """What is known of the sheet's rows without an id, by row number. `records` are those of one
-    store, the newest first; `pets` are the store's, for the ids of tags and categories.
+    store, the newest first; `pets` are the store's, for the ids of tags and categories. A row that
+    names one of the `suspect_ids` may mean another pet than the record of that id.
     """
     if not records:
         return {}
     vocabulary = Vocabulary(pets)
     lines = _lines(sheet, vocabulary)
     units = tuple(unit for unit in UNITS if any(c in sheet.rows for c in COLUMNS_OF[unit]))
-    claimed = {*sheet.blocked_ids, *_ids(sheet)} if lines else set()
+    claimed = {*sheet.blocked_ids, *_ids(sheet)} - {*suspect_ids} if lines else set()
     files = _files(sheet, lines, records, units, claimed)
     last_seen = max((r.seen for f in files if f.trust == "file" for r in f.records), default="")
     order = _order_of(sheet, records, claimed)

@@ -484,11 +484,19 @@ class Sides:
     """A sheet aligned with a snapshot's `pets` and with its base.
 
     `named`: which pets rows mean. `ignored` and `unchanged`: numbers of rows. `older`: the
-    numbers of the rows that say what was exported while the store says something newer.
+    numbers of the rows that say what was exported while the store says something newer. Rows that
+    are `suspect` are left over wherever they differ from their pet.
     """
 
-    def __init__(self, sheet: Sheet, pets: pd.DataFrame, base: Base | None) -> None:
+    def __init__(
+        self,
+        sheet: Sheet,
+        pets: pd.DataFrame,
+        base: Base | None,
+        suspect: Collection[int] = frozenset(),
+    ) -> None:
         self.pets, self._frame, self._base = pets, sheet.rows, base
+        self._suspect = list(suspect)
         self._said = pets if base is None else base.said_frame
         action = sheet.rows["action"]
         self.active = (action != "ignore").to_numpy(dtype=bool)
@@ -549,6 +557,8 @@ class Sides:
         bits = _bits(differences(self._frame, at, self.pets, self._places[at]))
         at, bits = at[bits > 0], bits[bits > 0]
         edited = (bits & self._edited(at)) > 0
+        if self._suspect:
+            edited |= self._frame.index[at].isin(self._suspect)
         self.older = self._frame.index[at[~edited]].tolist()
         return at[edited], bits[edited]
 

@@ -25,7 +25,7 @@ from petsync.plan.fields import (
     with_fields,
 )
 from petsync.plan.guard import CAPACITY_CURE, Guard, Limit, Refusal, Verdict, over_capacity
-from petsync.plan.lineage import Slot
+from petsync.plan.lineage import Slot, VacantId
 from petsync.plan.match import pets_of
 from petsync.plan.notes import some
 from petsync.plan.rounds import Counts, Open, SheetChange
@@ -897,7 +897,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     was exported while the store says something newer, and the pets of `gone` are not there any
     more; `undone` gives those of both whose pets are so by an undo, with the run that was undone.
     `recognised`: the pet of each row without an id that means one; `slots`: where the
-    rows without an id stand, and what is known of them. `rows`: all rows of the
+    rows without an id stand, and what is known of them. `vacant`: the rows that name the id of no
+    pet, if the service is to assign ids. `rows`: all rows of the
     sheet; `pets`: the store's size; `capacity`: how many pets the service keeps before an add
     drops the oldest, None where no limit is known. `notes`: what a person should look at.
     `verdict`: what the guard says. `created` is ISO 8601 in UTC, and so is `base`: when the sheet
@@ -931,6 +932,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: int = 0
     recognised: Mapping[int, int] = {}
     slots: Mapping[int, Slot] = {}
+    vacant: tuple[VacantId, ...] = ()
     older: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
     undone: Mapping[int, str] = {}

@@ -53,6 +53,7 @@ Cause = Literal[
     "",
     "confirmed",
     "another-id",
+    "named-id",
     "already-so",
     "already-gone",
     "not-begun",

@@ -209,6 +209,12 @@ CAUSES: Mapping[Cause, Told] = {
         "Write the new id into the sheet, as --write-ids does; otherwise the next plan holds the "
         "row.",
     ),
+    "named-id": Told(
+        "under an id that another row names",
+        "The pet is in the store, under an id that another row of the sheet named when no pet had "
+        "it. The new row is left without its id, and the next plan holds both rows.",
+        "Remove the other row, or its id if it is a new pet; then plan again.",
+    ),
     "already-so": Told(
         "the store was so already",
         "Somebody, or an earlier run, had already made the same change, or the store already has "
@@ -375,6 +381,7 @@ _OF_SHEETS = frozenset[Cause](
         "refused",
         "not-as-sent",
         "another-id",
+        "named-id",
         "overwrote",
         "unsafe-id",
         "blocked",
@@ -460,7 +467,7 @@ class ResultGroup:
     @property
     def is_plain(self) -> bool:
         """Whether nobody wants to know more of it than how many there are."""
-        return self.outcome == "applied" and self.cause != "another-id"
+        return self.outcome == "applied" and self.cause not in ("another-id", "named-id")
 
 
 def first(things: Sequence[T], limit: int | None) -> Listing[T]:

@@ -19,7 +19,7 @@ import pandas as pd
 from petsync import _files
 from petsync.errors import ResponseError, SheetError
 from petsync.plan import match
-from petsync.plan.base import advanced
+from petsync.plan.base import advanced, named_ids
 from petsync.plan.fields import normal
 from petsync.plan.plan import lagging
 from petsync.plan.report import Report
@@ -162,12 +162,12 @@ def write_results(sheet: Sheet, results: Results, path: str | Path, *, follow: b
 
     `results` is a run's report, or a DataFrame indexed by row number with the columns `outcome`,
     `message` and `assigned_id`; the sheet's blocked rows are told by their findings. An id
-    cell gets the assigned id, a blank one also that of the pet that the row was recognised as, and
-    an `add` that was applied becomes `merge`, so that the copy can be read and applied again; for
-    that the base that the sheet carries goes with it, and says of each row that a report calls
-    applied what the row says. Cells that the sheet has corrected are so here, but for those with a
-    formula on which others hang. Of a workbook all else stays as it is (its macros if the copy is
-    an `.xlsm` too), of a CSV file every other byte.
+    cell gets the assigned id, a blank one also that of the pet that the row was recognised as,
+    unless another row names that id; and an `add` that was applied becomes `merge`, so that the
+    copy can be read and applied again; for that the base that the sheet carries goes with it, and
+    says of each row that a report calls applied what the row says. Cells that the sheet has
+    corrected are so here, but for those with a formula on which others hang. Of a workbook all else
+    stays as it is (its macros if the copy is an `.xlsm` too), of a CSV file every other byte.
 
     Without `follow`, for a path that no person named, a symbolic link at `path` is an error, and
     not the way to another file. Raises SheetError where the file has changed since it was read,
@@ -255,9 +255,12 @@ def _result_edits(sheet: Sheet, results: pd.DataFrame) -> dict[int, dict[str, st
             blocked |= {"outcome": "failed", "message": before + said}
     adds = set(sheet.rows.index[sheet.rows["action"].isin(ADDING)])
     ids = sheet.rows["id"].dropna().to_dict() if "id" in sheet.rows else {}
+    named = named_ids(sheet)
     for result in results.itertuples():
         row = int(str(result.Index))
         edit = _told(result, is_add=row in adds, own=ids.get(row))
+        if int(edit.get("id", 0)) in named:
+            del edit["id"]
         edits.setdefault(row, {"row": str(row)}).update(edit)
     return edits
 

@@ -35,12 +35,21 @@ from petsync.images.find import USUAL
 from petsync.images.upload import Cancelling, UploadOptions
 from petsync.models import READ, WRITE, Account, Category, Pet, Tag
 from petsync.plan import arguments
+from petsync.plan.base import named_ids
 from petsync.plan.change import Snapshot
 from petsync.plan.compare import compare, must_have_columns, unproved
 from petsync.plan.decide import FoundPets
 from petsync.plan.explain import Explanations, explain
 from petsync.plan.guard import Guard
-from petsync.plan.lineage import Match, Renumbered, Restored, identify, slots_of
+from petsync.plan.lineage import (
+    Match,
+    Renumbered,
+    Restored,
+    Suspect,
+    identify,
+    slots_of,
+    suspects,
+)
 from petsync.plan.match import absent
 from petsync.plan.plan import Plan, PlanOptions
 from petsync.plan.report import Past, Progress, Report
@@ -72,9 +81,10 @@ __all__ = ["AsyncStore", "Compared", "Edited", "Pending", "Pictured", "Reader", 
 class Compared:
     """The store's records, the sheet, what getPetById says of the ids that only it names, which
     photos uploads added, which rows without an id earlier runs know, which pets undos took
-    away, by the run that was undone, which ones undos changed, as these left them, and to which
-    ones the store gave another id than they were added with. Pets that are `outside` of what the
-    caller covers are not deleted as missing.
+    away, by the run that was undone, which ones undos changed, as these left them, to which ones
+    the store gave another id than they were added with, and which rows may mean an earlier pet than
+    the one that has their id. Pets that are `outside` of what the caller covers are not deleted as
+    missing.
     """
 
     snapshot: Snapshot
@@ -86,6 +96,7 @@ class Compared:
     restored: Mapping[int, Restored] = field(default_factory=dict)
     renumbered: Mapping[int, Renumbered] = field(default_factory=dict)
     outside: frozenset[int] = frozenset()
+    suspects: Mapping[int, Suspect] = field(default_factory=dict)
 
     def plan(
         self, options: PlanOptions, guard: Guard, *, profile: ServiceProfile, created: str
@@ -105,6 +116,7 @@ class Compared:
             restored=self.restored,
             renumbered=self.renumbered,
             outside=self.outside,
+            suspects=self.suspects,
         )
 
     def why(self, plan: Plan, pet_ids: Iterable[int]) -> Explanations:
@@ -913,7 +925,13 @@ class AsyncStore(Pictured, Edited, Signed):
         read = await asyncio.to_thread(self.read, sheet, known_statuses=_statuses_of(now))
         if strict:
             arguments.no_findings(read)
-        matches = await asyncio.to_thread(self._matches, read, now, with_undone=with_undone)
+        reused = self.history.reused(self._session.base_url) if named_ids(read) else {}
+        doubtful = suspects(read, reused, now.frame)
+        ids_in_doubt = {each.reused.pet.id or 0 for each in doubtful.values()}
+        ids_in_doubt |= reused.keys() & read.blocked_ids
+        matches = await asyncio.to_thread(
+            self._matches, read, now, ids_in_doubt, with_undone=with_undone
+        )
         known = {each.pet_id for match in matches.values() for each in match.records}
         named = [*ids, *sorted(each for each in known if each is not None)]
         lacking = unproved(read.frame, now.frame)
@@ -927,15 +945,27 @@ class AsyncStore(Pictured, Edited, Signed):
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
         restored = {} if base is None else self.history.restored(self._session.base_url)
-        return Compared(now, read, found, uploads, matches, undone, restored, renumbered)
+        return Compared(
+            now,
+            read,
+            found,
+            uploads,
+            matches,
+            undone,
+            restored,
+            renumbered,
+            suspects=doubtful,
+        )
 
-    def _matches(self, sheet: Sheet, now: Snapshot, *, with_undone: bool) -> Mapping[int, Match]:
+    def _matches(
+        self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
+    ) -> Mapping[int, Match]:
         """Which rows without an id earlier runs on this store know."""
         if not slots_of(sheet):
             return {}
         url = self._session.base_url
         records = self.history.row_records(url, sheet, with_undone=with_undone)
-        return identify(sheet, records, now.frame)
+        return identify(sheet, records, now.frame, suspect_ids)
 
     def _bar(
         self, total: int, text: str, progress: bool | None, on_progress: OnProgress

@@ -48,7 +48,7 @@ from petsync.plan import arguments
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
-from petsync.plan.lineage import Renumbered, Restored, RowRecord, added_for
+from petsync.plan.lineage import Renumbered, Restored, Reused, RowRecord, added_for
 from petsync.plan.match import absent, pets_of
 from petsync.plan.plan import Plan
 from petsync.plan.report import OUTCOMES, Entry, Past, Progress, Report, undone_by
@@ -222,6 +222,11 @@ class History:
         """The pets to which the store gave another id than they were added with, by that one."""
         with self.opened() as journal:
             return journal.renumbered(store)
+
+    def reused(self, store: str) -> dict[int, Reused]:
+        """The pets that runs added under an id that another row of their sheet named, by id."""
+        with self.opened() as journal:
+            return journal.reused(store)
 
     def of_pet(self, pet_id: int, store: str | None = None) -> list[tuple[Past, Entry]]:
         """All that any run did, or meant to do, to a pet, the newest first."""

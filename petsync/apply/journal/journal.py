@@ -31,6 +31,7 @@ from petsync.apply.journal.rows import (
     recounted,
     renumbered,
     restored,
+    reused,
     row_records,
     run_of_process,
     sheet_of_run,
@@ -52,7 +53,7 @@ from petsync.apply.journal.schema import (
 )
 from petsync.apply.journal.writer import Sitting, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
-from petsync.plan.lineage import Renumbered, Restored, RowRecord
+from petsync.plan.lineage import Renumbered, Restored, Reused, RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, Past, Report, RunKind
 
@@ -196,6 +197,17 @@ class Journal:
             own = renumbered(connection, store)
         found: dict[int, Renumbered] = {}
         for _, other in self._elsewhere(store, lambda each: renumbered(each, store)):
+            found |= other
+        return {**found, **own}
+
+    def reused(self, store: str) -> dict[int, Reused]:
+        """The pets that runs added under an id that another row of their sheet named, by id; those
+        of the user's other state folders too.
+        """
+        with self._reading() as connection:
+            own = reused(connection, store)
+        found: dict[int, Reused] = {}
+        for _, other in self._elsewhere(store, lambda each: reused(each, store)):
             found |= other
         return {**found, **own}
 

@@ -25,7 +25,14 @@ from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, sec
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
 from petsync.plan.change import Add, Change, Update
-from petsync.plan.lineage import Identity, Renumbered, Restored, RowRecord
+from petsync.plan.lineage import (
+    Identity,
+    Renumbered,
+    Restored,
+    Reused,
+    RowRecord,
+    VacantId,
+)
 from petsync.plan.plan import PLAN_FORMAT, Plan
 from petsync.plan.report import (
     OUTCOMES,
@@ -67,6 +74,7 @@ __all__ = [
     "recounted",
     "renumbered",
     "restored",
+    "reused",
     "row_payload",
     "row_records",
     "run_of_process",
@@ -431,7 +439,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
 
 class _Rows(msgspec.Struct, frozen=True):
     """The rows without an id of a plan's sheet. `seen` is when the plan was made, if it has the pet
-    of every such row or adds it; else "".
+    of every such row or adds it; else "". `vacant` are the rows that named the id of no pet.
     """
 
     tab: str = ""
@@ -439,6 +447,7 @@ class _Rows(msgspec.Struct, frozen=True):
     base: str = ""
     rows: list[_Row] = []
     seen: str = ""
+    vacant: tuple[VacantId, ...] = ()
 
 
 class LaterRun(NamedTuple):
@@ -506,7 +515,14 @@ def row_payload(plan: Plan) -> bytes:
     if not rows and not adds:
         return b""
     seen = plan.created if _knows_all_rows(plan) else ""
-    kept = _Rows(tab=plan.tab, digest=plan.source_digest, base=plan.base, rows=rows, seen=seen)
+    kept = _Rows(
+        tab=plan.tab,
+        digest=plan.source_digest,
+        base=plan.base,
+        rows=rows,
+        seen=seen,
+        vacant=plan.vacant,
+    )
     return zlib.compress(msgspec.json.encode(kept), 1)
 
 
@@ -625,6 +641,36 @@ def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumber
         )
         for pet_id, assigned, started, source, after in connection.execute(_RENUMBERED, (store,))
     }
+
+
+def reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
+    """The pets that runs added under an id that another row of their sheet named, by id, where no
+    run has added another pet under it since.
+    """
+    found: dict[int, Reused] = {}
+    for run, _, _, _, started, payload in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
+        for pet_id in _pets(connection, run, "add"):
+            found.pop(pet_id, None)
+        assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall()
+        if not assigned:
+            continue
+        vacant: dict[int, list[VacantId]] = {}
+        for each in _kept(payload).vacant:
+            vacant.setdefault(each.pet_id, []).append(each)
+        ids = {int(each[0]) for each in assigned}
+        for kind, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
+            if pet_id in ids:
+                said = None if after is None else _read_pet.decode(after)
+                action = "delete" if kind == "delete" else ""
+                named = VacantId(pet_id=pet_id, row=row, source=cell, said=said, action=action)
+                vacant.setdefault(pet_id, []).append(named)
+        on = datetime.fromisoformat(started).astimezone().date().isoformat()
+        for pet_id, cell, after in assigned:
+            found.pop(pet_id, None)
+            if pet_id in vacant:
+                pet = msgspec.structs.replace(_read_pet.decode(after), id=pet_id)
+                found[pet_id] = Reused(on, cell, pet, tuple(vacant[pet_id]))
+    return found
 
 
 def later_run(connection: sqlite3.Connection, run: RunSheet) -> str | None:
@@ -794,6 +840,16 @@ WHERE store = ? AND kind = 'apply' AND started >= ? AND id != ?
 ORDER BY started, rowid
 """
 _ASSIGNED = "SELECT assigned_id FROM change WHERE run = ? AND assigned_id IS NOT NULL"
+_ASSIGNED_ADDS = """
+SELECT assigned_id, source, after FROM change
+WHERE run = ? AND kind = 'add' AND pet_id IS NULL AND assigned_id IS NOT NULL
+AND after IS NOT NULL AND (outcome = 'applied' OR cause IN ('not-as-sent', 'unverified'))
+"""
+_NAMING = """
+SELECT kind, pet_id, row, source, after FROM change
+WHERE run = ? AND pet_id IS NOT NULL AND row IS NOT NULL
+AND NOT (kind = 'add' AND outcome IS 'applied')
+"""
 _ADDS = """
 SELECT number, row, source, after, outcome, cause, assigned_id FROM change
 WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
