@@ -377,7 +377,10 @@ def written(told: RoundReport) -> str:
         bool(old) for each in told.sheet if each.kind == "update" for old, _ in each.values.values()
     )
     results = () if told.report is None else told.report.results
-    ids = sum(each.assigned_id is not None and each.row is not None for each in results)
+    ids = sum(
+        each.assigned_id is not None and each.row is not None and each.cause != "named-id"
+        for each in results
+    )
     cells = f" ({count(over, 'cell')} that said something else)" if over else ""
     parts = (
         (kinds["update"], f"changed{cells}"),

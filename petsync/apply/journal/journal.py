@@ -193,23 +193,13 @@ class Journal:
         """The pets to which the store gave another id than they were added with, by that one; those
         of the user's other state folders too.
         """
-        with self._reading() as connection:
-            own = renumbered(connection, store)
-        found: dict[int, Renumbered] = {}
-        for _, other in self._elsewhere(store, lambda each: renumbered(each, store)):
-            found |= other
-        return {**found, **own}
+        return self._by_id(store, lambda each: renumbered(each, store))
 
     def reused(self, store: str) -> dict[int, Reused]:
         """The pets that runs added under an id that another row of their sheet named, by id; those
         of the user's other state folders too.
         """
-        with self._reading() as connection:
-            own = reused(connection, store)
-        found: dict[int, Reused] = {}
-        for _, other in self._elsewhere(store, lambda each: reused(each, store)):
-            found |= other
-        return {**found, **own}
+        return self._by_id(store, lambda each: reused(each, store))
 
     def later_run(self, run_id: str) -> LaterRun | None:
         """The newest run of the same sheet that began after this one, where this one has rows
@@ -226,6 +216,15 @@ class Journal:
             return None
         records = self.row_records(run.store)
         return LaterRun(newest, [each for each in records if run.may_have_left(each)])
+
+    def _by_id(self, store: str, ask: Callable[[sqlite3.Connection], dict[int, T]]) -> dict[int, T]:
+        """What this journal answers for pets, and else the user's other journals, by id."""
+        with self._reading() as connection:
+            own = ask(connection)
+        found: dict[int, T] = {}
+        for _, other in self._elsewhere(store, ask):
+            found |= other
+        return {**found, **own}
 
     def _elsewhere(
         self, store: str, ask: Callable[[sqlite3.Connection], T]
