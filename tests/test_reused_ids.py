@@ -104,6 +104,22 @@ def test_the_old_row_stays_held_without_the_new_one(store: ps.Store, sheet: Path
     assert rules(store.plan(sheet)) == [(2, "id-reused")]
 
 
+def test_an_undo_that_is_undone_leaves_it_held(box: Sandbox, store: ps.Store, sheet: Path) -> None:
+    """The new pet is back under the id that it had."""
+    for _ in range(2):
+        newest = str(store.runs()["id"].iloc[0])
+        store.apply(store.undo(newest), progress=False)
+    assert stored(box) == {4: "Nova"}
+    assert rules(store.plan(sheet)) == HELD
+
+
+def test_a_row_whose_own_pet_is_back_goes_on(box: Sandbox, store: ps.Store, sheet: Path) -> None:
+    """Its delete is meant for this pet."""
+    box.put(SHOP[3])
+    sheet.write_text(HEAD + OLD)
+    assert [(each.kind, each.pet_id) for each in store.plan(sheet).changes] == [("delete", 4)]
+
+
 def test_an_edited_old_row_stays_held(store: ps.Store, sheet: Path) -> None:
     """It still has the name of the earlier pet."""
     sheet.write_text(HEAD + "4,Zoe,pending,\n" + NOVA)

@@ -257,7 +257,10 @@ def suspects(sheet: Sheet, reused: Mapping[int, Reused], pets: pd.DataFrame) -> 
     found = {}
     for row, said in said_in(sheet, numbers, Vocabulary(pets)).items():
         each, name = reused[numbers[row]], normal(said.name)
-        is_named = bool(name) and name in (normal(each.pet.name), names.get(numbers[row]))
+        now = names.get(numbers[row])
+        if name and now == name != normal(each.pet.name):
+            continue  # The row's own pet is back.
+        is_named = bool(name) and name == normal(each.pet.name)
         harms = actions[row] == "delete" or content(said) != content(each.pet)
         is_same = any(_is_unchanged(old, said, actions[row]) for old in each.rows)
         had_name = any(name and old.said and normal(old.said.name) == name for old in each.rows)

@@ -648,20 +648,23 @@ def reused(connection: sqlite3.Connection, store: str) -> dict[int, Reused]:
     run has added another pet under it since.
     """
     found: dict[int, Reused] = {}
-    for run, _, _, _, started, payload in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
-        for pet_id in _pets(connection, run, "add"):
+    runs = connection.execute(_RUNS_OF_STORE, (store,)).fetchall()
+    for run, kind, _, _, started, payload in runs:
+        # An undo may bring back the very pet.
+        for pet_id in _pets(connection, run, "add") if found and kind == "apply" else ():
             found.pop(pet_id, None)
-        assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall()
+        # Only a run with rows without an id has a payload: of a long journal little is read.
+        assigned = connection.execute(_ASSIGNED_ADDS, (run,)).fetchall() if payload else ()
         if not assigned:
             continue
         vacant: dict[int, list[VacantId]] = {}
         for each in _kept(payload).vacant:
             vacant.setdefault(each.pet_id, []).append(each)
         ids = {int(each[0]) for each in assigned}
-        for kind, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
+        for change, pet_id, row, cell, after in connection.execute(_NAMING, (run,)):
             if pet_id in ids:
                 said = None if after is None else _read_pet.decode(after)
-                action = "delete" if kind == "delete" else ""
+                action = "delete" if change == "delete" else ""
                 named = VacantId(pet_id=pet_id, row=row, source=cell, said=said, action=action)
                 vacant.setdefault(pet_id, []).append(named)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
