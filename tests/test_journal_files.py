@@ -192,6 +192,18 @@ def test_a_damaged_journal_takes_its_log_with_it(state: Path) -> None:
     assert Journal.open(state, create=True).runs() == []
 
 
+def test_a_run_whose_lock_file_cannot_be_made_changes_nothing(state: Path) -> None:
+    """It is refused by name before it holds the store, so that the next run can begin."""
+    journal = Journal.open(state, create=True)
+    (state / "journal.1.lock").symlink_to(state / "elsewhere")
+    with pytest.raises(PetsyncError, match="symbolic link"):
+        begun(journal, "run-1", PLAN)
+    assert journal.runs() == []
+    (state / "journal.1.lock").unlink()
+    asyncio.run(begun(journal, "run-1", PLAN).close())
+    assert [run.run_id for run in journal.runs()] == ["run-1"]
+
+
 def test_a_damaged_journal_in_use_is_not_moved(state: Path) -> None:
     """Two runs on one store would not know of each other any more."""
     with other_process(state, "first") as other:

@@ -47,6 +47,7 @@ from petsync.apply.journal.schema import (
     held,
     locked,
     make,
+    mark_in_use,
     reading,
     translated,
     writing,
@@ -299,7 +300,8 @@ class Journal:
                 raise _stale(used, undoes)
             lock = sit_down(connection, store, run_id)
             insert_run(connection, run, plan=body, payload=payload)
-        return Sitting(run_id, Writer(self.path, connection, lock))
+            in_use = mark_in_use(self.path)
+        return Sitting(run_id, Writer(self.path, connection, lock, in_use))
 
     def resume(self, run_id: str) -> Sitting:
         """Sit down to work on a run once more; on disk when this returns.
@@ -312,7 +314,8 @@ class Journal:
         with self._sitting_down() as connection:
             lock = sit_down(connection, store, run_id)
             known = known_ids(connection, run_id)
-        return Sitting(run_id, Writer(self.path, connection, lock), known)
+            in_use = mark_in_use(self.path)
+        return Sitting(run_id, Writer(self.path, connection, lock, in_use), known)
 
     def check_free(self, store: str) -> None:
         """Raise LockedError where a living process is at work on the store."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,7 +35,6 @@ from petsync.apply.journal.schema import (
     held,
     iso,
     leave,
-    mark_in_use,
     of_sqlite,
     renew,
     seal,
@@ -47,6 +46,9 @@ from petsync.errors import LockedError, PetsyncError
 from petsync.models import Pet
 from petsync.plan.change import Change
 from petsync.plan.report import Entry, Result
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 __all__ = [
     "Done",
@@ -191,8 +193,11 @@ class Writer:
     it writes a heartbeat, however busy the other threads are.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: Lock) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: Lock, in_use: BaseFileLock
+    ) -> None:
         self._path, self._connection, self._lock = path, connection, lock
+        self._in_use = in_use
         self._file = path.stat()
         self._handed: SimpleQueue[_Handed | None] = SimpleQueue()
         self._kept: list[_Handed] = []
@@ -203,7 +208,6 @@ class Writer:
         self.hurried = False
         """Whether somebody waits for the end, so that locks of others are not waited for."""
         connection.execute(f"PRAGMA busy_timeout = {_MOMENT}")
-        self._in_use = mark_in_use(path)
         name = f"petsync journal {lock.run}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
