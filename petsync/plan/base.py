@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from petsync.plan.fields import (
     equal,
     normal,
     same,
+    says,
     tag_key,
     with_category,
     with_columns,
@@ -41,11 +42,13 @@ from petsync.table.sheet import Sheet
 
 __all__ = [
     "SETTLED",
+    "SentRun",
     "Sight",
     "advanced",
     "as_exported",
     "categories_now",
     "categories_of",
+    "continued",
     "identified",
     "is_blank",
     "is_empty",
@@ -104,7 +107,8 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
             if not all(equal(agreed, spelled, column) for column in COLUMNS_OF["category"]):
                 said[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
-    return replace(sheet.base, frame=frame_from_pets(ordered), said=said)
+    unsure = {i: units for i, units in sheet.base.unsure.items() if i not in moved}
+    return replace(sheet.base, frame=frame_from_pets(ordered), said=said, unsure=unsure)
 
 
 def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
@@ -877,6 +881,249 @@ def _complete(cells: Category, before: Pet | None) -> Category:
 def _empty(store: str, moment: str) -> Base:
     none = frozenset[str]()
     return Base(frame=frame_from_pets([]), store=store, taken_at=moment, columns=none)
+
+
+# Continued: the base of a sheet that was applied before, by what its earlier runs sent.
+#
+# The file still has the base of its export. What its runs sent is agreed on since, so the next edit
+# of the same cell is compared with that. A cell that says what it said before a run may have been
+# set back, or the file may be an older copy: the cells that the runs sent decide. A cell that says
+# what a run sent is evidence of the newer file, one that says what it said before is evidence of
+# an older one. Where there is more of the latter, such cells clash.
+
+
+class SentRun(NamedTuple):
+    """What a run sent of the worksheet `tab` of the sheet `source`, by what is known now: the
+    changes that were applied, and the updates that began and of which nobody saw the end.
+    """
+
+    run: str
+    source: str
+    tab: str
+    sent: tuple[Change, ...]
+    unseen: tuple[Update, ...] = ()
+
+
+class _Cell(NamedTuple):
+    """A unit of a pet that runs sent: the pet as the row said it, by the number of the run from
+    which on it did, 0 for the export. `is_seen`: the last run's end is known.
+    """
+
+    states: list[tuple[int, Pet]]
+    is_seen: bool = True
+
+    @property
+    def last(self) -> int:
+        """The number of the last run that sent it."""
+        return self.states[-1][0]
+
+    def at(self, number: int) -> int:
+        """The number of the run that had sent it last when this run had ended."""
+        return max(n for n, _ in self.states if n <= number)
+
+
+def continued(
+    sheet: Sheet,
+    base: Base,
+    own: Sequence[SentRun],
+    copies: Sequence[SentRun],
+    now: pd.DataFrame | None = None,
+) -> Base:
+    """The base of the sheet by what its `own` runs sent, the oldest first. It is unsure of a cell
+    that says something else than the last of them sent, if more of the cells that were sent say
+    what they said before than what they said since; and of one that was exported so and that a
+    run of one of its `copies` sent, if most cells of that run say what it sent.
+
+    `now` are the store's pets: an update whose end nobody saw counts if its pet is so. A pet that
+    no row names is agreed on only if other rows show that the sheet is not older than the run.
+    """
+    if not own and not copies:
+        return base
+    return _Continued(sheet, base, own, copies, now).moved(copies)
+
+
+class _Continued:
+    """A sheet beside what its own runs sent."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        base: Base,
+        own: Sequence[SentRun],
+        copies: Sequence[SentRun],
+        now: pd.DataFrame | None,
+    ) -> None:
+        frame = sheet.rows
+        ids = frame["id"] if "id" in frame else pd.Series(pd.NA, frame.index, dtype="Int64")
+        wanted = {c.pet_id or 0 for run in (*own, *copies) for c in (*run.sent, *run.unseen)}
+        rows = frame[ids.isin(wanted).to_numpy(dtype=bool)]
+        lines = said_rows(rows, np.full(len(rows), -1, dtype=np.intp))
+        self._rows = {row.pet_id or 0: row for row in lines}
+        unseen = [change.pet_id or 0 for run in own for change in run.unseen]
+        self._now = {} if now is None else {pet.id: pet for pet in pets_of(unseen, now)}
+        self._judge = Judge(Vocabulary(base.frame if now is None else now))
+        self._base = self._with_added(base, own)
+        self._old = {pet.id or 0: pet for pet in pets_of(wanted, self._base.frame)}
+        self._new = dict(self._old)
+        self._cells: dict[tuple[int, Unit], _Cell] = {}
+        for number, run in enumerate(own, 1):
+            self._take(number, run)
+        self._older, self._newer = self._evidence(own)
+
+    def moved(self, copies: Sequence[SentRun]) -> Base:
+        """The base by the runs, unsure of the cells that may be older."""
+        pets, said, unsure = dict[int, Pet](), dict(self._base.said), dict(self._base.unsure)
+        for (pet_id, unit), cell in self._cells.items():
+            row = self._rows.get(pet_id)
+            if row is None and not self._is_shown(cell):
+                continue
+            old = pets.get(pet_id, self._old[pet_id])
+            pets[pet_id] = with_fields(old, self._new[pet_id], COLUMNS_OF[unit])
+            unsure[pet_id] = tuple(each for each in unsure.get(pet_id, ()) if each != unit)
+            if row is not None and self._is_doubtful(row, unit, cell):
+                unsure[pet_id] = (*unsure[pet_id], unit)
+            if unit == "category" and row is not None:
+                said[pet_id] = _respelled(row.said, cell.states[0][1], cell.states[-1][1])
+        for pet_id, unit, pet in (each for run in copies for each in self._set_back(run)):
+            pets[pet_id] = with_fields(pets.get(pet_id, self._old[pet_id]), pet, COLUMNS_OF[unit])
+            unsure[pet_id] = (*unsure.get(pet_id, ()), unit)
+        for pet_id in {*pets} & {*said}:
+            category = said.pop(pet_id).category
+            spelled = msgspec.structs.replace(pets[pet_id], category=category)
+            if not all(equal(pets[pet_id], spelled, c) for c in COLUMNS_OF["category"]):
+                said[pet_id] = spelled
+        kept = {pet_id: units for pet_id, units in unsure.items() if units}
+        moved = self._base.with_pets([*pets.values()]) if pets else self._base
+        return replace(moved, said=said, unsure=kept)
+
+    def _with_added(self, base: Base, own: Sequence[SentRun]) -> Base:
+        """The base with the pets that its own runs added under ids that rows gave."""
+        added = {
+            change.after.id: change.after
+            for run in own
+            for change in run.sent
+            if isinstance(change, Add) and change.after.id in self._rows
+        }
+        new = [pet for pet_id, pet in added.items() if pet_id not in base.ids]
+        said = {
+            pet.id or 0: msgspec.structs.replace(pet, category=spelled)
+            for pet in new
+            if (spelled := _added_category(self._rows[pet.id or 0].said, pet)) != pet.category
+        }
+        return replace(base.with_pets(new), said={**base.said, **said}) if new else base
+
+    def _take(self, number: int, run: SentRun) -> None:
+        """Move on by the run of this number."""
+        unseen = (each for change in run.unseen if (each := self._seen_now(change)) is not None)
+        pairs = [*((change, True) for change in run.sent), *((change, False) for change in unseen)]
+        for change, is_seen in pairs:
+            pet_id = change.pet_id or 0
+            if not isinstance(change, Update) or pet_id not in self._old:
+                continue
+            before = self._new[pet_id]
+            after = self._new[pet_id] = _told(change, before)
+            for unit in UNITS:
+                if changed_columns(before, after, unit):
+                    first = self._base.said.get(pet_id, self._old[pet_id])
+                    known = self._cells.get((pet_id, unit), _Cell([(0, first)]))
+                    self._cells[pet_id, unit] = _Cell([*known.states, (number, after)], is_seen)
+
+    def _seen_now(self, change: Update) -> Update | None:
+        """The update in the fields in which its pet is as it was to be."""
+        pet = self._now.get(change.pet_id)
+        if pet is None:
+            return None
+        fields = tuple(each for each in change.fields if same(change.after, pet, each))
+        return msgspec.structs.replace(change, fields=fields) if fields else None
+
+    def _evidence(self, own: Sequence[SentRun]) -> tuple[list[int], list[int]]:
+        """For the time before each run, how many cells that were sent since say what they said
+        then, and how many say what they said later.
+        """
+        older, newer = [0] * len(own), [0] * len(own)
+        for (pet_id, unit), cell in self._cells.items():
+            row = self._rows.get(pet_id)
+            found = [] if row is None else self._states_of(row, unit, cell)
+            for number in range(cell.last if found else 0):
+                if not any(each > number for each in found):
+                    older[number] += cell.at(number) in found
+                elif cell.at(number) not in found:
+                    newer[number] += 1
+        for last, run in enumerate(own, 1):
+            for change in run.sent:
+                row = self._rows.get(change.pet_id or 0)
+                if isinstance(change, Delete) and change.row is not None and row is not None:
+                    counts = newer if row.action == "delete" else older
+                    counts[:last] = [count + 1 for count in counts[:last]]
+        return older, newer
+
+    def _states_of(self, row: Row, unit: Unit, cell: _Cell) -> list[int]:
+        """The runs, by number, since which the row may say what it says of the unit."""
+        first = cell.states[0][1]
+        return [
+            number
+            for number, pet in cell.states
+            if self._says(row, unit, _respelled(row.said, first, pet) if number else pet)
+        ]
+
+    def _says(self, row: Row, unit: Unit, pet: Pet) -> bool:
+        """Whether the row says of the unit what the pet has."""
+        return says(row.said, unit) and not self._judge.edits(row.said, pet, (unit,))
+
+    def _is_doubtful(self, row: Row, unit: Unit, cell: _Cell) -> bool:
+        """Whether the cell says something else than was sent last, and may be older than that."""
+        if not says(row.said, unit) or cell.last in self._states_of(row, unit, cell):
+            return False
+        return not cell.is_seen or any(
+            self._older[number] > self._newer[number] for number in range(cell.last)
+        )
+
+    def _is_shown(self, cell: _Cell) -> bool:
+        """Whether other rows show that the sheet is not older than the runs that sent the cell."""
+        return cell.is_seen and all(
+            self._newer[number] >= max(1, self._older[number]) for number in range(cell.last)
+        )
+
+    def _set_back(self, run: SentRun) -> Iterator[tuple[int, Unit, Pet]]:
+        """The cells that a copy's run sent and that are as they were before, each with its pet as
+        the run sent it; none where not most of the run's cells say what it sent.
+        """
+        as_before, count = list[tuple[int, Unit, Pet]](), 0
+        for change in run.sent:
+            pet_id = change.pet_id or 0
+            row, old = self._rows.get(pet_id), self._old.get(pet_id)
+            if not isinstance(change, Update) or row is None or old is None:
+                continue
+            after, first = _told(change, old), self._base.said.get(pet_id, old)
+            for unit in UNITS:
+                if (pet_id, unit) in self._cells or not changed_columns(old, after, unit):
+                    continue
+                if self._says(row, unit, first):
+                    as_before.append((pet_id, unit, after))
+                else:
+                    count += self._says(row, unit, _respelled(row.said, first, after))
+        return iter(as_before if count >= max(1, len(as_before)) else ())
+
+
+def _respelled(said: Said, first: Pet, pet: Pet) -> Pet:
+    """The pet with the category's cells as a row may have said them when the category was sent:
+    people edit the one and leave the other, which is as it was `first`.
+    """
+    old, new, cells = category_cells(first), category_cells(pet), said_category(said)
+    is_same_id = cells.id is None or cells.id == old.id
+    is_same_name = cells.name is None or normal(cells.name) == normal(old.name)
+    if is_same_id == is_same_name or ("category" in said and clears(said, first.category)):
+        return pet
+    number, name = old.id if is_same_id else new.id, old.name if is_same_name else new.name
+    return msgspec.structs.replace(pet, category=Category(number, name, new.extra))
+
+
+def _added_category(said: Said, pet: Pet) -> Category | None:
+    """The category's cells of a row that was added, where it says the name that was sent."""
+    old, cells = category_cells(pet), said_category(said)
+    if normal(cells.name) != normal(old.name) or not normal(old.name):
+        return pet.category
+    return Category(cells.id, old.name, old.extra)
 
 
 # Unknown: pets of which nobody knows what both sides last agreed on.

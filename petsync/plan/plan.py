@@ -394,7 +394,10 @@ def resolved(
 
 def both_changed(pet_id: int | None, clashes: Iterable[Clash]) -> str:
     """The problem of a row with these clashes."""
+    clashes = list(clashes)
     both = "; ".join(map(both_sides, clashes))
+    if clashes and all(clash.base == clash.store for clash in clashes):
+        return f"and the store differ in pet {pet_id}, and the row may be the older one: {both}"
     return f"and the store both changed pet {pet_id} since the export: {both}"
 
 

@@ -697,6 +697,7 @@ class AsyncStore(Pictured, Edited, Signed):
         """
         asked = _asked(delete_missing, match_on, two_way, on_conflict, guard)
         compared = await self.compared(sheet, snapshot, strict=strict, on_progress=on_progress)
+        compared = await self._continued(compared)
         if not two_way:
             must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         return compared.plan(*asked, profile=self._session.profile, created=_now())
@@ -724,6 +725,7 @@ class AsyncStore(Pictured, Edited, Signed):
         compared = await self.compared(
             sheet, snapshot, strict=strict, on_progress=on_progress, ids=ids
         )
+        compared = await self._continued(compared)
         if not two_way:
             must_have_columns(compared.sheet, matches_rows=bool(asked[0].match_on))
         plan = compared.plan(*asked, profile=self._session.profile, created=_now())
@@ -956,6 +958,16 @@ class AsyncStore(Pictured, Edited, Signed):
             renumbered,
             suspects=doubtful,
         )
+
+    async def _continued(self, compared: Compared) -> Compared:
+        """The same with the base that the sheet has by what its earlier runs sent."""
+        base = compared.sheet.base
+        if base is None or base.store != self._session.base_url:
+            return compared
+        sheet = await asyncio.to_thread(
+            self.history.continued, compared.sheet, compared.snapshot.frame
+        )
+        return replace(compared, sheet=sheet)
 
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool

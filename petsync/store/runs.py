@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
 import hashlib
 import os
@@ -45,6 +46,7 @@ from petsync.client.target import ServiceTarget
 from petsync.errors import InterruptedRunError, LockedError, PetsyncError, PlanError, StalePlanError
 from petsync.images.upload import recounted
 from petsync.plan import arguments
+from petsync.plan.base import continued
 from petsync.plan.change import Add, Snapshot
 from petsync.plan.fields import content
 from petsync.plan.guard import Guard
@@ -218,6 +220,24 @@ class History:
         with self.opened() as journal:
             return journal.restored(store)
 
+    def brought_back(self, store: str) -> dict[int, str]:
+        """The pets that undos added again, and that are there still: by id, the run undone."""
+        with self.opened() as journal:
+            return journal.brought_back(store)
+
+    def continued(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
+        """The sheet with the base that it has by what its earlier runs sent; `now` are the store's
+        pets. See `petsync.plan.base.continued`.
+        """
+        if sheet.base is None or not sheet.digest:
+            return sheet
+        with self.opened() as journal:
+            runs = journal.sent_runs(sheet.base.store, sheet.base.taken_at)
+        same = [_is_same(each.source, sheet.source) and each.tab == sheet.tab for each in runs]
+        own = [run for run, is_own in zip(runs, same, strict=True) if is_own]
+        copies = [run for run, is_own in zip(runs, same, strict=True) if not is_own]
+        return dataclasses.replace(sheet, base=continued(sheet, sheet.base, own, copies, now))
+
     def renumbered(self, store: str) -> dict[int, Renumbered]:
         """The pets to which the store gave another id than they were added with, by that one."""
         with self.opened() as journal:
@@ -344,7 +364,8 @@ class Outputs:
         Raises SheetError where it cannot be written.
         """
         told = _of_sheet(report, sheet)
-        backup = sheets.write_back(sheet, told, only_ids=into_sheet == "ids")
+        known = self.history.continued(sheet)
+        backup = sheets.write_back(known, told, only_ids=into_sheet == "ids")
         digest = _digest(Path(sheet.source))
         wanted = msgspec.structs.replace(self.wanted(report.plan), digest=digest)
         self.remember(report.plan, wanted)
@@ -363,7 +384,8 @@ class Outputs:
             must_be_closed(path)
             if self.history.note(_of_file(path)) != _digest(path):
                 backup = kept(path.absolute(), path.read_bytes(), dt.datetime.now(dt.UTC))
-        sheets.write_results(sheet, _of_sheet(report, sheet), path, follow=follow)
+        known = self.history.continued(sheet)
+        sheets.write_results(known, _of_sheet(report, sheet), path, follow=follow)
         # Without the note the next results keep this file as a backup, and nothing is lost.
         with suppress(PetsyncError):
             self.history.set_note(_of_file(path), _digest(path), patience=_PATIENCE)

@@ -16,6 +16,7 @@ from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
+    brought_back,
     insert_run,
     known_ids,
     later_run,
@@ -34,6 +35,7 @@ from petsync.apply.journal.rows import (
     reused,
     row_records,
     run_of_process,
+    sent_runs,
     sheet_of_run,
     sit_down,
     undone_adds,
@@ -54,6 +56,7 @@ from petsync.apply.journal.schema import (
 )
 from petsync.apply.journal.writer import Sitting, Writer
 from petsync.errors import PetsyncError, PlanError, StalePlanError
+from petsync.plan.base import SentRun
 from petsync.plan.lineage import Renumbered, Restored, Reused, RowRecord
 from petsync.plan.plan import Plan
 from petsync.plan.report import Entry, Past, Report, RunKind
@@ -189,6 +192,18 @@ class Journal:
         """The pets that undos changed, as the newest undo left each."""
         with self._reading() as connection:
             return restored(connection, store)
+
+    def brought_back(self, store: str) -> dict[int, str]:
+        """The pets that undos added again, and that are there still: by id, the run undone."""
+        with self._reading() as connection:
+            return brought_back(connection, store)
+
+    def sent_runs(self, store: str, base: str) -> list[SentRun]:
+        """The runs of sheets with the base of that moment, the oldest first, and what each of them
+        sent and no undo took back.
+        """
+        with self._reading() as connection:
+            return sent_runs(connection, store, base)
 
     def renumbered(self, store: str) -> dict[int, Renumbered]:
         """The pets to which the store gave another id than they were added with, by that one; those

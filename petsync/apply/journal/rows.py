@@ -24,7 +24,8 @@ from petsync.apply.engine import result_in
 from petsync.apply.journal.schema import NAME, Lock, claim, held, iso, seal, seconds_between
 from petsync.errors import PetsyncError, PlanError
 from petsync.models import Pet
-from petsync.plan.change import Add, Change, Update
+from petsync.plan.base import SentRun
+from petsync.plan.change import Add, Change, Delete, Update
 from petsync.plan.lineage import (
     Identity,
     Renumbered,
@@ -55,6 +56,7 @@ __all__ = [
     "Run",
     "RunSheet",
     "begun_row",
+    "brought_back",
     "done_row",
     "ended_row",
     "entries",
@@ -78,6 +80,7 @@ __all__ = [
     "row_payload",
     "row_records",
     "run_of_process",
+    "sent_runs",
     "sheet_of_run",
     "sit_down",
     "undone_adds",
@@ -628,6 +631,103 @@ def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
     }
 
 
+def brought_back(connection: sqlite3.Connection, store: str) -> dict[int, str]:
+    """The pets that undos on the store added again, and that no later run deleted: by id, the run
+    that was undone.
+    """
+    back: dict[int, str] = {}
+    for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
+        for pet_id in _pets(connection, run, "delete"):
+            back.pop(pet_id, None)
+        if kind == "undo":
+            back |= dict.fromkeys(_pets(connection, run, "add"), undoes)
+    return back
+
+
+class _PlanHead(msgspec.Struct, frozen=True):
+    """What a plan says of its sheet."""
+
+    base: str = ""
+    tab: str = ""
+
+
+def sent_runs(connection: sqlite3.Connection, store: str, base: str) -> list[SentRun]:
+    """The runs of sheets with the base of that moment, the oldest first, and what each of them
+    sent. What an undo took back is not there, unless that undo was undone.
+    """
+    since = datetime.fromisoformat(base)
+    runs: dict[str, SentRun] = {}
+    roots: dict[str, tuple[str, bool]] = {}
+    hidden: dict[str, dict[tuple[str, int], frozenset[str]]] = {}
+    for run, kind, source, undoes, started, _ in connection.execute(_RUNS_OF_STORE, (store,)):
+        if datetime.fromisoformat(started) < since:
+            continue
+        if kind == "undo":
+            root, is_undone = roots.get(undoes, (undoes, False))
+            roots[run] = root, not is_undone
+            away = hidden.setdefault(root, {})
+            for change, pet_id, names in connection.execute(_UNDONE, (run,)):
+                kind_then = change if is_undone else _OPPOSITE.get(change, change)
+                key, fields = (kind_then, int(pet_id)), frozenset(names.split())
+                before = away.pop(key, frozenset())
+                left = before - fields if is_undone else before | fields
+                if left or not is_undone:
+                    away[key] = left
+            continue
+        head = _plan_head(connection, run)
+        if head is not None and head.base == base:
+            runs[run] = _sent_run(connection, run, source, head.tab)
+    return [_without(run, hidden.get(run.run, {})) for run in runs.values()]
+
+
+def _plan_head(connection: sqlite3.Connection, run: str) -> _PlanHead | None:
+    body, _ = _body(connection, run)
+    try:
+        return msgspec.json.decode(zlib.decompress(body or b""), type=_PlanHead)
+    except (zlib.error, ValueError):
+        return None
+
+
+def _sent_run(connection: sqlite3.Connection, run: str, source: str, tab: str) -> SentRun:
+    sent, unseen = list[Change](), list[Update]()
+    for row in connection.execute(_OF_RUN, (run,)):
+        entry = _entry(row)
+        change, is_sent = _change_of(entry), entry.outcome == "applied"
+        if change is not None and is_sent:
+            sent.append(change)
+        elif isinstance(change, Update) and entry.intended:
+            unseen.append(change)
+    return SentRun(run, source, tab, tuple(sent), tuple(unseen))
+
+
+def _change_of(entry: Entry) -> Change | None:
+    """The change of an entry, with the pet as the store took it; None where that is not known."""
+    row, source, before, after = entry.row, entry.source, entry.before, entry.after
+    if entry.kind == "delete" and before is not None:
+        return Delete(row=row, source=source, before=before)
+    if entry.pet_id is None or after is None:
+        return None
+    if entry.kind == "update" and before is not None:
+        return Update(row=row, source=source, fields=entry.fields, before=before, after=after)
+    if entry.kind == "add" and entry.assigned_id in (None, entry.pet_id):
+        pet = msgspec.structs.replace(after, id=entry.pet_id)
+        return Add(row=row, source=source, fields=entry.fields, after=pet)
+    return None
+
+
+def _without(run: SentRun, away: dict[tuple[str, int], frozenset[str]]) -> SentRun:
+    """The run without what undos took back: by kind and pet, the fields of an update."""
+    kept = list[Change]()
+    for change in run.sent:
+        key = change.kind, change.pet_id or 0
+        if isinstance(change, Update):
+            fields = tuple(each for each in change.fields if each not in away.get(key, ()))
+            kept += [msgspec.structs.replace(change, fields=fields)] if fields else []
+        elif key not in away:
+            kept.append(change)
+    return run._replace(sent=tuple(kept))
+
+
 def renumbered(connection: sqlite3.Connection, store: str) -> dict[int, Renumbered]:
     """The pets to which the store gave another id than they were added with, by that one; of two
     the later.
@@ -828,6 +928,7 @@ def _tab(cell: str) -> str:
     return tab.strip("'").replace("''", "'") if mark else ""
 
 
+_OPPOSITE = {"add": "delete", "delete": "add"}
 _STORED = frozenset({"not-as-sent", "unverified"})
 """Causes of results whose pet is stored all the same."""
 _read_pet = msgspec.json.Decoder(Pet)
@@ -860,6 +961,10 @@ WHERE run = ? AND kind = 'add' AND pet_id IS NULL ORDER BY number
 _DONE = """
 SELECT pet_id FROM change WHERE run = ? AND kind = ? AND outcome = 'applied'
 AND pet_id IS NOT NULL
+"""
+_UNDONE = """
+SELECT kind, coalesce(pet_id, assigned_id), fields FROM change
+WHERE run = ? AND outcome = 'applied' AND coalesce(pet_id, assigned_id) IS NOT NULL
 """
 _ARRIVED = """
 SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NULL
