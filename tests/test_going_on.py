@@ -1,0 +1,407 @@
+"""A person goes on in the sheet that was applied: the same cells are edited, or set back, later."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+from openpyxl import load_workbook
+
+import petsync as ps
+from petsync.models import Category, Pet, Tag
+from petsync.plan.base import SentRun, continued
+from petsync.plan.change import Update
+from petsync.plan.plan import Plan
+from petsync.sandbox import Sandbox
+from petsync.store.runs import Outputs
+
+BASE, FIRST, SECOND, THEIRS = range(4)
+TEXTS: Mapping[str, tuple[str, str, str, str]] = {
+    "name": ("Bella", "First", "Second", "Theirs"),
+    "status": ("available", "pending", "sold", "sold"),
+    "category": ("Dogs", "Cats", "Birds", "Rabbits"),
+}
+CATEGORIES = {"Dogs": 1, "Cats": 2, "Birds": 4, "Rabbits": 3}
+LISTS = ({"a"}, {"a", "b"}, {"a", "b", "c"}, {"d"})
+"""Of a list: as exported, after the first day, after the second, and what another one adds."""
+DAYS = {"left alone": FIRST, "edited again": SECOND, "set back": BASE}
+
+
+class Case(NamedTuple):
+    """What is edited, what the second day does to it, and what another one changes meanwhile."""
+
+    column: str
+    day: str
+    others: str
+
+
+CASES = {
+    n: Case(*each)
+    for n, each in enumerate(
+        product(
+            (*TEXTS, "tags", "photo_urls"), DAYS, ("nothing", "the same field", "another field")
+        ),
+        1001,
+    )
+}
+
+
+def pet_with(pet: Pet, column: str, value: Any) -> Pet:
+    """The pet with a value as the cases have it."""
+    if column == "category":
+        return replace(pet, category=Category(CATEGORIES[value], value))
+    if column == "tags":
+        return replace(pet, tags=tuple(Tag(ord(each), each) for each in sorted(value)))
+    if column == "photo_urls":
+        return replace(
+            pet, photo_urls=tuple(f"https://x.example/{pet.id}-{each}" for each in sorted(value))
+        )
+    return replace(pet, **{column: f"{value} {pet.id}" if column == "name" else value})
+
+
+def value_of(pet: Pet, column: str) -> Any:
+    """The pet's value as the cases have it."""
+    if column == "category":
+        return None if pet.category is None else pet.category.name
+    if column == "tags":
+        return {tag.name for tag in pet.tags}
+    if column == "photo_urls":
+        return {url[-1] for url in pet.photo_urls}
+    text = str(getattr(pet, column))
+    return text.removesuffix(f" {pet.id}")
+
+
+def values(column: str) -> tuple[Any, ...]:
+    """As exported, after the first and second day, and what another one writes or adds."""
+    return TEXTS.get(column, LISTS)
+
+
+def exported(pet_id: int) -> Pet:
+    """A pet as it is exported."""
+    pet = Pet(id=pet_id)
+    for column in (*TEXTS, "tags", "photo_urls"):
+        pet = pet_with(pet, column, values(column)[BASE])
+    return pet
+
+
+SHOP = [
+    *map(exported, CASES),
+    *(
+        Pet(id=n, name=f"Other {n}", status="sold", category=Category(number, name))
+        for n, (name, number) in enumerate(CATEGORIES.items(), 1)
+    ),
+]
+
+
+def expected(case: Case, *, writes: bool, is_undone: bool) -> Any:
+    """What the store has after the second day, by the table of the three ways."""
+    all_values = values(case.column)
+    base = all_values[BASE if is_undone and not writes else FIRST]
+    store = all_values[BASE if is_undone else FIRST]
+    cell = all_values[DAYS[case.day]]
+    is_list = isinstance(cell, set)
+    if case.others == "the same field":
+        store = store | all_values[THEIRS] if is_list else all_values[THEIRS]
+    if is_list:
+        return (store | (cell - base)) - (base - cell)
+    return cell if store == base else store
+
+
+def cell_text(pet_id: int, column: str, value: Any) -> str:
+    """A value as a person types it."""
+    if column == "tags":
+        return "; ".join(sorted(value))
+    if column == "photo_urls":
+        return " | ".join(f"https://x.example/{pet_id}-{each}" for each in sorted(value))
+    return f"{value} {pet_id}" if column == "name" else str(value)
+
+
+def typed(pet_id: int, case: Case, day: int) -> dict[str, str]:
+    """What a person types for a case on a day."""
+    return {case.column: cell_text(pet_id, case.column, values(case.column)[day])}
+
+
+def write(path: Path, cells: Mapping[int, Mapping[str, str]]) -> None:
+    """Type these texts into the rows of these pets, and save the file."""
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *rows = csv.reader(file)
+        for row in rows:
+            for column, text in cells.get(int(row[header.index("id")]), {}).items():
+                row[header.index(column)] = text
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+        return
+    book = load_workbook(path)
+    tab = book.worksheets[0]
+    places = {str(cell.value): cell.column for cell in tab[1]}
+    for number in range(2, tab.max_row + 1):
+        pet_id = tab.cell(number, places["id"]).value
+        for column, text in cells.get(int(pet_id or 0), {}).items():
+            tab.cell(number, places[column]).value = text
+    book.save(path)
+
+
+class Desk(NamedTuple):
+    """A store, and the folder in which a person works."""
+
+    box: Sandbox
+    store: ps.Store
+    folder: Path
+
+    def export(self, name: str = "sheet.xlsx") -> Path:
+        """A fresh export."""
+        path = self.folder / name
+        ps.write_sheet(self.store.snapshot(), path)
+        return path
+
+    def plan(self, path: Path, **options: Any) -> Plan:
+        """The plan of the sheet, without limits."""
+        guard = ps.Guard(max_update=ps.Limit(1.0), max_delete=ps.Limit(1.0))
+        return self.store.plan(path, guard=guard, **options)
+
+    def apply(self, path: Path, **options: Any) -> ps.types.Report:
+        """The sheet, applied."""
+        return self.store.apply(self.plan(path, **options), progress=False)
+
+    def pet(self, pet_id: int) -> Pet:
+        """The pet as the store has it."""
+        (pet,) = (pet for pet in self.box.pets() if pet.id == pet_id)
+        return pet
+
+
+@pytest.fixture(scope="module")
+def _open_box() -> Iterator[Sandbox]:
+    with Sandbox(auth=False) as box:
+        yield box
+
+
+@pytest.fixture
+def desk(_open_box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A store with a pet for each case, and an empty folder."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "own"))
+    _open_box.reset(SHOP)
+    with ps.connect(_open_box.url, state=tmp_path / "state") as store:
+        yield Desk(_open_box, store, tmp_path)
+
+
+def test_the_cases_are_all_of_the_product() -> None:
+    """Each field, each second day and each change of the others has a pet of its own."""
+    assert len({*CASES.values()}) == len(CASES) == 5 * 3 * 3
+
+
+@pytest.mark.parametrize("is_undone", [False, True], ids=["", "undone"])
+@pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])
+@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
+def test_the_second_day_in_the_same_sheet(
+    desk: Desk, suffix: str, writes: bool, is_undone: bool
+) -> None:
+    """Each cell is compared with what the first day sent, and with the export where the first day
+    was undone; a clash is a conflict, and nobody's change is lost without one.
+    """
+    path = desk.export(f"sheet.{suffix}")
+    write(path, {n: typed(n, case, FIRST) for n, case in CASES.items()})
+    report = desk.apply(path)
+    assert report.counts["applied"] == len(CASES)
+    if writes:
+        ps.write_back(desk.store.read(path), report, only_ids=True)
+    if is_undone:
+        guard = ps.Guard(max_update=ps.Limit(1.0))
+        desk.store.apply(desk.store.undo(report.run_id, guard=guard), progress=False)
+    for n, case in CASES.items():
+        pet = desk.pet(n)
+        if case.others == "the same field":
+            added = values(case.column)[THEIRS]
+            old = value_of(pet, case.column)
+            desk.box.put(pet_with(pet, case.column, old | added if isinstance(old, set) else added))
+        elif case.others == "another field":
+            other = "status" if case.column == "name" else "name"
+            desk.box.put(pet_with(pet, other, values(other)[THEIRS]))
+    write(path, {n: typed(n, case, DAYS[case.day]) for n, case in CASES.items()})
+    before = {n: value_of(desk.pet(n), case.column) for n, case in CASES.items()}
+    done = desk.apply(path)
+    wanted = {n: expected(c, writes=writes, is_undone=is_undone) for n, c in CASES.items()}
+    assert {n: value_of(desk.pet(n), case.column) for n, case in CASES.items()} == wanted
+    for n, case in CASES.items():
+        if case.others == "another field":
+            other = "status" if case.column == "name" else "name"
+            assert value_of(desk.pet(n), other) == values(other)[THEIRS]
+    # Whatever was edited and is not there is a conflict.
+    base = BASE if is_undone and not writes else FIRST
+    lost = {
+        n
+        for n, case in CASES.items()
+        if DAYS[case.day] != base and not isinstance(wanted[n], set)
+        if wanted[n] != values(case.column)[DAYS[case.day]]
+    }
+    assert {each.pet_id for each in done.plan.conflicts} == lost
+    assert before != wanted
+
+
+def set_back_alone(desk: Desk) -> Path:
+    """A sheet whose only edit was applied and set back."""
+    path = desk.export()
+    write(path, {1001: {"name": "First"}})
+    desk.apply(path)
+    write(path, {1001: {"name": "Bella 1001"}})
+    return path
+
+
+def test_the_only_cell_that_was_sent_is_edited_again(desk: Desk) -> None:
+    """Nothing tells of an older file, so it is a plain edit, day after day."""
+    path = desk.export()
+    for name in ("First", "Second", "Third"):
+        write(path, {1001: {"name": name}})
+        assert desk.apply(path).counts["conflict"] == 0
+        assert desk.pet(1001).name == name
+
+
+def test_all_that_was_sent_is_set_back(desk: Desk) -> None:
+    """An older copy would say just that: a conflict names both values, and the person decides."""
+    path = set_back_alone(desk)
+    (conflict,) = desk.plan(path).conflicts
+    assert "sheet: 'Bella 1001', store: 'First'" in conflict.problem
+    assert "may be the older one" in conflict.problem
+    assert desk.apply(path, on_conflict="sheet").counts["applied"] == 1
+    assert desk.pet(1001).name == "Bella 1001"
+    assert desk.plan(path).in_sync
+
+
+def test_the_results_of_a_doubtful_row_are_doubtful_too(desk: Desk) -> None:
+    """Who goes on in the results file, or has ids written, sees the conflict again."""
+    path = set_back_alone(desk)
+    report, results = desk.apply(path), desk.folder / "results.xlsx"
+    outputs = Outputs(desk.store.aio.history)
+    outputs.write_results(desk.store.read(path), report, results)
+    outputs.write_into_sheet(desk.store.read(path), report, "ids")
+    for file in (results, path):
+        assert [each.pet_id for each in desk.plan(file).conflicts] == [1001]
+    desk.apply(path, on_conflict="sheet")
+    assert desk.plan(path).in_sync
+
+
+def test_a_copy_of_before_the_first_day(desk: Desk) -> None:
+    """Unedited it sends nothing; what is edited in it clashes with what the sheet sent."""
+    path = desk.export()
+    copy = desk.folder / "copy.xlsx"
+    shutil.copy(path, copy)
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
+    desk.apply(path)
+    plan = desk.plan(copy)
+    assert (plan.changes, plan.conflicts, len(plan.older)) == ((), (), 2)
+    write(copy, {1001: {"name": "Second"}, 1003: {"name": "Third"}})
+    plan = desk.plan(copy)
+    assert [each.pet_id for each in plan.conflicts] == [1001]
+    assert [each.pet_id for each in plan.changes] == [1003]
+
+
+def test_a_copy_of_after_the_first_day_that_is_set_back(desk: Desk) -> None:
+    """It has the other edits of the run, so the row may mean what it says: a conflict."""
+    path = desk.export()
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
+    desk.apply(path)
+    copy = desk.folder / "copy.xlsx"
+    shutil.copy(path, copy)
+    write(copy, {1001: {"name": "Bella 1001"}})
+    plan = desk.plan(copy)
+    assert (plan.changes, [each.pet_id for each in plan.conflicts]) == ((), [1001])
+
+
+def test_an_older_copy_under_the_name_of_the_sheet_takes_nothing_back(desk: Desk) -> None:
+    """It was edited elsewhere, and put over the sheet: what it says of old is a conflict."""
+    path = desk.export()
+    copy = desk.folder / "copy.xlsx"
+    shutil.copy(path, copy)
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
+    desk.apply(path)
+    write(path, {1004: {"name": "More"}})
+    desk.apply(path)
+    write(copy, {1001: {"name": "Second"}, 1003: {"name": "Third"}})
+    shutil.copy(copy, path)
+    plan = desk.plan(path)
+    assert [each.pet_id for each in plan.changes] == [1003]
+    assert {each.pet_id for each in plan.conflicts} == {1001, 1002, 1004}
+
+
+def test_a_backup_of_between_two_days_takes_nothing_back(desk: Desk) -> None:
+    """It has what the first day sent, and nothing of the second."""
+    path = desk.export()
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}})
+    desk.apply(path)
+    copy = desk.folder / "copy.xlsx"
+    shutil.copy(path, copy)
+    write(path, {1001: {"name": "Second"}, 1003: {"name": "Third"}})
+    desk.apply(path)
+    shutil.copy(copy, path)
+    plan = desk.plan(path)
+    assert plan.changes == ()
+    assert {each.pet_id for each in plan.conflicts} == {1001, 1003}
+
+
+def test_a_pet_that_the_sheet_changed_is_deleted_by_it(desk: Desk) -> None:
+    """By its action, and by its missing row where other rows show the later sheet."""
+    path = desk.export()
+    write(path, {1001: {"name": "First"}, 1002: {"name": "Also"}, 1003: {"name": "Third"}})
+    desk.apply(path)
+    write(path, {1001: {"action": "delete"}})
+    book = load_workbook(path)
+    book.worksheets[0].delete_rows(
+        next(n for n in range(2, 99) if book.worksheets[0].cell(n, 1).value == "1002")
+    )
+    book.save(path)
+    plan = desk.plan(path, delete_missing=True)
+    assert plan.conflicts == ()
+    assert {each.pet_id for each in plan.deletes} == {1001, 1002}
+
+
+def test_an_undo_that_was_undone_counts_again(desk: Desk) -> None:
+    """What was sent is sent, and the next edit is compared with it."""
+    path = desk.export()
+    write(path, {1001: {"name": "First"}})
+    run = desk.apply(path).run_id
+    undo = desk.store.apply(desk.store.undo(run), progress=False).run_id
+    assert len(desk.plan(path).changes) == 1
+    desk.store.apply(desk.store.undo(undo), progress=False)
+    write(path, {1001: {"name": "Second"}})
+    assert desk.apply(path).counts["applied"] == 1
+
+
+def test_the_sheet_s_own_new_pet_is_not_set_back(desk: Desk) -> None:
+    """What the store changed since of a pet that the sheet added under its id stays."""
+    path = desk.export()
+    book = load_workbook(path)
+    tab = book.worksheets[0]
+    for column, text in (("id", "2001"), ("name", "New"), ("status", "sold"), ("category", "Cats")):
+        places = {str(cell.value): cell.column for cell in tab[1]}
+        tab.cell(len(SHOP) + 2, places[column]).value = text
+    book.save(path)
+    assert desk.apply(path).counts["applied"] == 1
+    desk.box.put(replace(desk.pet(2001), name="Theirs"))
+    plan = desk.plan(path)
+    assert (plan.changes, plan.conflicts, len(plan.older)) == ((), (), 1)
+    write(path, {2001: {"status": "pending"}})
+    desk.apply(path)
+    assert (desk.pet(2001).name, desk.pet(2001).status) == ("Theirs", "pending")
+
+
+def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -> None:
+    """Where the store has what was about to be sent, a cell that says something else clashes."""
+    path = desk.export()
+    sheet = desk.store.read(path)
+    assert sheet.base is not None
+    old, new = exported(1001), replace(exported(1001), name="First")
+    update = Update(row=2, source="", fields=("name",), before=old, after=new)
+    run = SentRun("r", str(path), sheet.tab, (), (update,))
+    desk.box.put(new)
+    moved = continued(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
+    assert moved.unsure == {1001: ("name",)}
+    desk.box.put(old)
+    moved = continued(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
+    assert moved.unsure == {}
+    assert moved.said_frame.equals(sheet.base.said_frame)
