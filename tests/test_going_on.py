@@ -148,6 +148,22 @@ def write(path: Path, cells: Mapping[int, Mapping[str, str]]) -> None:
     book.save(path)
 
 
+def append(path: Path, said: Mapping[str, str]) -> None:
+    """Type a row below all others."""
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header, *_ = csv.reader(file)
+        with path.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerow([said.get(column, "") for column in header])
+        return
+    book = load_workbook(path)
+    tab = book.worksheets[0]
+    places = {str(cell.value): cell.column for cell in tab[1]}
+    for column, text in said.items():
+        tab.cell(len(SHOP) + 2, places[column]).value = text
+    book.save(path)
+
+
 class Desk(NamedTuple):
     """A store, and the folder in which a person works."""
 
@@ -375,12 +391,7 @@ def test_an_undo_that_was_undone_counts_again(desk: Desk) -> None:
 def test_the_sheet_s_own_new_pet_is_not_set_back(desk: Desk) -> None:
     """What the store changed since of a pet that the sheet added under its id stays."""
     path = desk.export()
-    book = load_workbook(path)
-    tab = book.worksheets[0]
-    for column, text in (("id", "2001"), ("name", "New"), ("status", "sold"), ("category", "Cats")):
-        places = {str(cell.value): cell.column for cell in tab[1]}
-        tab.cell(len(SHOP) + 2, places[column]).value = text
-    book.save(path)
+    append(path, {"id": "2001", "name": "New", "status": "sold", "category": "Cats"})
     assert desk.apply(path).counts["applied"] == 1
     desk.box.put(replace(desk.pet(2001), name="Theirs"))
     plan = desk.plan(path)
@@ -405,3 +416,30 @@ def test_an_update_whose_end_nobody_saw_is_never_set_back_silently(desk: Desk) -
     moved = continued(sheet, sheet.base, [run], [], desk.store.snapshot().frame)
     assert moved.unsure == {}
     assert moved.said_frame.equals(sheet.base.said_frame)
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["", "write-ids"])
+@pytest.mark.parametrize("suffix", ["xlsx", "csv"])
+def test_after_an_undo_all_kinds_of_changes_have_one_rule(
+    desk: Desk, suffix: str, writes: bool
+) -> None:
+    """The sheet makes them all again; where the run wrote into it, they all stay undone."""
+    path = desk.export(f"sheet.{suffix}")
+    write(path, {1001: {"name": "First"}, 1002: {"action": "delete"}})
+    append(path, {"name": "Nova", "status": "sold", "category": "Dogs"})
+    report = desk.apply(path)
+    assert report.counts["applied"] == 3
+    if writes:
+        ps.write_back(desk.store.read(path), report, only_ids=True)
+    undo = desk.store.apply(desk.store.undo(report.run_id), progress=False)
+    plan = desk.plan(path)
+    assert plan.conflicts == ()
+    assert [each.kind for each in plan.changes] == ([] if writes else ["add", "update", "delete"])
+    if writes:
+        assert {*plan.undone.values()} == {report.run_id}
+        assert len(plan.undone) == 3
+        desk.box.put(replace(desk.pet(1002), name="Theirs"))
+        assert desk.plan(path).changes == ()
+        desk.box.put(replace(desk.pet(1002), name="Bella 1002"))
+        desk.store.apply(desk.store.undo(undo.run_id), progress=False)
+        assert desk.plan(path).in_sync

@@ -618,6 +618,12 @@ class Decisions:
             raise _Held("added-renumbered", problem, hint, known.pet_id)
 
     def _delete(self, row: Row, pet: Pet, old: Pet | None) -> Change | None:
+        undo = self._restored.get(pet.id or 0)
+        if old is None and self._has_base and undo is not None:
+            # The base lacks the pet, as a run deleted it, and that run was undone.
+            self.remarks.older.append(row.number)
+            self.remarks.restored[row.number] = undo
+            return self._agrees()
         if old is not None and (moved := differing(old, pet)):
             problem = (
                 f"is to delete pet {pet.id}, of which the store changed {', '.join(moved)} since "

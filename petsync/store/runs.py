@@ -216,14 +216,9 @@ class History:
             return journal.undone_adds(store)
 
     def restored(self, store: str) -> dict[int, Restored]:
-        """The pets that undos changed, as the newest undo left each."""
+        """The pets that undos changed or added again, as the newest undo left each."""
         with self.opened() as journal:
             return journal.restored(store)
-
-    def brought_back(self, store: str) -> dict[int, str]:
-        """The pets that undos added again, and that are there still: by id, the run undone."""
-        with self.opened() as journal:
-            return journal.brought_back(store)
 
     def continued(self, sheet: Sheet, now: pd.DataFrame | None = None) -> Sheet:
         """The sheet with the base that it has by what its earlier runs sent; `now` are the store's

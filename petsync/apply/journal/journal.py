@@ -16,7 +16,6 @@ from petsync.apply.journal import rows
 from petsync.apply.journal.rows import (
     LaterRun,
     Run,
-    brought_back,
     insert_run,
     known_ids,
     later_run,
@@ -189,14 +188,9 @@ class Journal:
             return undone_adds(connection, store)
 
     def restored(self, store: str) -> dict[int, Restored]:
-        """The pets that undos changed, as the newest undo left each."""
+        """The pets that undos changed or added again, as the newest undo left each."""
         with self._reading() as connection:
             return restored(connection, store)
-
-    def brought_back(self, store: str) -> dict[int, str]:
-        """The pets that undos added again, and that are there still: by id, the run undone."""
-        with self._reading() as connection:
-            return brought_back(connection, store)
 
     def sent_runs(self, store: str, base: str) -> list[SentRun]:
         """The runs of sheets with the base of that moment, the oldest first, and what each of them

@@ -56,7 +56,6 @@ __all__ = [
     "Run",
     "RunSheet",
     "begun_row",
-    "brought_back",
     "done_row",
     "ended_row",
     "entries",
@@ -624,24 +623,11 @@ def undone_adds(connection: sqlite3.Connection, store: str) -> dict[int, str]:
 
 
 def restored(connection: sqlite3.Connection, store: str) -> dict[int, Restored]:
-    """The pets that undos on the store changed, as the newest undo left each."""
+    """The pets that undos on the store changed or added again, as the newest undo left each."""
     return {
         int(pet_id): Restored(undoes, run, _read_pet.decode(after))
         for run, undoes, pet_id, after in connection.execute(_RESTORED, (store,))
     }
-
-
-def brought_back(connection: sqlite3.Connection, store: str) -> dict[int, str]:
-    """The pets that undos on the store added again, and that no later run deleted: by id, the run
-    that was undone.
-    """
-    back: dict[int, str] = {}
-    for run, kind, _, undoes, _, _ in connection.execute(_RUNS_OF_STORE, (store,)).fetchall():
-        for pet_id in _pets(connection, run, "delete"):
-            back.pop(pet_id, None)
-        if kind == "undo":
-            back |= dict.fromkeys(_pets(connection, run, "add"), undoes)
-    return back
 
 
 class _PlanHead(msgspec.Struct, frozen=True):
@@ -971,8 +957,10 @@ SELECT pet_id FROM change WHERE run = ? AND kind = 'update' AND pet_id IS NOT NU
 AND (outcome = 'applied' OR (outcome = 'skipped' AND cause != 'not-begun'))
 """
 _RESTORED = """
-SELECT run.id, undoes, pet_id, after FROM run JOIN change ON change.run = run.id
-WHERE store = ? AND run.kind = 'undo' AND change.kind = 'update' AND outcome = 'applied'
+SELECT run.id, undoes, coalesce(assigned_id, pet_id), after
+FROM run JOIN change ON change.run = run.id
+WHERE store = ? AND run.kind = 'undo' AND change.kind IN ('update', 'add')
+AND outcome = 'applied' AND coalesce(assigned_id, pet_id) IS NOT NULL
 ORDER BY started, run.rowid
 """
 _RENUMBERED = """
