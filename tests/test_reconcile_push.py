@@ -10,6 +10,7 @@ from nightly import DOGS, PETS, Night, changed, kinds
 
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
+from petsync.reconcile.round import reconciled
 from petsync.reconcile.state import History
 from petsync.sandbox import Sandbox
 
@@ -227,6 +228,77 @@ def test_a_removed_row_stays_known_while_its_pet_cannot_be_read(night: Night) ->
     assert night.run(**options).round.status == "error"
     night.box.break_with(None)
     assert kinds(night.run(**options)) == [("conflict", 3)]
+
+
+BIRDS = ps.Category(4, "Birds")
+OLD = ps.Tag(105, "old")
+
+
+@pytest.mark.parametrize("mode", ["push", "two-way"])
+@pytest.mark.parametrize("scope", ["statuses", "tags", "both"])
+def test_names_outside_of_the_scope_have_the_store_s_numbers(
+    night: Night, mode: str, scope: str
+) -> None:
+    """A category and a tag that only pets outside of the job's scope have."""
+    statuses = ("available", "pending", "sold") if scope == "both" else ("available",)
+    options = {
+        "mode": mode,
+        **({} if scope == "tags" else {"statuses": statuses}),
+        **({} if scope == "statuses" else {"tags": ("calm",)}),
+    }
+    night.box.reset(changed(PETS, 2, category=BIRDS, tags=(OLD,)))
+    pets = [pet for pet in PETS if pet.status == "available"]
+    night.write(pets)
+    assert night.run(**options).round.exit_code == 0
+    new = ps.Pet(name="Neu", status="available", category=ps.Category(name="Birds"))
+    said = changed(pets, 3, category=ps.Category(name="Birds"), tags=(ps.Tag(name="old"),))
+    night.write([*said, new])
+    told = night.run(**options)
+    assert (told.round.to_store.add, told.round.to_store.update) == (1, 1)
+    (added,) = (pet for pet in night.box.pets() if pet.name == "Neu")
+    assert (added.category, night.stored()[3].category) == (BIRDS, BIRDS)
+    assert night.stored()[3].tags == (OLD,)
+
+
+def test_names_of_another_file_have_the_store_s_numbers(night: Night) -> None:
+    """A category that only pets of the folder's other file have."""
+    folder = night.folder / "sheets"
+    folder.mkdir()
+    night.box.reset(changed(PETS, 2, category=BIRDS))
+    said = changed(night.stored().values(), 1, category=ps.Category(name="Birds"))
+    for name, pets in (("a.csv", said[:1]), ("b.csv", said[1:])):
+        ps.write_sheet(ps.frame_from_pets(pets), folder / name, base=False)
+    reconciled(night.config(night.job(folder=folder)))
+    assert night.stored()[1].category == BIRDS
+
+
+def test_a_new_name_waits_for_the_rest_of_the_store(night: Night) -> None:
+    """Nobody knows whether a status that is not listed has it, with a number: a conflict."""
+    options = {"statuses": ("available",)}
+    pets = [pet for pet in PETS if pet.status == "available"]
+    night.write(changed(changed(pets, 3, category=ps.Category(name="Birds")), 6, name="Rex"))
+    night.box.break_with("torn=1,status=sold")
+    told = night.run(**options)
+    assert (told.round.to_store.update, kinds(told)) == (1, [("conflict", 3)])
+    assert "could not be looked up" in told.open[0].problem
+    night.box.break_with(None)
+    assert night.run(**options).open == ()
+    assert night.stored()[3].category == ps.Category(name="Birds")
+
+
+def test_a_plan_of_a_part_of_the_store_knows_the_names_of_all(night: Night) -> None:
+    """A snapshot of one status by hand; what the rest has is not known if it is not listed."""
+    night.box.reset(changed(PETS, 2, category=BIRDS))
+    frame = ps.frame_from_pets([ps.Pet(id=3, category=ps.Category(name="Birds"))])
+    with ps.connect(night.box.url) as store:
+        part = store.snapshot(statuses=["available"])
+        (change,) = store.plan(frame, snapshot=part).changes
+        assert change.after is not None
+        assert change.after.category == BIRDS
+        night.box.break_with("torn=1,status=sold")
+        plan = store.plan(frame, snapshot=part)
+        assert [each.rule for each in plan.conflicts] == ["not-looked-up"]
+        assert plan.changes == ()
 
 
 def test_a_query_is_pushed(night: Night) -> None:

@@ -553,7 +553,7 @@ def _exact(
     some = np.flatnonzero(mask)
     if not len(some):
         return mask, {}
-    vocabulary = Vocabulary(snapshot.frame)
+    vocabulary = Vocabulary(snapshot.words)
     pets = pets_from_frame(snapshot.frame.iloc[places[some]])
     lines = [*said_rows(rows.iloc[some], places[some])]
     judge = Judge(vocabulary, base=base)

@@ -233,6 +233,7 @@ class Snapshot:
     `source` is the service's base URL, `taken_at` the moment (UTC) before the first query.
     `reread` are the ids of pets that the queries gave more than once, and differently, and that
     were read by their ids. A pet that a query gave unasked is there, and outside `coverage`.
+    `whole` lists the whole store where the frame is a part of it: its categories and tags count.
     """
 
     frame: pd.DataFrame
@@ -240,6 +241,20 @@ class Snapshot:
     source: str
     taken_at: datetime
     reread: tuple[int, ...] = ()
+    whole: Snapshot | None = None
+
+    @property
+    def words(self) -> pd.DataFrame:
+        """The pets whose categories and tags are the store's: all that are known."""
+        if self.whole is None:
+            return self.frame
+        others = self.frame[~self.frame["id"].isin(self.whole.frame["id"])]
+        return pd.concat([self.whole.frame, others]) if len(others) else self.whole.frame
+
+    @property
+    def unheard(self) -> tuple[Unanswered, ...]:
+        """The queries of the whole store that failed: it may have more categories and tags."""
+        return () if self.whole is None else self.whole.coverage.failed
 
     def __len__(self) -> int:
         return len(self.frame)

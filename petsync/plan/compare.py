@@ -714,8 +714,9 @@ def missing(
     that is like such a pet is one pet with it that has lost its id, more likely: both are held.
 
     A row that is `uncertain` may mean any of them, so then none is deleted; nor is a pet whose
-    status is outside what the snapshot covers, or that is `outside` of what the caller covers; one
-    that changed is a conflict all the same. `open_rows` say nothing of whether their pets are new.
+    status is outside what the snapshot covers. A pet that is `outside` of what the caller covers is
+    not deleted either, but is a conflict if it changed. `open_rows` say nothing of whether their
+    pets are new.
     A pet that was not exported was never in the sheet, so it is not missing from it, unless it is
     `in_doubt`: a row in conflict may be it.
     """
@@ -742,17 +743,18 @@ def missing(
     statuses = snapshot.frame["status"].iloc[places]
     known = [status for status in statuses.dropna().unique() if status in snapshot.coverage]
     beyond = snapshot.frame["id"].iloc[places].isin(outside).to_numpy(dtype=bool)
-    covered = statuses.isin(known).to_numpy(dtype=bool) & ~beyond
+    covered = statuses.isin(known).to_numpy(dtype=bool) | beyond
+    uncovered = int((~covered).sum())
+    places, old, beyond = places[covered], old[covered], beyond[covered]
     pets = pets_from_frame(snapshot.frame.iloc[places])
     fields: list[tuple[Column, ...]] = [()] * len(pets)
     if base is not None:
         before = pets_from_frame(base.frame.iloc[old])
         fields = [differing(was, now) for was, now in zip(before, pets, strict=True)]
     moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
-    is_same = np.array([not each for each in fields], dtype=bool)
-    gone = [pets[at] for at in np.flatnonzero(covered & is_same).tolist()]
+    sure = ~beyond & np.array([not each for each in fields], dtype=bool)
+    gone = [pets[at] for at in np.flatnonzero(sure).tolist()]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
-    uncovered = int((~covered & ~beyond & is_same).sum())
     notes = [*never, *_uncovered(uncovered), *_renames(deletes, changes)]
     return Missing(deletes, [*conflicts, *moved], notes, held)
 

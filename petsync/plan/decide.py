@@ -327,7 +327,8 @@ class Decisions:
         suspects: Mapping[int, Suspect] | None = None,
     ) -> None:
         self._sheet, self._found, self._options, self._profile = sheet, found, options, profile
-        self.vocabulary = Vocabulary(snapshot.frame)
+        self.vocabulary = Vocabulary(snapshot.words)
+        self._unheard = snapshot.unheard
         self.judge = Judge(
             self.vocabulary,
             options.on_conflict == "sheet",
@@ -771,6 +772,8 @@ class Decisions:
         self._check_damage(row, fields, now, pet_id)
         if "category" in fields:
             self._check_category(row, pet_id)
+            if self._is_new(row.said.get("category")):
+                self._must_be_heard("category", normal(row.said.get("category")), pet_id)
         if "tags" not in fields:
             return
         had = {normal(tag.name) for tag in now.tags} if now is not None else set()
@@ -785,6 +788,18 @@ class Decisions:
                 problem = f"names the tag {name!r}, and {who} {meant!r}"
                 hint = f"Write {meant!r}, or put a number before it to have both: `NUMBER:{name}`."
                 raise _Held("tag-spelling", problem, hint, pet_id)
+            if self._is_new_tag(name):
+                self._must_be_heard("tag", name, pet_id)
+
+    def _must_be_heard(self, what: str, name: str, pet_id: int | None) -> None:
+        """Raise _Held where pets that were not listed may have the category or tag, and its id."""
+        if self._unheard:
+            asked = ", ".join(each.asked for each in self._unheard)
+            problem = (
+                f"names the {what} {name!r}, whose number could not be looked up: the store did "
+                f"not list its pets of status {asked}"
+            )
+            raise _Held("not-looked-up", problem, "Plan again once the service answers.", pet_id)
 
     def _check_marker(self, row: Row, fields: Sequence[Column], pet_id: int | None) -> None:
         """Raise _Held where a DataFrame would write the marker of a cell as a text."""

@@ -195,7 +195,7 @@ class _Taking:
         self._pets = snapshot.frame
         self._stays = on_conflict == "ask"
         self._said_before = self._pets if base is None else base.said_frame
-        self._judge = Judge(Vocabulary(snapshot.frame), on_conflict == "sheet", base=base)
+        self._judge = Judge(Vocabulary(snapshot.words), on_conflict == "sheet", base=base)
         self.rows = identified(sheet.rows, settled)
         self._places = match.positions(self.rows["id"], self._pets)
         self._old = _positions(self.rows["id"], base)

@@ -49,6 +49,7 @@ __all__ = [
     "clears",
     "contradiction",
     "differences",
+    "has_unknown_names",
     "key_of",
     "laid_over",
     "merged",
@@ -292,6 +293,29 @@ def nameless(old: Category | None, said: Said, vocabulary: Vocabulary) -> bool:
     if number is None or "category" in said or (old is not None and old.id == number):
         return False
     return vocabulary.category_numbered(number) is None
+
+
+def has_unknown_names(sheet: Sheet, pets: pd.DataFrame) -> bool:
+    """Whether a row names a category or a tag that none of the pets has."""
+    frame, vocabulary = sheet.rows, Vocabulary(pets)
+    frame = frame[frame["action"].ne("ignore").to_numpy(dtype=bool)]
+    if "category" in frame:
+        names = {normal(name) for name in frame["category"].dropna().unique() if name != CLEARED}
+        if any(vocabulary.category_named(name) is None for name in names - {""}):
+            return True
+    if "category_id" in frame:
+        numbers = map(known_id, frame["category_id"].dropna().unique().tolist())
+        if any(n is not None and vocabulary.category_numbered(n) is None for n in numbers):
+            return True
+    if "tags" not in frame:
+        return False
+    tags = {tag for tags in frame["tags"] if isinstance(tags, list | tuple) for tag in tags}
+    return any(
+        vocabulary.tag_numbered(tag.id or 0) is None
+        if not tag.name
+        else tag.id is None and vocabulary.tag_named(tag.name) is None
+        for tag in tags
+    )
 
 
 def _name(old: str | None, said: Said, _: Vocabulary) -> Any:

@@ -166,6 +166,10 @@ class Looker:
     def snapshot(self) -> Snapshot:
         """The pets of the job's scope. Raises where the store did not list all of them."""
         snapshot = self._listed(self.job.statuses)
+        usual = {*self.store.api.aio.session.profile.statuses}
+        if self.job.mode == "pull" or usual <= {*snapshot.coverage.statuses}:
+            # The frame loses pets below, whose categories and tags are the store's all the same.
+            snapshot = replace(snapshot, whole=snapshot)
         keep = ~snapshot.frame["id"].isin(self.elsewhere)
         if self.job.tags:
             wanted = {normal(tag) for tag in self.job.tags}
@@ -213,6 +217,7 @@ class Looker:
             near,
             with_undone=self.job.mode == "two-way",
         )
+        near = replace(near, whole=compared.snapshot.whole)
         there = _with(near, [pet for pet in compared.found.values() if isinstance(pet, Pet)])
         compared = replace(compared, outside=frozenset(outside))
         given = self._whole(self._plan_base(rows, missing), rows, there, {})
@@ -221,7 +226,7 @@ class Looker:
             compared = replace(compared, matches=without_base(compared.matches))
         if self.job.mode == "two-way":
             numbered = frozenset[int]() if own is None else own.ids - own.unnumbered
-            close = doubted(compared.matches, rows, Vocabulary(there.frame), numbered)
+            close = doubted(compared.matches, rows, Vocabulary(there.words), numbered)
             compared = replace(compared, matches=close)
         doubts = self._doubts(rows, own, there, compared.matches)
         compared = replace(compared, matches={**compared.matches, **doubts})

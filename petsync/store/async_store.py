@@ -50,7 +50,7 @@ from petsync.plan.lineage import (
     slots_of,
     suspects,
 )
-from petsync.plan.match import absent
+from petsync.plan.match import absent, has_unknown_names
 from petsync.plan.plan import Plan, PlanOptions
 from petsync.plan.report import Past, Progress, Report
 from petsync.plan.uploads import (
@@ -947,6 +947,7 @@ class AsyncStore(Pictured, Edited, Signed):
         is_gone = base is not None and any(found.get(each) is None for each in base.ids & {*found})
         undone = self.history.undone_adds(self._session.base_url) if is_gone else {}
         restored = {} if base is None else self.history.restored(self._session.base_url)
+        now = await self._with_words(now, read, found)
         return Compared(
             now,
             read,
@@ -968,6 +969,18 @@ class AsyncStore(Pictured, Edited, Signed):
             self.history.continued, compared.sheet, compared.snapshot.frame
         )
         return replace(compared, sheet=sheet)
+
+    async def _with_words(self, now: Snapshot, sheet: Sheet, found: FoundPets) -> Snapshot:
+        """The snapshot that knows the categories and tags of the whole store, if it is of a part of
+        it, and the sheet names some that this part does not have.
+        """
+        asked = {*now.coverage.statuses, *(each.asked for each in now.coverage.failed)}
+        if now.whole is not None or {*self._session.profile.statuses} <= asked:
+            return now
+        others = frame_from_pets([each for each in found.values() if isinstance(each, Pet)])
+        known = pd.concat([now.frame, others]) if len(others) else now.frame
+        is_lacking = await asyncio.to_thread(has_unknown_names, sheet, known)
+        return replace(now, whole=await self.snapshot()) if is_lacking else now
 
     def _matches(
         self, sheet: Sheet, now: Snapshot, suspect_ids: Collection[int], *, with_undone: bool
