@@ -1285,6 +1285,168 @@ def test_a_row_of_one_copy_is_no_other_copy_s_pet(newby: Desk, is_original: bool
     assert (conflict.rule, conflict.pet_id) == ("added-before", newby.pet("Zoe").id)
 
 
+KINDS = {
+    "a new row each": (["Quux"], ["Zorgon"]),
+    "three new rows each": (["Quux", "Brock", "Pim"], ["Zorgon", "Tarka", "Wim"]),
+    "five new rows each": ([f"Quux {n}" for n in range(5)], [f"Brock {n}" for n in range(5)]),
+}
+
+
+@pytest.mark.parametrize("names", KINDS)
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@pytest.mark.parametrize("writes", [True, False])
+def test_two_people_s_new_rows_in_two_copies_of_an_export_stay_apart(
+    desk: Desk, names: str, suffix: str, writes: bool
+) -> None:
+    """They fill the same free rows with the same values but the names: no pet becomes another's."""
+    mine, theirs = KINDS[names]
+    desk.path = desk.path.with_suffix(suffix)
+    desk.export()
+    paths = [desk.path, desk.path.with_name(f"copy{suffix}")]
+    for path in desk.path.parent.glob(f"{desk.path.name}*"):
+        shutil.copy(path, path.with_name(path.name.replace(desk.path.name, paths[1].name)))
+    for path, new in zip(paths, (mine, theirs), strict=True):
+        desk.path = path
+        if suffix == ".csv":
+            with path.open("a", encoding="utf-8", newline="") as file:
+                file.writelines(f",{name},available,Dogs,,,,\r\n" for name in new)
+        else:
+            for row, name in enumerate(new, 8):
+                desk.write(row, {**NEWBY, "name": name})
+        plan = desk.plan()
+        sheet = desk.store.read(path)
+        report = desk.store.apply(plan, progress=False)
+        if writes and path == paths[0]:
+            ps.write_back(sheet, report, only_ids=True)
+    assert [each.rule for each in plan.conflicts] == ["added-before"] * len(theirs)
+    assert not plan.changes
+    assert {*mine} <= {*desk.names()}
+
+
+def test_a_rename_that_only_the_place_tells_is_named_in_the_plan(newby: Desk) -> None:
+    """The row may be a new pet in the place of one that was taken out: the person decides."""
+    pet = newby.pet("Newby")
+    newby.write(8, {"name": "Zorgon"})
+    plan = newby.plan()
+    assert [each.pet_id for each in plan.updates] == [pet.id]
+    (note,) = [each for each in plan.notes if each.startswith("Renamed:")]
+    assert f"(pet {pet.id}, added on 20" in note
+    assert "as 'Newby', now 'Zorgon')" in note
+    newby.write(8, {"action": "add-another"})
+    (add,) = newby.plan().changes
+    assert (add.kind, add.after.name) == ("add", "Zorgon")
+    newby.apply()
+    assert {"Newby", "Zorgon"} <= {*newby.names()}
+    newby.write(8, {"action": None})
+    assert newby.plan().in_sync
+
+
+@pytest.mark.parametrize("edit", [{"name": "Newbie"}, {"status": "sold"}])
+def test_a_rename_that_more_than_the_place_tells_needs_no_note(newby: Desk, edit: Row) -> None:
+    """The name is nearly the same, or the same."""
+    newby.write(8, edit)
+    plan = newby.plan()
+    assert len(plan.updates) == 1
+    assert not [each for each in plan.notes if each.startswith("Renamed:")]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"name": "Vroni"},
+        {"name": "Vroni", "status": "sold"},
+        {"name": "Vroni", "tags": "shy"},
+        {"name": "Vroni", "category": "Cats"},
+        {"name": "Rexy", "status": "sold", "category": "Cats", "tags": None},
+    ],
+)
+@pytest.mark.parametrize("is_more", [True, False])
+def test_a_new_row_of_a_dataframe_that_was_edited_is_not_added_again(
+    desk: Desk, edit: Row, is_whole: bool, is_more: bool
+) -> None:
+    """The frame is the export with new rows, or has new rows alone. It has the row's position."""
+    desk.box.reset(
+        [msgspec.structs.replace(pet, name=f"{'MCTAXF'[n]}-Pet") for n, pet in enumerate(SHOP)]
+    )
+    unsorted = pd.DataFrame([{**LUNA, "name": "Zora"}])
+    old = desk.store.snapshot().frame if is_whole else unsorted
+    frame = pd.concat([old, pd.DataFrame([REX])], ignore_index=True)
+    desk.store.apply(desk.store.plan(frame), progress=False)
+    row = len(frame) - 1
+    for column, value in edit.items():
+        frame.loc[row, column] = value
+    if is_more:
+        frame.loc[row + 1, ["name", "status", "category"]] = ["Ottokar", "pending", "Birds"]
+    plan = desk.store.plan(frame)
+    rows = [(each.row, each.pet_id) for each in (*plan.conflicts, *plan.updates)]
+    assert rows == [(row, desk.pet("Rex").id)]
+    assert [each.after.name for each in plan.adds] == ["Ottokar"] * is_more
+
+
+def test_other_new_rows_of_another_dataframe_are_new_pets(desk: Desk) -> None:
+    """No row before them says that it is the frame of the run before."""
+    for new in ([REX, LUNA], [{**REX, "name": "Vroni"}, {**LUNA, "name": "Otto"}]):
+        plan = desk.store.plan(pd.DataFrame(new))
+        assert len(plan.adds) == 2
+        desk.store.apply(plan, progress=False)
+
+
+def test_a_row_in_the_place_of_one_that_a_run_no_longer_saw_is_new(newby: Desk) -> None:
+    """That run has seen rows with ids alone."""
+    newby.edit(lambda sheet: sheet.delete_rows(8))
+    newby.write(2, {"status": "sold"})
+    assert newby.apply().exit_code == 0
+    newby.write(8, {**NEWBY, "name": "Zorgon"})
+    plan = newby.plan()
+    assert [each.after.name for each in plan.adds] == ["Zorgon"]
+    assert not plan.updates
+    assert not plan.conflicts
+
+
+def test_a_renamed_row_is_not_taken_for_its_neighbour_that_was_taken_out(three: Desk) -> None:
+    """Both have the same values, and the rows that were added below it have other ones."""
+    three.edit(lambda sheet: sheet.delete_rows(9))
+    three.write(9, {"name": "Otto"})
+    for row, name in enumerate(("Dora", "Emil"), 10):
+        three.write(row, {"name": name, "status": "available"})
+    plan = three.plan()
+    assert 9 in {each.row for each in plan.conflicts}
+    assert not plan.updates
+
+
+def _sold_in_a_copy(three: Desk) -> None:
+    """Ben is sold in a copy, and the workbook says what it said."""
+    mine = three.path
+    three.path = Path(shutil.copy(mine, mine.with_name("copy.xlsx")))
+    three.write(9, {"status": "sold"})
+    three.apply()
+    assert three.pet("Ben").status == "sold"
+    three.path = mine
+
+
+def test_a_new_row_of_two_copies_keeps_what_was_agreed_on_in_each(three: Desk) -> None:
+    """Two people edit it: the second one's value is a conflict at each apply."""
+    _sold_in_a_copy(three)
+    three.write(9, {"status": "pending"})
+    for _ in range(3):
+        assert [each.rule for each in three.plan().conflicts] == ["both-changed"]
+        assert three.apply().exit_code == 5
+    assert three.pet("Ben").status == "sold"
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_an_unedited_new_row_does_not_revert_what_a_copy_edited(three: Desk, is_copy: bool) -> None:
+    """It is older than the store in each plan, whatever else changes in its file."""
+    third = shutil.copy(three.path, three.path.with_name("third.xlsx"))
+    _sold_in_a_copy(three)
+    three.path = Path(third) if is_copy else three.path
+    for row in (2, 3, 4):
+        three.write(row, {"status": "sold"})
+        assert three.apply().exit_code == 0
+        assert three.pet("Ben").status == "sold"
+
+
 def _stopped(desk: Desk) -> None:
     """Apply the sheet, and stop before anything is added."""
     plan = desk.plan()
@@ -1406,7 +1568,7 @@ def test_each_row_has_one_pet_or_is_in_conflict(desk: Desk, seed: int) -> None:
         diary.apply()
 
 
-@pytest.mark.parametrize("seed", [0, 1, 22])
+@pytest.mark.parametrize("seed", [0, 1, 8, 22, 46])
 def test_each_row_has_one_pet_in_copies_and_after_an_undo(desk: Desk, seed: int) -> None:
     """Rows are taken out too, the work goes on in a copy or in an older file, and runs are undone.
     No pet becomes another row's, unless its own row was taken out.

@@ -1284,7 +1284,12 @@ def _slots(
     and what those say that have or may be one, unless an earlier run has written that down.
     """
     remarks = decisions.remarks
-    kept = {row for row in remarks.known if not matches[row].is_edited}
+    here = (sheet.source, sheet.tab)
+    kept = {
+        row
+        for row, record in remarks.known.items()
+        if not matches[row].is_edited and (record.source, record.tab) == here
+    }
     places = slots_of(sheet)
     held = decisions.may_be.keys() & places.keys() - remarks.recognised.keys()
     says = said_in(sheet, (remarks.recognised.keys() - kept) | held, decisions.vocabulary)

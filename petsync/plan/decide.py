@@ -41,7 +41,15 @@ from petsync.plan.fields import (
     unit_text,
     with_columns,
 )
-from petsync.plan.lineage import Identity, Match, Renumbered, Restored, RowRecord, Suspect
+from petsync.plan.lineage import (
+    Identity,
+    Match,
+    Renumbered,
+    Restored,
+    RowRecord,
+    Suspect,
+    is_renamed,
+)
 from petsync.plan.match import (
     Candidates,
     Row,
@@ -656,8 +664,8 @@ class Decisions:
         # What clashes has its remarks in its conflict.
         plain = [c for c in judged.fields if c not in {each.column for each in judged.clashes}]
         self._mind_category(row, plain)
-        if old is not None and "name" in plain and is_converted(old.name, row.said["name"]):
-            self.remarks.converted[row.number] = (str(old.name), row.said["name"])
+        if "name" in plain:
+            self._mind_name(row, old)
         return Update(
             row=row.number,
             source=self._source(row, said_columns(judged.fields, row.said)[0]),
@@ -665,6 +673,15 @@ class Decisions:
             before=pet,
             after=judged.after,
         )
+
+    def _mind_name(self, row: Row, old: Pet | None) -> None:
+        """Note what may be wrong with a name that changes."""
+        name = row.said["name"]
+        if old is not None and is_converted(old.name, name):
+            self.remarks.converted[row.number] = (str(old.name), name)
+        record = self.remarks.known.get(row.number)
+        if record is not None and is_renamed(record, merged(Pet(), row.said, self.vocabulary)):
+            self.remarks.renamed[row.number] = (record, name)
 
     def _check(self, row: Row, pet: Pet, judged: Judgement, edits: Said) -> None:
         """Raise _Held where the row asks for what cannot be meant."""

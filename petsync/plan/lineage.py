@@ -49,6 +49,7 @@ __all__ = [
     "added_for",
     "doubted",
     "identify",
+    "is_renamed",
     "said_in",
     "slots_of",
     "suspects",
@@ -331,7 +332,7 @@ def doubted(
             kind="other" if matches[row].record.pet_id in numbered else "doubt"
         )
         for row, said in said_in(sheet, rows, vocabulary).items()
-        if not _is_close(matches[row].record, _Line(row, None, None, said))
+        if is_renamed(matches[row].record, said)
     }
     return {**matches, **doubts}
 
@@ -368,6 +369,13 @@ def added_for(
     for number, line in lines.items():
         match(number, (each for each in places.get(line.row, ()) if _is_close(each, line)))
     return found
+
+
+def is_renamed(record: RowRecord, said: Pet) -> bool:
+    """Whether a row that says this has the place of the record, and neither a name like that one's
+    nor its tags or photos.
+    """
+    return not _is_close(record, _Line(record.row, None, None, said))
 
 
 def _content(item: _Item) -> Hashable:
@@ -424,12 +432,14 @@ class _Order(NamedTuple):
     """How the rows of the sheet stand. `ids` are those in the sheet, and `later` those of pets that
     were not in its export. `is_shuffled`: the ids are not in the order of an export; `is_by_name`:
     the sheet may be sorted by name. A place in either says little of which row stands in it.
+    `table` is the source of a DataFrame; "" for a file's sheet.
     """
 
     ids: Collection[int]
     later: Collection[int]
     is_shuffled: bool
     is_by_name: bool
+    table: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -472,6 +482,7 @@ def _order_of(sheet: Sheet, records: Iterable[RowRecord], ids: Collection[int]) 
         later={each for each in later if each is not None},
         is_shuffled=order != sorted(order),
         is_by_name=names in (sorted(names), sorted(names, reverse=True)),
+        table=sheet.source if sheet.is_table else "",
     )
 
 
@@ -863,6 +874,7 @@ class _Matching:
             self._judge(pair, _Place(is_anchored, is_loose, pair[1].row in rivals, is_shared))
         if self._trust != "any":
             self._namesakes()
+        self._at_position()
         return self._found
 
     def _same(self) -> None:
@@ -975,6 +987,9 @@ class _Matching:
     def _judge(self, pair: _Pair, place: _Place) -> None:
         evidence = _evidence(pair, place)
         verdict = next((rule.verdict for rule in _RULES[self._trust] if rule.holds(evidence)), "")
+        is_another = pair[1].action == "add-another" != pair[0].action
+        if verdict == "certain" and is_another and not any(_names(*pair)):
+            verdict = "doubt"
         if verdict == "certain":
             self._certain([pair], is_edited=True)
         elif verdict == "doubt":
@@ -990,6 +1005,23 @@ class _Matching:
             name = _name(line)
             if name and name in olds:
                 self._found[line.row] = Match("doubt", tuple(olds[name]), is_edited=True)
+
+    def _at_position(self) -> None:
+        """Rows of a DataFrame at the position of a record, between the same rows, which have
+        anything of it but the name: no file tells whether it is the DataFrame of that run.
+        """
+        if not self._order.table:
+            return
+        self._drop_matched()
+        is_mostly_there = bool(self._pairs) and 2 * len(self._pairs) >= self._total
+        lines = {line.row: line for line in self._new}
+        for record in self._old:
+            line = lines.get(record.row)
+            if record.source != self._order.table or line is None or _gap(record) != _gap(line):
+                continue
+            is_anchored = _gap(line) != _NOWHERE or is_mostly_there
+            if is_anchored and (_agreeing(record, line) or any(_names(record, line))):
+                self._doubt([(record, line)], is_edited=True)
 
     def _certain(self, pairs: Iterable[_Pair], *, is_edited: bool) -> None:
         for record, line in pairs:
@@ -1140,12 +1172,18 @@ def _aligned(records: Sequence[RowRecord], lines: Sequence[_Line]) -> list[_Pair
 
 
 def _stands_out(pair: _Pair, records: Sequence[RowRecord], lines: Sequence[_Line]) -> bool:
-    """Whether rows came behind the pair alone, and no other row is as much like the record."""
+    """Whether rows came behind the pair alone, and of the others there no row is as much like the
+    record, and no record as much like the row.
+    """
     record, line = pair
     likeness = _likeness(record, line)
     if len(lines) < len(records) or len(lines) > _FEW or lines[records.index(record)] is not line:
         return False
-    return all(_likeness(record, other) < likeness for other in lines if other is not line)
+    others = [
+        *((record, other) for other in lines if other is not line),
+        *((other, line) for other in records if other is not record),
+    ]
+    return all(_likeness(*each) < likeness for each in others)
 
 
 def _likeness(record: RowRecord, line: _Line) -> int:

@@ -25,6 +25,7 @@ class Remarks:
     are rows that add a pet which says just what another one says; `known` gives the record of rows
     that became their pets in an earlier run, `unsent` that of rows to which a run did not come
     before it stopped, and `replaced` the rows in whose place an earlier run found another one;
+    `renamed` gives the record and the new name of rows that only their place ties to their pets;
     `uploaded` are rows that lack photos which uploads added, and which stay;
     `categories` the rows that name a category which the store does not have; `converted` the rows
     in which a program may have changed a name, with what it was and is.
@@ -40,6 +41,7 @@ class Remarks:
     twins: list[int] = field(default_factory=list)
     known: dict[int, RowRecord] = field(default_factory=dict)
     unsent: dict[int, RowRecord] = field(default_factory=dict)
+    renamed: dict[int, tuple[RowRecord, str]] = field(default_factory=dict)
     replaced: list[int] = field(default_factory=list)
     uploaded: list[int] = field(default_factory=list)
     categories: dict[str, list[int]] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Remarks:
                 f"{some(pairs)}: rows without an id that an earlier run added or recognised were "
                 "taken as their pets, whatever was edited since."
             )
+        yield from self._renamed(address)
         for run, command in {each.run_id: each.resume for each in self.unsent.values()}.items():
             rows = [row for row, each in self.unsent.items() if each.run_id == run]
             yield (
@@ -121,6 +124,18 @@ class Remarks:
             "done when it opened the file. If nobody meant it, type the name again."
             for row, (was, now) in sorted(self.converted.items())
         )
+
+    def _renamed(self, address: Callable[[int, str], str]) -> Iterator[str]:
+        pairs = [
+            f"{address(n, 'name')} (pet {record.pet_id}, {record.how} on {record.on} as "
+            f"{record.said.name!r}, now {name!r})"
+            for n, (record, name) in sorted(self.renamed.items())
+        ]
+        if pairs:
+            yield (
+                f"Renamed: {some(pairs)}. Only their places show which pets these rows mean. For a "
+                "new pet, write `add-another` in the action column."
+            )
 
     def _gone(self, address: Callable[[int, str], str]) -> Iterator[str]:
         for run in dict.fromkeys(self.undone.values()):

@@ -11,7 +11,7 @@ import sqlite3
 import time
 import zlib
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -452,6 +452,11 @@ class _Rows(msgspec.Struct, frozen=True):
     vacant: tuple[VacantId, ...] = ()
 
 
+_Place = tuple[str, str]
+"""A file, and the worksheet in it."""
+_ANYWHERE: _Place = ("", "")
+
+
 class LaterRun(NamedTuple):
     """The newest later run of a sheet, and the rows of that sheet whose pets are known since."""
 
@@ -493,8 +498,8 @@ class RunSheet(NamedTuple):
 
 
 def row_payload(plan: Plan) -> bytes:
-    """What a run is begun with beside its plan, so that the rows of its sheet are known later; b""
-    where all have ids.
+    """What a run is begun with beside its plan, so that the rows of its sheet are known later:
+    where all have ids, when it saw them; b"" where it did not see all.
     """
     says = {each.row: each.after for each in plan.changes if isinstance(each, Update)}
     adds = {each.row for each in plan.changes if isinstance(each, Add) and each.pet_id is None}
@@ -514,17 +519,20 @@ def row_payload(plan: Plan) -> bytes:
         )
         for row, slot in plan.slots.items()
     ]
-    if not rows and not adds:
-        return b""
     seen = plan.created if _knows_all_rows(plan) else ""
-    kept = _Rows(
-        tab=plan.tab,
-        digest=plan.source_digest,
-        base=plan.base,
-        rows=rows,
-        seen=seen,
-        vacant=plan.vacant,
-    )
+    if rows or adds:
+        kept = _Rows(
+            tab=plan.tab,
+            digest=plan.source_digest,
+            base=plan.base,
+            rows=rows,
+            seen=seen,
+            vacant=plan.vacant,
+        )
+    elif seen and plan.source_digest:
+        kept = _Rows(tab=plan.tab, seen=seen)
+    else:
+        return b""
     return zlib.compress(msgspec.json.encode(kept), 1)
 
 
@@ -545,9 +553,10 @@ def row_records(
     found: list[RowRecord] = []
     buried: dict[int, list[RowRecord]] = {}
     undone: set[str] = set()
-    known: dict[int | None, Pet] = {}
-    agreed: dict[int | None, Pet] = {}
+    known: dict[tuple[_Place, int | None], Pet] = {}
+    agreed: dict[tuple[_Place, int | None], Pet] = {}
     added: set[tuple[str, int | None]] = set()
+    seen: dict[_Place, str] = {}
     for run, kind, source, undoes, started, payload in connection.execute(_RUNS_OF_STORE, (store,)):
         if kind == "undo":
             deleted, restored = _pets(connection, run, "delete"), _pets(connection, run, "add")
@@ -563,6 +572,7 @@ def row_records(
                 found += buried.pop(pet_id, [])
             continue
         kept = _kept(payload)
+        seen[source, kept.tab] = max(seen.get((source, kept.tab), ""), kept.seen)
         on = datetime.fromisoformat(started).astimezone().date().isoformat()
         records = list(
             _of_run(
@@ -575,8 +585,11 @@ def row_records(
                 agreed,
             )
         )
-        agreed |= {each.pet_id: each.last_agreed for each in records}
-        known |= {each.pet_id: each.said for each in records}
+        for each in records:
+            # What one file says of a pet is no news of another one that has it as well.
+            for place in (_ANYWHERE, (each.source, each.tab)):
+                agreed[place, each.pet_id] = each.last_agreed
+                known[place, each.pet_id] = each.said
         added |= {(run, each.pet_id) for each in records if each.run_id == run and each.is_added}
         found += [
             each
@@ -584,7 +597,11 @@ def row_records(
             else msgspec.structs.replace(each, is_added=True)
             for each in records
         ]
-    return [each for each in reversed(found) if each.state != "unsent" or each.run_id not in undone]
+    return [
+        msgspec.structs.replace(each, seen=max(each.seen, seen.get((each.source, each.tab), "")))
+        for each in reversed(found)
+        if each.state != "unsent" or each.run_id not in undone
+    ]
 
 
 def _marked(
@@ -789,8 +806,8 @@ def _of_run(
     about: _About,
     on: str,
     kept: _Rows,
-    known: dict[int | None, Pet],
-    agreed: dict[int | None, Pet],
+    known: Mapping[tuple[_Place, int | None], Pet],
+    agreed: Mapping[tuple[_Place, int | None], Pet],
 ) -> Iterator[RowRecord]:
     arrived = {int(each[0]) for each in connection.execute(_ARRIVED, (run,))}
     rows = {each.row: each for each in kept.rows}
@@ -821,7 +838,8 @@ def _of_run(
             action=place.action,
         )
     for each in kept.rows:
-        said = each.said or known.get(each.pet_id)
+        own, anywhere = ((about.source, kept.tab), each.pet_id), (_ANYWHERE, each.pet_id)
+        said = each.said or known.get(own) or known.get(anywhere)
         if said is None or (each.pet_id is None and not each.may_be):
             continue
         is_agreed = not each.open or (each.open == "change" and each.pet_id in arrived)
@@ -833,7 +851,7 @@ def _of_run(
             above=each.above,
             below=each.below,
             said=msgspec.structs.replace(said, id=None),
-            agreed=None if is_agreed else agreed.get(each.pet_id),
+            agreed=None if is_agreed else agreed.get(own) or agreed.get(anywhere),
             pet_id=each.pet_id,
             state="added" if each.pet_id is not None else "held",
             may_be=each.may_be,
