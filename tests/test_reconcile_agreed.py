@@ -1238,6 +1238,67 @@ def test_a_delete_that_was_applied_by_hand_and_undone_is_not_made_again(
     assert night.run().round.status == "in-sync"
 
 
+NEWS: tuple[dict[str, Any], ...] = (
+    {"name": "Rex"},
+    {"status": "sold"},
+    {"category": CATS},
+    {"category": ps.Category(659, "Dogs")},
+    {"tags": (ps.Tag(1, "calm"), ps.Tag(None, "loud"))},
+    {"photo_urls": (*STORED[0].photo_urls, "https://shop.example/new.jpg")},
+)
+
+
+@pytest.mark.parametrize("news", NEWS)
+def test_a_run_by_hand_resumed_after_a_round_wrote_the_row_changes_the_store_alone(
+    night: Typed, news: dict[str, Any]
+) -> None:
+    """It sends what the row said before that round: nobody has edited the row since."""
+    night.box.put(changed(STORED, 1, **news)[0])
+    night.box.break_with("503=1,only=updatePet+updatePetWithForm")
+    with ps.connect(night.box.url, state=night.state, timeout=5) as store:
+        run = store.apply(store.plan(night.sheet), progress=False).run_id
+    night.box.break_with(None)
+    assert night.run().round.status == "done"
+    new = night.said()[1]
+    assert new == night.stored()[1] != STORED[0]
+    with ps.connect(night.box.url, state=night.state) as store:
+        store.resume(run, progress=False)
+    old = night.stored()[1]
+    assert old != new
+    told = night.run()
+    assert (told.round.to_store.total, night.stored()[1]) == (0, old)
+    assert night.said()[1] == old
+    assert night.run().round.status == "in-sync"
+
+
+@pytest.mark.parametrize("column", ["tags", "status"])
+@pytest.mark.parametrize("broken", [None, *BREAKS[:2]])
+def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
+    night: Typed, monkeypatch: pytest.MonkeyPatch, column: str, broken: Break | None
+) -> None:
+    """An edit that was sent, and that somebody took back, is not sent again as the column comes
+    back into a backup from before it.
+    """
+    for number in (2, 3):
+        night.box.put(changed(STORED, number, name=f"Store {number}")[number - 1])
+    told = night.run()
+    night.box.put(changed(STORED, 4, name="Store 4")[3])
+    night.type(1, **{column: {"tags": "1:calm; loud", "status": "sold"}[column]})
+    with monkeypatch.context() as patch:
+        _ = night.run() if broken is None else broken(night, patch)
+    assert night.stored()[1] != STORED[0]
+    newer = night.cut(column)
+    _undo(night)
+    assert night.stored()[1] == STORED[0]
+    shutil.copy(told.round.backup, night.sheet)
+    night.cut(column)
+    night.paste(newer)
+    assert night.run().round.to_store.total == 0
+    assert night.said() == night.stored()
+    assert night.stored()[1] == STORED[0]
+    assert night.run().round.status == "in-sync"
+
+
 def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -> None:
     """It is not laid over what both sides have agreed on since."""
     night.type(1, name="Rex")

@@ -47,7 +47,7 @@ from petsync.plan.base import (
     with_missing,
     with_report,
 )
-from petsync.plan.change import Snapshot, broken
+from petsync.plan.change import Add, Change, Delete, Snapshot, broken
 from petsync.plan.compare import Exchanged, exchanged
 from petsync.plan.fields import COLUMNS_OF, UNITS, normal, with_fields
 from petsync.plan.guard import CAPACITY_CURE, Refusal
@@ -69,6 +69,7 @@ from petsync.reconcile.state import (
     Past,
     Remembered,
     SheetWaiting,
+    Touch,
     Version,
     Versions,
     Waiting,
@@ -83,8 +84,10 @@ from petsync.reconcile.state import (
     numbered_by,
     still_back,
     told_of,
+    touched,
     traces,
     undone,
+    with_newer_cells,
     written_since,
 )
 from petsync.redact import Redactor
@@ -578,19 +581,12 @@ def footing_of(
     every = _versions(course, base, taken)
     versions = [each for each in every if not each.is_undone]
     lost, mixed = _lost(course, sheet, every, base, other)
-    if lost:
-        then = replace(Base.from_lines(lost[0].base), store=store)
-        if sheet.digest != lost[0].before:
-            then = then.without(came_since(sheet, every))
-        then = _with_numbered(then, numbered_by(every))
-        notes = (*_notes(memory.problem, moved), _put_back(lost))
-        return Footing(then, carried, notes, undone=lost)
     cut_off = next((each for each in versions[-1:] if not each.is_agreed), None)
     runs = memory.runs
     if cut_off is not None:
         base, runs = replace(Base.from_lines(cut_off.base), store=store), frozenset(cut_off.runs)
     own = {*(each.report.run_id for each in past), *(mark.partition(":")[0] for mark in runs)}
-    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own)
+    by_hand, told = _by_hand(course, sheet, base.taken_at, service, own, versions=every)
     has_ids_by_hand = _has_ids_by_hand(course, sheet, every, service, own)
     if taken is None and cut_off is not None:
         has_it = arrived(sheet, cut_off, has_ids_by_hand=has_ids_by_hand)
@@ -601,6 +597,14 @@ def footing_of(
     base = _with_runs(base, new) or base
     if taken is not None:
         base = with_inbound(base, taken)
+    if lost:
+        then = replace(Base.from_lines(lost[0].base), store=store)
+        if sheet.digest != lost[0].before:
+            then = then.without(came_since(sheet, every))
+            then = with_newer_cells(then, base, sheet)
+        then = _with_numbered(then, numbered_by(every))
+        notes = (*_notes(memory.problem, moved), _put_back(lost))
+        return Footing(then, carried, notes, undone=lost)
     notes = (*_notes(memory.problem, moved), *told)
     doubts = doubtful(sheet, versions) if course.job.mode == "two-way" else ()
     if mixed or doubts:
@@ -778,7 +782,7 @@ def with_older_rows(footing: Footing, look: Look) -> Footing:
 
 def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
     for each in past:
-        base = with_report(base, each.report, each.categories)
+        base = _with_run(base, each)
     return base
 
 
@@ -790,11 +794,13 @@ def _by_hand(
     own: Collection[str],
     known: Sequence[Past] = (),
     bases: Collection[str] = (),
+    versions: Sequence[Version] = (),
 ) -> tuple[list[Past], list[Open]]:
     """The runs by which somebody has applied the sheet since a moment, but for the job's `own`, and
     what has to be said of those that were undone. Of the `known` runs the cells of categories are
     known as they were. Where `bases` are given, only runs that compared by one of these: moments,
-    "" for a run that compared with the store alone.
+    "" for a run that compared with the store alone. Cells that the `versions` wrote after a run was
+    planned do not say what it sent.
     """
     categories = {each.report.run_id: each.categories for each in known}
     past, notes = list[Past](), list[Open]()
@@ -820,7 +826,8 @@ def _by_hand(
         cells = categories.get(report.run_id)
         if cells is None:
             cells = categories_now(report, sheet)
-        past.append(Past(report, cells, is_by_hand=True))
+        written = _written_later(report, versions)
+        past.append(Past(report, cells, is_by_hand=True, written_later=written))
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
@@ -830,6 +837,46 @@ def _by_hand(
             hint = f"If the store is to have it after all: `petsync undo {by.run_id}`."
             notes.append(Open(kind="note", problem=problem, hint=hint))
     return past, notes
+
+
+def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Touch]:
+    """The cells and rows that rounds wrote after a run was planned."""
+    planned = report.plan.created
+    return touched(
+        each
+        for each in versions
+        if each.is_agreed
+        and each.is_written
+        and not each.is_undone
+        and _is_before(planned, each.inbound.created)
+    )
+
+
+def _with_run(base: Base | None, past: Past) -> Base:
+    """The base with a run, but for what it sent from cells that say something newer since."""
+    report, cells = past.report, past.written_later
+    if not cells:
+        return with_report(base, report, past.categories)
+    changes = {n: _without_cells(each, cells) for n, each in enumerate(report.plan.changes)}
+    plan = msgspec.structs.replace(
+        report.plan,
+        changes=tuple(changes[n] or each for n, each in enumerate(report.plan.changes)),
+    )
+    results = tuple(each for each in report.results if changes[each.number] is not None)
+    left = msgspec.structs.replace(report, plan=plan, results=results)
+    return with_report(base, left, past.categories)
+
+
+def _without_cells(change: Change, cells: Collection[Touch]) -> Change | None:
+    """The change without the units of these cells; None where nothing of it is left."""
+    if isinstance(change, Add) or change.pet_id is None:
+        return change
+    if isinstance(change, Delete):
+        return None if (change.pet_id, None) in cells else change
+    units = [u for u in UNITS if any((change.pet_id, c) in cells for c in COLUMNS_OF[u])]
+    gone = {column for unit in units for column in COLUMNS_OF[unit]}
+    fields = tuple(column for column in change.fields if column not in gone)
+    return msgspec.structs.replace(change, fields=fields) if fields else None
 
 
 def _hand_made(
@@ -873,7 +920,7 @@ def _written_by_hand(
     known = {each.round for each in versions}
     for run in past:
         report, plan = run.report, run.report.plan
-        base = with_report(base, report, run.categories)
+        base = _with_run(base, run)
         is_new = run.is_by_hand and report.run_id not in known
         after = Outputs(store.aio.history).wanted(plan).digest if is_new else ""
         if not after or plan.source_digest in ("", sheet.digest):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -28,11 +28,11 @@ from petsync._files import (
 from petsync.apply.engine import has_more
 from petsync.apply.planfile import load_plan, save_plan
 from petsync.errors import PetsyncError, PlanError
-from petsync.models import Category
+from petsync.models import Category, Pet
 from petsync.plan import match
 from petsync.plan.base import SETTLED, named_ids
 from petsync.plan.change import Coverage, broken, released_note
-from petsync.plan.fields import COLUMNS_OF, Unit, cell
+from petsync.plan.fields import COLUMNS_OF, Unit, cell, with_fields
 from petsync.plan.guard import Guard, Limit, Refusal
 from petsync.plan.match import pets_of, said_pet, said_rows
 from petsync.plan.plan import Inbound, Plan
@@ -56,6 +56,7 @@ __all__ = [
     "Remembered",
     "Run",
     "SheetWaiting",
+    "Touch",
     "Version",
     "Versions",
     "Waiting",
@@ -74,8 +75,10 @@ __all__ = [
     "saved",
     "still_back",
     "told_of",
+    "touched",
     "traces",
     "undone",
+    "with_newer_cells",
     "with_room",
     "write",
     "written_since",
@@ -319,15 +322,21 @@ class Run:
     categories: Mapping[int, Category]
 
 
+Touch = tuple[int, Column | None]
+"""A pet's cell; None for its whole row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
-    not the job's.
+    not the job's. `written_later` are the cells that rounds wrote after the run was planned: when a
+    stopped run is resumed, it sends what these do not say any more.
     """
 
     report: Report
     categories: Mapping[int, Category]
     is_by_hand: bool = False
+    written_later: frozenset[Touch] = frozenset()
 
     @property
     def mark(self) -> str:
@@ -537,8 +546,6 @@ _LEAST = 2
 
 _NOWHERE = "\0"
 
-Touch = tuple[int, Column | None]
-"""A pet's cell; None for its whole row."""
 Text = str | None
 """What is there; of a row "" where it is, and None where it is not."""
 
@@ -772,6 +779,31 @@ def traces(sheet: Sheet, then: Base, base: Base) -> Traces:
     return Traces(frozenset(older), frozenset(newer), has_others)
 
 
+def with_newer_cells(then: Base, base: Base, sheet: Sheet) -> Base:
+    """The older base `then`, of the units in which the sheet says what it last said by the newer
+    one, and not what it said then, as the newer one has them: a column that was put into a backup
+    is not from before what was sent and written since.
+    """
+    units = moved_units(then, base)
+    was, last = ({p.id: p for p in pets_of(units, each.said_frame)} for each in (then, base))
+    cells = [(i, c) for i, some in units.items() for unit in some for c in COLUMNS_OF[unit]]
+    found = _said(sheet, [each for each in cells if each[1] in sheet.rows])
+    newer: dict[int, tuple[Unit, ...]] = {}
+    for pet_id, some in units.items():
+        for unit in some:
+            texts = {c: found[pet_id, c] for c in COLUMNS_OF[unit] if (pet_id, c) in found}
+            is_last = all(text == cell(last[pet_id], c) for c, text in texts.items())
+            if is_last and any(text != cell(was[pet_id], c) for c, text in texts.items()):
+                newer[pet_id] = (*newer.get(pet_id, ()), unit)
+    agreed = {pet.id: pet for pet in pets_of(newer, base.frame)}
+    pets, said = list[Pet](), dict(then.said)
+    for pet in pets_of(newer, then.frame):
+        pet_id = pet.id or 0
+        pets.append(with_fields(pet, agreed[pet_id], newer[pet_id]))
+        said[pet_id] = with_fields(was[pet_id], last[pet_id], newer[pet_id])
+    return replace(then.with_pets(pets), said=said) if pets else then
+
+
 def came_since(sheet: Sheet, versions: Sequence[Version]) -> frozenset[int]:
     """The pets that are in no row, and were in none before the oldest of the versions either: a
     sheet that may be from before any of them does not lack their rows.
@@ -938,6 +970,11 @@ def _unnumbered(sheet: Sheet) -> int:
     """How many rows lack an id."""
     lacking = sheet.rows["id"].isna().sum() if "id" in sheet.rows else len(sheet.rows)
     return int(lacking) + len(sheet.unidentified)
+
+
+def touched(versions: Iterable[Version]) -> frozenset[Touch]:
+    """The cells and rows that the versions wrote."""
+    return frozenset(touch for each in versions for touch, *_ in _written(each.inbound))
 
 
 def written_since(versions: Sequence[Version]) -> dict[Touch, Text]:
