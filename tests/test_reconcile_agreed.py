@@ -1299,6 +1299,48 @@ def test_a_newer_column_in_a_backup_is_compared_by_what_was_sent_from_it(
     assert night.run().round.status == "in-sync"
 
 
+CATEGORY_COLUMNS = (("category",), ("category_id",), ("category", "category_id"))
+
+
+@pytest.mark.parametrize("columns", CATEGORY_COLUMNS)
+@pytest.mark.parametrize("cells", HAND_EDITS[1:5])
+def test_a_category_applied_by_hand_and_undone_while_its_column_is_away_is_not_sent_again(
+    night: Typed, cells: dict[str, str], columns: tuple[str, ...]
+) -> None:
+    """Nobody knows which of its cells was edited: what differs is in conflict, and stays so."""
+    night.type(1, **cells)
+    _apply_by_hand(night)
+    away = night.cut(*columns)
+    _undo(night)
+    night.run()
+    night.paste(away)
+    for _ in range(2):
+        told = night.run()
+        assert told.round.to_store.total == 0
+        assert night.stored()[1] == STORED[0]
+        agree = night.said()[1] == STORED[0]
+        assert agree or kinds(told) == [("conflict", 1)]
+
+
+@pytest.mark.parametrize("columns", CATEGORY_COLUMNS)
+@pytest.mark.parametrize("cells", HAND_EDITS[1:5])
+def test_a_category_applied_by_hand_stays_while_its_column_is_away(
+    night: Typed, cells: dict[str, str], columns: tuple[str, ...]
+) -> None:
+    """As it comes back, it agrees with the store, and is no conflict."""
+    night.type(1, **cells)
+    _apply_by_hand(night)
+    new = night.stored()[1]
+    away = night.cut(*columns)
+    night.run()
+    night.paste(away)
+    for _ in range(2):
+        told = night.run()
+        assert (told.round.to_store.total, told.open) == (0, ())
+        assert night.stored()[1] == new
+    assert told.round.status == "in-sync"
+
+
 def test_a_hand_made_run_of_before_the_last_round_counts_no_more(night: Typed) -> None:
     """It is not laid over what both sides have agreed on since."""
     night.type(1, name="Rex")

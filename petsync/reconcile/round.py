@@ -572,7 +572,7 @@ def footing_of(
         return _of_export(course, sheet, own_base, service, memory, past)
     if memory.base is None:
         refused = sheet.base_refused and f"{sheet.base_refused}; this round is as the first one"
-        first = _with_runs(None, past)
+        first = _with_runs(None, past, sheet)
         return Footing(first, carried, _notes(memory.problem, refused), not memory.is_older)
     base, moved = _base_of_store(
         course, memory.base, store, f"the base of job {course.job.name} is of"
@@ -594,7 +594,7 @@ def footing_of(
     past = sorted([*past, *by_hand], key=lambda each: each.report.started)
     new = [each for each in past if each.mark not in runs or each.is_by_hand]
     written = [*_written_by_hand(sheet, base, new, taken, service, every)]
-    base = _with_runs(base, new) or base
+    base = _with_runs(base, new, sheet) or base
     if taken is not None:
         base = with_inbound(base, taken)
     if lost:
@@ -674,7 +674,7 @@ def _of_export(
         "round: an older file was put in its place? It is compared by that base"
     )
     notes = _notes(memory.problem, moved, older or "")
-    return Footing(_with_runs(base, by_hand) or base, digest_of(sheet.base), (*notes, *told))
+    return Footing(_with_runs(base, by_hand, sheet) or base, digest_of(sheet.base), (*notes, *told))
 
 
 def _is_before(one: str, other: str) -> bool:
@@ -759,9 +759,7 @@ def _mixed(
         )
         for pet_id in sorted(lacking - {*elsewhere})
     )
-    unsure = {i: tuple({*some, *base.unsure.get(i, ())}) for i, some in units.items()}
-    base = base.without(lacking).with_pets(pets)
-    return replace(base, unsure={**base.unsure, **unsure}), told
+    return _with_unsure(base.without(lacking).with_pets(pets), units), told
 
 
 def with_older_rows(footing: Footing, look: Look) -> Footing:
@@ -780,9 +778,9 @@ def with_older_rows(footing: Footing, look: Look) -> Footing:
     return replace(footing, base=replace(base.with_pets(pets), unsure=unsure))
 
 
-def _with_runs(base: Base | None, past: Sequence[Past]) -> Base | None:
+def _with_runs(base: Base | None, past: Sequence[Past], sheet: Sheet) -> Base | None:
     for each in past:
-        base = _with_run(base, each)
+        base = _with_run(base, each, sheet)
     return base
 
 
@@ -824,10 +822,15 @@ def _by_hand(
         )
         report = msgspec.structs.replace(report, results=results)
         cells = categories.get(report.run_id)
-        if cells is None:
-            cells = categories_now(report, sheet)
-        written = _written_later(report, versions)
-        past.append(Past(report, cells, is_by_hand=True, written_later=written))
+        past.append(
+            Past(
+                report,
+                categories_now(report, sheet) if cells is None else cells,
+                is_by_hand=True,
+                is_read_later=cells is None,
+                written_later=_written_later(report, versions),
+            )
+        )
         by = undoing.get(report.run_id)
         if by is not None and results:
             problem = (
@@ -852,9 +855,17 @@ def _written_later(report: Report, versions: Sequence[Version]) -> frozenset[Tou
     )
 
 
-def _with_run(base: Base | None, past: Past) -> Base:
-    """The base with a run, but for what it sent from cells that say something newer since."""
+def _with_run(base: Base | None, past: Past, sheet: Sheet) -> Base:
+    """The base with a run, but for what it sent from cells that say something newer since. Where
+    cells of categories are in a column that was taken out since, nobody knows which of them was
+    edited: the base is unsure of these.
+    """
     report, cells = past.report, past.written_later
+    if base is not None and past.is_read_later:
+        known = (base.columns or frozenset()) - base.missing
+        away = known.intersection(COLUMNS_OF["category"]) - {*sheet.rows.columns}
+        ids = [report.plan.changes[n].pet_id for n in past.categories] if away else []
+        base = _with_unsure(base, {i: ("category",) for i in ids if i is not None})
     if not cells:
         return with_report(base, report, past.categories)
     changes = {n: _without_cells(each, cells) for n, each in enumerate(report.plan.changes)}
@@ -865,6 +876,12 @@ def _with_run(base: Base | None, past: Past) -> Base:
     results = tuple(each for each in report.results if changes[each.number] is not None)
     left = msgspec.structs.replace(report, plan=plan, results=results)
     return with_report(base, left, past.categories)
+
+
+def _with_unsure(base: Base, units: Mapping[int, Collection[str]]) -> Base:
+    """The base that is unsure of these units, too."""
+    more = {i: tuple({*some, *base.unsure.get(i, ())}) for i, some in units.items()}
+    return replace(base, unsure={**base.unsure, **more})
 
 
 def _without_cells(change: Change, cells: Collection[Touch]) -> Change | None:
@@ -920,7 +937,7 @@ def _written_by_hand(
     known = {each.round for each in versions}
     for run in past:
         report, plan = run.report, run.report.plan
-        base = _with_run(base, run)
+        base = _with_run(base, run, sheet)
         is_new = run.is_by_hand and report.run_id not in known
         after = Outputs(store.aio.history).wanted(plan).digest if is_new else ""
         if not after or plan.source_digest in ("", sheet.digest):

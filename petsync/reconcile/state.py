@@ -329,13 +329,15 @@ Touch = tuple[int, Column | None]
 @dataclass(frozen=True, slots=True)
 class Past:
     """What has become of a run, which the kept base does not have yet; `is_by_hand`: of one that is
-    not the job's. `written_later` are the cells that rounds wrote after the run was planned: when a
+    not the job's; `is_read_later`: the cells of its categories are those of a sheet that was read
+    after it. `written_later` are the cells that rounds wrote after the run was planned: when a
     stopped run is resumed, it sends what these do not say any more.
     """
 
     report: Report
     categories: Mapping[int, Category]
     is_by_hand: bool = False
+    is_read_later: bool = False
     written_later: frozenset[Touch] = frozenset()
 
     @property
