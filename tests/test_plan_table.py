@@ -83,7 +83,9 @@ def plan(row: Pet | dict[str, Any] | None, store: Pet | None, **options: Any) ->
     line = row_of(row) if isinstance(row, Pet) else row
     lines = [line] if line is not None else []
     base = options.pop("base", [REX, *OTHERS])
-    sheet = sheet_saying(*lines, *map(row_of, OTHERS), base=None if base is None else base_of(base))
+    more = {"ids_elsewhere": options.pop("ids_elsewhere", {})}
+    more["base"] = None if base is None else base_of(base)
+    sheet = sheet_saying(*lines, *map(row_of, OTHERS), **more)
     return plan_of([*([store] if store else []), *OTHERS], sheet, **options)
 
 
@@ -579,3 +581,28 @@ def test_a_number_alone_that_nobody_knows_is_a_conflict() -> None:
     made = plan(row_of(REX) | {"category_id": 999, "name": "Max"}, REX)
     assert made.changes == ()
     assert conflict(made).rule == "no-category-name"
+
+
+class TestRowInAnotherWorksheet:
+    """The row is in another worksheet of the file, or may be."""
+
+    @pytest.mark.parametrize("base", [[REX, *OTHERS], None])
+    @pytest.mark.parametrize("ids", [frozenset({1, 7}), None])
+    def test_its_pet_is_not_missing(
+        self, ids: frozenset[int] | None, base: list[Pet] | None
+    ) -> None:
+        """A conflict, if deletes are asked for, that names the worksheet; else nothing."""
+        more = {"base": base, "ids_elsewhere": {"For Anna": ids}}
+        assert changes_nothing(plan(None, REX, **more), unchanged=0)
+        made = plan(None, REX, delete_missing=True, **more)
+        assert made.changes == ()
+        found = conflict(made)
+        assert (found.row, found.pet_id, found.rule) == (None, 1, "other-worksheet")
+        assert "'For Anna'" in found.problem
+        assert "--sheet" in found.suggestion
+
+    def test_a_pet_that_no_worksheet_names_is(self) -> None:
+        """It is deleted."""
+        more = {"ids_elsewhere": {"For Anna": frozenset({50})}}
+        (delete,) = plan(None, REX, delete_missing=True, **more).deletes
+        assert delete.pet_id == 1

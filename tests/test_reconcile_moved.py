@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from nightly import PETS, Night, changed
-from openpyxl import load_workbook
+from openpyxl import Workbook, load_workbook
 
 import petsync as ps
 from petsync.plan.guard import Guard, Limit
@@ -347,3 +347,118 @@ def test_pets_that_a_run_deleted_come_back_by_an_undo(box: Sandbox, tmp_path: Pa
         box.remove(pet_id)
     first, _ = night.rounds()
     assert "write add into the action column" in first.round.hint
+
+
+class Book(Night):
+    """A workbook whose pets are in its worksheet Pets."""
+
+    @property
+    def sheet(self) -> Path:
+        """The job's workbook."""
+        return self.folder / "catalogue.xlsx"
+
+    def change(self, work: Callable[[Workbook], None]) -> None:
+        """Change the workbook as a person does, in another program."""
+        book = load_workbook(self.sheet)
+        work(book)
+        book.save(self.sheet)
+
+    def cell(self, tab: str, row: int) -> object:
+        """The name in a row of a worksheet."""
+        return load_workbook(self.sheet)[tab].cell(row, 2).value
+
+
+def _in_front(book: Workbook, *, without: Collection[int] = (3, 4)) -> None:
+    """A filtered copy as the first worksheet."""
+    tab = book.create_sheet("For Anna", 0)
+    for number, row in enumerate(book["Pets"].iter_rows(values_only=True), 1):
+        if number not in without:
+            tab.append(row)
+
+
+@pytest.fixture(params=["exported", "plain"])
+def book(box: Sandbox, tmp_path: Path, request: pytest.FixtureRequest) -> Book:
+    """A workbook that a job knows, which carries a base of its own or none."""
+    box.break_with(None)
+    box.reset(PETS)
+    book = Book(box, tmp_path, {"delete_missing": True, "guard": OPEN})
+    with ps.connect(box.url, state=book.state) as store:
+        base = None if request.param == "exported" else False
+        ps.write_sheet(store.snapshot(), book.sheet, base=base)
+    return book
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_a_worksheet_in_front_is_not_read(book: Book, mode: str) -> None:
+    """The job reads the one of its last round: nothing is deleted, and edits there arrive."""
+    assert book.run(mode=mode).round.status == "in-sync"
+    book.change(_in_front)
+    told = book.run(mode=mode)
+    assert (told.round.status, told.round.exit_code) == ("in-sync", 0)
+    assert "'For Anna'" in told.open[-1].problem
+    book.change(lambda each: setattr(each["Pets"].cell(2, 2), "value", "Edited"))
+    book.box.put(changed(PETS, 5, name="Store")[4])
+    assert book.run(mode=mode).round.exit_code == 0
+    assert book.stored()[1].name == "Edited"
+    assert len(book.stored()) == len(PETS)
+    if mode == "two-way":
+        assert (book.cell("Pets", 6), book.cell("For Anna", 4)) == ("Store", PETS[4].name)
+
+
+def test_pull_writes_into_the_worksheet_of_before(book: Book) -> None:
+    """Also where the one in front has a header that petsync knows, and no ids."""
+    book.run(mode="pull")
+
+    def notes(each: Workbook) -> None:
+        tab = each.create_sheet("Notes", 0)
+        tab.append(["Name", "what to do"])
+        tab.append(["Bella", "call the vet"])
+
+    book.change(notes)
+    book.box.put(changed(PETS, 5, name="Store")[4])
+    assert book.run(mode="pull").round.status == "done"
+    assert (book.cell("Pets", 6), book.cell("Notes", 2)) == ("Store", "call the vet")
+
+
+@pytest.mark.parametrize("mode", ["two-way", "push"])
+def test_a_pet_that_another_worksheet_has_is_not_deleted(book: Book, mode: str) -> None:
+    """Whichever of the two is read: a person is told, and says which one is meant."""
+    book.run(mode=mode)
+    book.change(_in_front)
+    for _ in range(2):
+        told = book.run(mode=mode, tab="For Anna")
+        assert told.round.exit_code == 5
+        held = [each for each in told.open if each.kind == "conflict"]
+        assert {each.pet_id for each in held} == {2, 3}
+        assert all("'Pets'" in each.problem for each in held)
+        assert len(book.stored()) == len(PETS)
+
+    def hide(each: Workbook) -> None:
+        each["Pets"].sheet_state = "hidden"
+
+    book.change(hide)
+    assert book.run(mode=mode, tab="For Anna").round.exit_code == 0
+    assert len(book.stored()) == len(PETS) - 2
+
+
+def test_a_worksheet_that_went_is_not_replaced_by_another(book: Book) -> None:
+    """The round is refused, until somebody names the one to read or puts the old one back."""
+    book.run(mode="two-way")
+    book.change(lambda each: setattr(each["Pets"], "title", "Tiere"))
+    assert book.run(mode="two-way").round.exit_code == 0
+    before = book.sheet.read_bytes()
+    book.change(_taken)
+    told = book.run(mode="two-way")
+    assert told.round.exit_code not in (0, 5)
+    assert "'Tiere'" in told.round.problem
+    assert "'For Anna'" in told.round.hint
+    assert len(book.stored()) == len(PETS)
+    book.sheet.write_bytes(before)
+    assert book.run(mode="two-way").round.exit_code == 0
+
+
+def _taken(book: Workbook) -> None:
+    """A filtered copy in the place of the worksheet."""
+    book["Tiere"].title = "Pets"
+    _in_front(book)
+    del book["Pets"]

@@ -13,8 +13,9 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
-from petsync.sheets import read_sheet, write_sheet
+from petsync.sheets import peek, read_sheet, write_sheet
 from petsync.sheets.base import NAME, TAB, base_of
+from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
 from petsync.table.frame import frame_from_pets
 
@@ -224,8 +225,116 @@ def test_the_base_is_very_hidden_and_never_the_data(tmp_path):
     del book["Pets"]
     book.create_sheet("Empty", 0)
     book.save(path)
-    with pytest.raises(SheetError, match="no column"):
+    with pytest.raises(SheetError, match=r"'Pets' .* is not there any more"):
         read_sheet(path)
+    with pytest.raises(SheetError, match="no column"):
+        read_sheet(path, tab="Empty")
+
+
+def a_book(path, change):
+    """An export of PETS whose workbook a person has changed."""
+    path.unlink(missing_ok=True)
+    write_sheet(a_snapshot(), path)
+    book = openpyxl.load_workbook(path)
+    change(book)
+    book.save(path)
+    return path
+
+
+def copied(book, name, rows, at=None):
+    """A worksheet with these rows of the pets, the header being the first."""
+    tab = book.create_sheet(name, at)
+    for row in rows:
+        tab.append([cell.value for cell in book["Pets"][row]])
+
+
+def test_a_worksheet_in_front_is_not_read(tmp_path):
+    """The base knows the worksheet of its pets, wherever that stands and whatever others have."""
+
+    def change(book):
+        copied(book, "For Anna", [1, 2], 0)
+        copied(book, "Archive", [1, 3])
+        book["Archive"].sheet_state = "hidden"
+        notes = book.create_sheet("Notes", 0)
+        notes.append(["Name", "what to do"])
+        notes.append(["Bella", "call the vet"])
+
+    path = a_book(tmp_path / "pets.xlsx", change)
+    sheet = read_sheet(path)
+    assert (sheet.tab, len(sheet), sheet.base.tab) == ("Pets", 3, "Pets")
+    assert sheet.ids_elsewhere == {"For Anna": {1}}
+    assert sheet.knowing(["adopted"]).ids_elsewhere == sheet.ids_elsewhere
+    assert [each.value for each in sheet.problems if each.row < 2] == ["For Anna"]
+    assert peek(path).tab == "Pets"
+    chosen = read_sheet(path, tab="For Anna")
+    assert (chosen.tab, len(chosen), chosen.ids_elsewhere) == (
+        "For Anna",
+        1,
+        {"Pets": {1, 2, MAX_ID}},
+    )
+
+
+def test_a_base_knows_the_worksheet_of_its_file(tmp_path):
+    """Not that of the file from which its sheet came; text has none."""
+    write_sheet(a_snapshot(), tmp_path / "pets.xlsx", tab="Tiere")
+    sheet = read_sheet(tmp_path / "pets.xlsx")
+    write_sheet(sheet, tmp_path / "again.xlsx")
+    write_sheet(sheet, tmp_path / "pets.csv")
+    tabs = [
+        read_sheet(tmp_path / name).base.tab for name in ("pets.xlsx", "again.xlsx", "pets.csv")
+    ]
+    assert tabs == ["Tiere", "Pets", ""]
+
+
+def test_a_renamed_worksheet_is_read_where_it_is_certain(tmp_path):
+    """It is the only one with ids, and none of the base's is missing; else nobody can know."""
+    path = tmp_path / "pets.xlsx"
+
+    def renamed(book):
+        book["Pets"].title = "Tiere"
+
+    assert read_sheet(a_book(path, renamed)).tab == "Tiere"
+
+    def replaced(book):
+        copied(book, "For Anna", [1, 2])
+        del book["Pets"]
+
+    def doubled(book):
+        copied(book, "Other", [1, 2, 3, 4])
+        renamed(book)
+
+    def shortened(book):
+        renamed(book)
+        book["Tiere"].delete_rows(2)
+
+    for change, names in (
+        (replaced, ["'For Anna'"]),
+        (doubled, ["'Tiere'", "'Other'"]),
+        (shortened, ["'Tiere'"]),
+    ):
+        with pytest.raises(SheetError, match=r"'Pets' .* is not there any more") as caught:
+            read_sheet(a_book(path, change))
+        assert all(name in caught.value.hint for name in (*names, "--sheet", "tab ="))
+
+
+def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
+    """Who hides it shows something else, which is not what was exported."""
+
+    def change(book):
+        copied(book, "For Anna", [1, 2, 3, 4], 0)
+        book["Pets"].sheet_state = "hidden"
+
+    path = a_book(tmp_path / "pets.xlsx", change)
+    with pytest.raises(SheetError, match=r"'Pets' .* is hidden"):
+        read_sheet(path)
+    assert len(read_sheet(path, tab="Pets")) == 3
+
+
+def test_a_worksheet_that_cannot_be_read_may_have_any_id(tmp_path, monkeypatch):
+    """One that is too large to look through is named all the same."""
+    path = a_book(tmp_path / "pets.xlsx", lambda book: copied(book, "For Anna", [1, 2], 0))
+    monkeypatch.setattr(read, "MAX_SEARCHED", 100)
+    assert read_sheet(path).ids_elsewhere == {"For Anna": None}
 
 
 def test_who_carries_a_base(tmp_path):

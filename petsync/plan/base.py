@@ -108,7 +108,8 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
                 said[row.pet_id] = spelled
     ordered = sorted(pets.values(), key=lambda pet: pet.id or 0)
     unsure = {i: units for i, units in sheet.base.unsure.items() if i not in moved}
-    return replace(sheet.base, frame=frame_from_pets(ordered), said=said, unsure=unsure)
+    frame = frame_from_pets(ordered)
+    return replace(sheet.base, frame=frame, said=said, unsure=unsure, tab=sheet.tab)
 
 
 def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
@@ -239,7 +240,7 @@ class Sight:
     `cells`: by pet, the category's cells of the rows that mean its category and spell it otherwise.
     `voiced` are the columns that say anything, `headers` those that petsync does not use.
     `unnumbered` are the pets of rows that lack their id; `has_unknown`: there are more such rows,
-    whose pet is not known.
+    whose pet is not known. `tab` is the worksheet.
     """
 
     rows: tuple[int, ...]
@@ -253,6 +254,7 @@ class Sight:
     headers: tuple[str, ...]
     unnumbered: frozenset[int]
     has_unknown: bool
+    tab: str
 
     def columns(self, row: int) -> tuple[Column, ...]:
         """The columns of the units in which a row differs."""
@@ -299,6 +301,7 @@ class Sight:
             missing=missing,
             headers=old.headers if renamed and old is not None else self.headers,
             unnumbered=self._unnumbered(old),
+            tab=self.tab,
         )
         return replace(
             base,
@@ -450,10 +453,10 @@ def missing_columns(sheet: Sheet, base: Base | None) -> tuple[frozenset[str], tu
 
 def with_missing(base: Base | None, sheet: Sheet) -> Base | None:
     """The base that knows which of its columns the sheet lacks now: what arrives from here on is
-    not what the sheet says in them.
+    not what the sheet says in them. It also knows the worksheet that was read.
     """
     missing, _ = missing_columns(sheet, base)
-    return base if base is None else replace(base, missing=base.missing | missing)
+    return base if base is None else replace(base, missing=base.missing | missing, tab=sheet.tab)
 
 
 def is_other(pet: Pet, said: Pet) -> bool:
@@ -526,6 +529,7 @@ def sight_of(
         headers=tuple(map(str, sheet.others.columns)),
         unnumbered=frozenset(frame["id"][lacking].dropna().tolist()),
         has_unknown=bool(sheet.unidentified) or bool(frame["id"].isna().any()),
+        tab=sheet.tab,
     )
 
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -708,6 +709,7 @@ def missing(
     open_rows: Collection[int] = (),
     in_doubt: Collection[int] = (),
     outside: Collection[int] = (),
+    elsewhere: Mapping[str, frozenset[int] | None] = MappingProxyType({}),
 ) -> Missing:
     """The deletes of the pets that are not `named`, the pets among them that changed since the
     sheet was exported, which are conflicts, and notes. An add without an id, or with one below 1,
@@ -718,7 +720,9 @@ def missing(
     not deleted either, but is a conflict if it changed. `open_rows` say nothing of whether their
     pets are new.
     A pet that was not exported was never in the sheet, so it is not missing from it, unless it is
-    `in_doubt`: a row in conflict may be it.
+    `in_doubt`: a row in conflict may be it. One that another worksheet of the file has a row of, or
+    may have one of, is held: `elsewhere` has the ids by the worksheet, None for one that could not
+    be read.
     """
     places = np.flatnonzero(~named)
     if base is None and not options.delete_missing:
@@ -754,6 +758,9 @@ def missing(
     moved = [_moved(pet, each) for pet, each in zip(pets, fields, strict=True) if each]
     sure = ~beyond & np.array([not each for each in fields], dtype=bool)
     gone = [pets[at] for at in np.flatnonzero(sure).tolist()]
+    there = {pet.id: tab for pet in gone if (tab := _worksheet_with(pet.id, elsewhere))}
+    moved += [_in_worksheet(pet, there[pet.id], elsewhere) for pet in gone if pet.id in there]
+    gone = [pet for pet in gone if pet.id not in there]
     deletes = [Delete(row=None, source="", before=pet, why="missing") for pet in gone]
     notes = [*never, *_uncovered(uncovered), *_renames(deletes, changes)]
     return Missing(deletes, [*conflicts, *moved], notes, held)
@@ -782,6 +789,29 @@ def _moved(pet: Pet, fields: Sequence[Column]) -> Conflict:
         problem=f"is in no row any more, but the store changed its {', '.join(fields)} since "
         "the sheet was exported",
         suggestion="Export afresh, and take its row out there if it is still to go.",
+    )
+
+
+def _worksheet_with(
+    pet_id: int | None, elsewhere: Mapping[str, frozenset[int] | None]
+) -> str | None:
+    """The worksheet that has a row of the pet, else one that may have one."""
+    sure = (tab for tab, ids in elsewhere.items() if ids is not None and pet_id in ids)
+    return next(sure, next((tab for tab, ids in elsewhere.items() if ids is None), None))
+
+
+def _in_worksheet(pet: Pet, tab: str, elsewhere: Mapping[str, frozenset[int] | None]) -> Conflict:
+    has = "has a row of it" if elsewhere[tab] is not None else "may have one: it could not be read"
+    return Conflict(
+        row=None,
+        source="",
+        pet_id=pet.id,
+        name=pet.name or "",
+        rule="other-worksheet",
+        problem=f"is in no row of the worksheet that is read, but the worksheet {tab!r} {has}. It "
+        "is not deleted",
+        suggestion="If it is to go, take its row out there too, or hide that worksheet. If that is "
+        'the worksheet to read, name it: --sheet NAME; in a job tab = "NAME".',
     )
 
 
@@ -1200,6 +1230,7 @@ def _compared(
             each for pets in decisions.may_be.values() for each in pets if isinstance(each, int)
         },
         outside=outside,
+        elsewhere=sheet.ids_elsewhere,
     )
     decisions.forget(each for each in gone.conflicts if each.row in gone.held)
     refused = [_below_one(each) for each in below if each.row not in gone.held]

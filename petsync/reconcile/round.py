@@ -1003,11 +1003,12 @@ def must_have_ids(course: Course, sheet: Sheet, footing: Footing) -> None:
         return
     new = [str(header) for header in sheet.others.columns if str(header) not in base.headers]
     unused = ", ".join(map(repr, new))
+    where = f"the worksheet {sheet.tab!r} of {sheet.source}" if sheet.tabs else sheet.source
     if "id" in sheet.columns:
-        problem = f"the column id of {sheet.source} is empty, and had the ids of {len(base):,} pets"
+        problem = f"the column id of {where} is empty, and had the ids of {len(base):,} pets"
         cure = "Put the ids back beside their rows"
     else:
-        problem = f"{sheet.source} has no column id any more, in which it had the ids of its pets"
+        problem = f"{where} has no column id any more, in which it had the ids of its pets"
         problem += f"; it has not seen these headers before: {unused}" if new else ""
         cure = 'Name the header of the column "id" again'
         if new:
@@ -1024,6 +1025,25 @@ def _had_ids(course: Course, sheet: Sheet, base: Base) -> bool:
     if base.columns is None:
         return sheet.base is not None or course.job.mode in ("pull", "two-way")
     return "id" in base.columns
+
+
+def _worksheets(course: Course, sheet: Sheet) -> tuple[Open, ...]:
+    """A note on the other worksheets that may have rows of pets, where the job names none."""
+    if course.job.tab is not None or not sheet.ids_elsewhere:
+        return ()
+    some = ", ".join(map(repr, [*sheet.ids_elsewhere][:_LISTED]))
+    more = (
+        f" and {len(sheet.ids_elsewhere) - _LISTED} more"
+        if len(sheet.ids_elsewhere) > _LISTED
+        else ""
+    )
+    problem = (
+        f"the worksheet {sheet.tab!r} is read; others have a column for ids, too, and are not: "
+        f"{some}{more}"
+    )
+    return (
+        Open(kind="note", problem=problem, hint='To read another one: tab = "NAME" in the job.'),
+    )
 
 
 def _quoted(text: str) -> str:
@@ -1188,7 +1208,19 @@ def _sources(course: Course, store: str) -> Iterator[Source]:
     """The sheets that say what the store is to have, but for this one."""
     own = (course.job.name, course.told.part)
     for job in _heard(course, store):
-        yield from (each for each in sources_of(job) if (job.name, each.part) != own)
+        others = [each for each in sources_of(job) if (job.name, each.part) != own]
+        yield from _with_last(course.owner.kept, others)
+
+
+def _with_last(kept: Kept, sources: Iterable[Source]) -> Iterator[Source]:
+    """The sources, each with the base of its last round."""
+    for source in sources:
+        file = BaseFile(kept.base(source.job.name, source.part))
+        yield replace(source, last=partial(_base_in, file))
+
+
+def _base_in(file: BaseFile) -> Base | None:
+    return file.load(set_aside=False).base
 
 
 def _heard(course: Course, store: str) -> Iterator[Job]:
@@ -1636,6 +1668,7 @@ def work(course: Course, looker: Looker) -> None:
         runs = frozenset(each.mark for each in past)
         footing = replace(footing, base=with_missing(footing.base, sheet), runs=runs)
         footing = with_claims(course, sheet, snapshot, footing, looker)
+        footing = replace(footing, notes=(*footing.notes, *_worksheets(course, sheet)))
         may_delete, claimed = footing.may_delete, footing.claimed
         look = looker.look(sheet, snapshot, footing.base, may_delete=may_delete, claimed=claimed)
         known = with_siblings(course, look, footing, looker.store.url)
@@ -1876,7 +1909,7 @@ def _prepared(owner: Pass, job: Job, held: ExitStack) -> list[Looker]:
     if not owner.dry_run:
         held.enter_context(locked(owner.kept, job.name))
     store = held.enter_context(connected(job, owner.config.state))
-    sources = sources_of(job)
+    sources = [*_with_last(owner.kept, sources_of(job))]
     if job.mode in ("push", "two-way") and not owner.dry_run:
         held.enter_context(turn(owner.kept, store.url))
     return [*_lookers(owner, job, store, sources)]

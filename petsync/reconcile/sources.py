@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import islice
@@ -19,6 +19,7 @@ from petsync.reconcile.config.model import Job
 from petsync.redact import Redactor
 from petsync.settings import Secret, Settings
 from petsync.store import Store, store_of
+from petsync.table.base import Base
 from petsync.table.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -72,13 +73,15 @@ _READ_ONLY = {
 @dataclass(frozen=True, slots=True)
 class Source:
     """One sheet of a job: `part` is its file's name where the job has a folder, else "". `name`
-    tells a person what it is, without secrets; `path` is None for a query.
+    tells a person what it is, without secrets; `path` is None for a query. `last` gives the base
+    of the last round, which knows the worksheet that was read.
     """
 
     job: Job
     name: str
     part: str = ""
     path: Path | None = None
+    last: Callable[[], Base | None] | None = None
 
     def read(self, store: Store, known_statuses: Collection[str] = ()) -> Sheet:
         """What it says now, as it is read for the store; a status that the store has is known.
@@ -90,7 +93,7 @@ class Source:
         try:
             return store.aio.read(
                 self.path,
-                tab=self.job.tab,
+                tab=self.job.tab or self._last_tab(self.path, store),
                 known_statuses=known_statuses,
                 encoding=self.job.encoding and sheets.encoding_of(self.path, self.job.encoding),
             )
@@ -99,6 +102,13 @@ class Source:
                 raise
             cure = f"If there never was one, `petsync export {self.path}` makes it of the store's"
             raise SheetError(error.message, hint=f"{error.hint} {cure} pets.".strip()) from None
+
+    def _last_tab(self, path: Path, store: Store) -> str | None:
+        """The worksheet of the last round, None where there was none, or it is not known. Raises
+        SheetError where it is not certain which one that is now.
+        """
+        base = None if self.last is None else self.last()
+        return None if base is None else sheets.worksheet_of(path, base, store.aio.settings.columns)
 
     def _asked(self, store: Store, known_statuses: Collection[str]) -> Sheet:
         if self.job.database is None:

@@ -120,6 +120,10 @@ class Mapper:
         """How many of our columns these cells name."""
         return len({self.mapping[key] for cell in cells if (key := loose(cell)) in self.mapping})
 
+    def is_id(self, cell: str) -> bool:
+        """Whether the cell is a header of the ids."""
+        return self.mapping.get(loose(cell)) == "id"
+
     def header_row(self, rows: Sequence[Sequence[str]]) -> int | None:
         """Where the header is among the first rows: the one that names most of our columns."""
         scores = [self.score(row) for row in rows[:_SEARCHED]]

@@ -59,6 +59,7 @@ __all__ = [
     "read_sheet",
     "sheet_from_frame",
     "sheet_of",
+    "worksheet_of",
 ]
 
 
@@ -255,10 +256,12 @@ def read_sheet(
 ) -> Sheet:
     """What the spreadsheet at `path` says: CSV (`.csv .tsv .txt`) or a workbook (`.xlsx .xlsm`).
 
-    `tab` is the worksheet, by default the first one with a header that petsync knows. `mapping`
-    gives our column for each header of the file's own, which must be there; `defaults` does so for
-    headers that may be there. A status is one of `statuses`, or one of `known_statuses` or of the
-    file's own base, as it is spelt there. A cell with the text `clear` empties its field.
+    `tab` is the worksheet, by default the one that the file's base is of, else the first one with
+    a header that petsync knows; where the former was renamed, and it is not certain which one it
+    is now, SheetError is raised. `mapping` gives our column for each header of the file's own,
+    which must be there; `defaults` does so for headers that may be there. A status is one of
+    `statuses`, or one of `known_statuses` or of the file's own base, as it is spelt there. A cell
+    with the text `clear` empties its field.
     `encoding` is that of a CSV file, by default UTF-8; a byte order mark must fit it.
     `corrections` are texts by the address of a cell, as findings have it (`Pets!C12` or `C12`,
     `line 12, column 3`): that cell is read as this text, "" as a blank one, and everything is
@@ -271,10 +274,11 @@ def read_sheet(
         source = load(Path(path), encoding)
         used = source.encoding
         columns = {**(defaults or {}), **(mapping or {})}
-        grid = read_grid(source, tab, columns, corrections)
-        named(str(source.path), mapping or {}, grid.header)
-        columns = present(columns, grid.header)
         base, refused = find(source)
+        grid = read_grid(source, tab, columns, corrections, base)
+        named(str(source.path), mapping or {}, grid.header)
+        elsewhere = _ids_elsewhere(source, columns, grid.tab)
+        columns = present(columns, grid.header)
         # A status that was exported is one, although the store has moved on from it.
         exported = () if base is None else base.frame["status"].dropna().unique()
         known = frozenset([*known_statuses, *exported])
@@ -282,7 +286,40 @@ def read_sheet(
         # The bytes are not needed any more, and a large file has many.
         del source
         sheet = judged(grid, origin, columns, (statuses, known), clear, base)
-    return replace(sheet, base=base, base_refused=refused, mapping=columns, encoding=used)
+    return replace(
+        sheet,
+        base=base,
+        base_refused=refused,
+        mapping=columns,
+        encoding=used,
+        ids_elsewhere=elsewhere,
+    )
+
+
+def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
+    """The worksheet that the base is of; None where the file or the base has none. Raises
+    SheetError where the file cannot be read, or it is not certain which one it is.
+    """
+    if not base.tab:
+        return None
+    source = load(path)
+    if source.kind == "text":
+        return None
+    # calamine is loaded when a workbook is read.
+    from petsync.sheets.xlsx import read
+
+    return read.own_tab(source, Mapper.of(str(path), mapping), base)
+
+
+def _ids_elsewhere(
+    source: Source, mapping: Mapping[str, str], tab: str
+) -> Mapping[str, frozenset[int] | None]:
+    if source.kind == "text":
+        return {}
+    # calamine is loaded when a workbook is read.
+    from petsync.sheets.xlsx import read
+
+    return read.ids_elsewhere(source, Mapper.of(str(source.path), mapping), tab)
 
 
 def judged(
@@ -313,8 +350,11 @@ def read_grid(
     tab: str | None,
     mapping: Mapping[str, str] | None,
     corrections: Mapping[str, str] | None = None,
+    base: Base | None = None,
 ) -> Grid:
-    """The file's grid with the corrections in it, before anything is judged."""
+    """The file's grid with the corrections in it, before anything is judged. Without a `tab` it is
+    that of the worksheet that the file's `base` is of.
+    """
     mapper = Mapper.of(str(source.path), mapping)
     given = corrections or {}
     if source.kind == "text":
@@ -324,7 +364,7 @@ def read_grid(
     from petsync.sheets.xlsx import read
     from petsync.sheets.xlsx.package import Package
 
-    grid = corrected(read.read(source, mapper, tab), mapper, given)
+    grid = corrected(read.read(source, mapper, tab, base=base), mapper, given)
     return exact.restored(grid, Package(source), mapper)
 
 
@@ -745,9 +785,9 @@ class Peek:
 
 
 def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = None) -> Peek:
-    """The headers of the file, or of the worksheet `tab`, else of its first one: the row with the
-    most of petsync's columns or of near misses of them, else the one with the most cells. Raises
-    SheetError where the file cannot be read.
+    """The headers of the file, or of the worksheet `tab`, else of the one that its base names, else
+    of its first one: the row with the most of petsync's columns or of near misses of them, else the
+    one with the most cells. Raises SheetError where the file cannot be read.
     """
     source = load(Path(path), encoding)
     mapper = Mapper.of(str(source.path), None)
@@ -756,7 +796,7 @@ def peek(path: str | Path, *, tab: str | None = None, encoding: str | None = Non
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
 
-    name, tabs, rows = read.top(source, tab)
+    name, tabs, rows = read.top(source, tab, find(source)[0])
     return _seen(mapper, name, tabs, rows)
 
 

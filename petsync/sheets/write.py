@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,6 +109,8 @@ def write_sheet(
     if "\0" in str(path):
         raise SheetError(f"{str(path)!r} cannot be written: there is a NUL in the name")
     kept = carried(data, base)
+    if kept is not None:
+        kept = replace(kept, tab=tab if path.suffix.casefold() == ".xlsx" else "")
 
     def workbook() -> bytes:
         # openpyxl is loaded when a workbook is written.

@@ -110,6 +110,7 @@ class Base:
     `frame` has the canonical columns (and `extra`), one row for each pet that the sheet was
     given, sorted by id; `store` is the service's base URL, `taken_at` the moment, ISO 8601 in UTC.
     `statuses` and `tags` are what was asked for, () where everything was or it is not known.
+    `tab` is the worksheet with the pets, "" for CSV or where it is not known.
 
     A base that a reconciliation keeps also has the sheet's side. `said`: by id, the pets as the
     sheet last said them, where that differs from `frame`: a row says a category's new name beside
@@ -127,6 +128,7 @@ class Base:
     taken_at: str
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    tab: str = ""
     said: Mapping[int, Pet] = field(default_factory=dict)
     columns: frozenset[str] | None = None
     missing: frozenset[str] = frozenset()
@@ -172,6 +174,7 @@ class Base:
             pets=len(self),
             statuses=self.statuses,
             tags=self.tags,
+            tab=self.tab or msgspec.UNSET,
             columns=msgspec.UNSET if self.columns is None else sorted(self.columns),
             missing=sorted(self.missing) or msgspec.UNSET,
             headers=self.headers or msgspec.UNSET,
@@ -203,6 +206,7 @@ class Base:
             taken_at=header.taken_at,
             statuses=header.statuses,
             tags=header.tags,
+            tab=header.tab or "",
             said={pet.id: pet for pet in pets if pet.id is not None},
             columns=None if header.columns is msgspec.UNSET else frozenset(header.columns),
             missing=frozenset(header.missing or ()),
@@ -225,6 +229,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     pets: int
     statuses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    tab: str | msgspec.UnsetType = msgspec.UNSET
     columns: list[str] | msgspec.UnsetType = msgspec.UNSET
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
     headers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET

@@ -182,7 +182,9 @@ class Sheet:
     column in the file; `header_row`: the row of the headers, 0 in a DataFrame; `mapping`: our
     column for headers that were named to the reader and are there; `encoding` is that of a CSV
     file where one was named, else "". `tab` is the worksheet's name, "" for CSV; `tabs` are the
-    other worksheets that a person sees, and that are not read; `digest` is the SHA-256 of the
+    other worksheets that a person sees, and that are not read; `ids_elsewhere` are the ids in
+    those of them that have a column for ids, by the worksheet's name, None where it could not be
+    read; `digest` is the SHA-256 of the
     file's bytes, in hexadecimal.
     `base`: the store's records as they were when the sheet was exported, if it carries them;
     `base_refused`: why those that it carries cannot be trusted, "" where they can or are not there.
@@ -208,6 +210,7 @@ class Sheet:
     digest: str = ""
     base: Base | None = None
     base_refused: str = ""
+    ids_elsewhere: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     corrections: tuple[Correction, ...] = ()
     rejudge: Callable[[Collection[str]], Sheet] | None = field(default=None, repr=False)
 
@@ -233,6 +236,7 @@ class Sheet:
             base=self.base,
             base_refused=self.base_refused,
             encoding=self.encoding,
+            ids_elsewhere=self.ids_elsewhere,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,8 +24,9 @@ from petsync.sheets.xlsx.contents import GUIDE
 from petsync.sheets.xlsx.package import MAX_SEARCHED, Package, Tab
 from petsync.sheets.xlsx.survey import Survey, extent, is_irregular, misplaced, survey, view
 from petsync.sheets.xlsx.xml import first_rows
+from petsync.table.base import Base
 
-__all__ = ["cells_of", "halves", "read", "shown", "top"]
+__all__ = ["cells_of", "halves", "ids_elsewhere", "own_tab", "read", "shown", "top"]
 
 
 # A large worksheet as two smaller ones, which two cores take apart at the same time.
@@ -60,18 +62,30 @@ _TOP = 20
 _TAB_HEAD, _TABS, _SEVERAL = 1 << 16, 20, 2
 """So much of so many other worksheets is looked at for at least so many headers of ours."""
 _EXACT = 2.0**53
+_MOST_TABS, _LISTED = 200, 5
+_ID = re.compile(r"0*([0-9]{1,19})(?:\.0+)?")
 
 
-def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE) -> Grid:
-    """The grid of the named tab, else of the first visible one with a header that we know.
+def read(
+    source: Source,
+    mapper: Mapper,
+    tab: str | None,
+    *,
+    base: Base | None = None,
+    large: int = LARGE,
+) -> Grid:
+    """The grid of the named tab, else of the one that the file's `base` is of, else of the first
+    visible one with a header that we know.
 
     A worksheet of `large` bytes is taken apart in two halves at the same time.
-    Raises SheetError where the workbook cannot be read or no such tab is there.
+    Raises SheetError where the workbook cannot be read or no such tab is there, and where it is
+    not certain which one the base is of.
     """
     package = Package(source)
     if tab is not None:
         return _known(package, package.tab(tab), mapper, large)
-    seen = [each for each in package.tabs if each.visible] or package.tabs[:1]
+    own = _own(package, mapper, base)
+    seen = [own] if own else [each for each in package.tabs if each.visible] or package.tabs[:1]
     failure: SheetError | None = None
     known: set[str] = set()
     searched = 0
@@ -84,7 +98,7 @@ def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE)
             raise SheetError(
                 f"{package.path}: none of the first {len(known) - 1} sheets has a header that "
                 "petsync knows, and together they are too large to look through the others",
-                hint="Name the sheet with the pets: --tab, tab=.",
+                hint='Name the worksheet with the pets: --sheet NAME; in a job tab = "NAME".',
             )
         try:
             grid = _known(package, each, mapper, large)
@@ -94,14 +108,43 @@ def read(source: Source, mapper: Mapper, tab: str | None, *, large: int = LARGE)
     raise failure or mapper.unusable([])
 
 
-def top(source: Source, tab: str | None) -> tuple[str, list[str], list[list[str]]]:
+def own_tab(source: Source, mapper: Mapper, base: Base | None) -> str | None:
+    """The name of the worksheet that the base is of, None where the base does not know it.
+
+    Raises SheetError where that worksheet is hidden or not there, and no other one has all its ids.
+    """
+    own = _own(Package(source), mapper, base)
+    return None if own is None else own.name
+
+
+def ids_elsewhere(source: Source, mapper: Mapper, tab: str) -> Mapping[str, frozenset[int] | None]:
+    """The ids in each other worksheet that a person sees and that has a column for them, by its
+    name; None where it is too large, or cannot be read.
+    """
+    package = Package(source)
+    chosen = package.tab(tab).part
+    found: dict[str, frozenset[int] | None] = {}
+    searched = 0
+    for each in _with_ids(package, mapper):
+        if each.part == chosen:
+            continue
+        searched += package.size(each)
+        found[each.name] = None if searched > MAX_SEARCHED else _ids_or_none(package, each, mapper)
+    return found
+
+
+def top(
+    source: Source, tab: str | None, base: Base | None = None
+) -> tuple[str, list[str], list[list[str]]]:
     """A worksheet's name, those of all that a person sees, and the texts of its first rows.
 
-    Without `tab` it is the first one. Raises SheetError where it cannot be read.
+    Without `tab` it is the one that the file's `base` names, else the first one. Raises SheetError
+    where it cannot be read.
     """
     package = Package(source)
     seen = [each for each in package.tabs if _is_theirs(each)] or package.tabs[:1]
-    chosen = seen[0] if tab is None else package.tab(tab)
+    own = [each for each in seen if base is not None and each.name == base.tab]
+    chosen = (own or seen)[0] if tab is None else package.tab(tab)
     where = f"{package.path}, sheet {chosen.name!r}"
     sheets = _opened(package, chosen, where, LARGE).sheets
     rows = [
@@ -159,6 +202,65 @@ def _known(package: Package, tab: Tab, mapper: Mapper, large: int) -> Grid:
         filtered=seen.filtered,
         tabs=[each.name for each in package.tabs if each is not tab and _is_theirs(each)],
     ).without_blank_rows()
+
+
+def _own(package: Package, mapper: Mapper, base: Base | None) -> Tab | None:
+    """The tab that the base is of: the one of that name, or the only one with ids, if it has all
+    of the base's: it was renamed. None where the base names no tab.
+    """
+    if base is None or not base.tab:
+        return None
+    is_there = any(each.name.casefold() == base.tab.casefold() for each in package.tabs)
+    if is_there and (named := package.tab(base.tab)).visible:
+        return named
+    having = [] if is_there else _with_ids(package, mapper)
+    if len({each.part for each in having}) == 1 and package.size(having[0]) <= MAX_SEARCHED:
+        ids = _ids_or_none(package, having[0], mapper)
+        if ids is not None and base.ids - base.unnumbered <= ids:
+            return having[0]
+    why, cure = "is not there any more", "If you renamed it, give it its old name again"
+    if is_there:
+        why, cure = "is hidden", "Show it again"
+    names = [repr(each.name) for each in package.tabs if _is_theirs(each)]
+    more = ", …" if len(names) > _LISTED else ""
+    others = f"You can see {', '.join(names[:_LISTED])}{more}. " if names else ""
+    raise SheetError(
+        f"{package.path}: petsync read the worksheet {base.tab!r} of this workbook before, and it "
+        f"{why}",
+        hint=f'{others}{cure}; or name the worksheet to read: --sheet NAME; in a job tab = "NAME".',
+    )
+
+
+def _with_ids(package: Package, mapper: Mapper) -> list[Tab]:
+    """The tabs that people see and that have a header for ids in their first rows, each part once;
+    of very many the last ones count as such unseen.
+    """
+    theirs = list({each.part: each for each in package.tabs if _is_theirs(each)}.values())
+    heads = [first_rows(package.head(each, _TAB_HEAD), _TOP) for each in theirs[:_MOST_TABS]]
+    wanted = {at for rows in heads for row in rows for at in row if isinstance(at, int)}
+    texts = package.shared_texts(wanted) if wanted else {}
+    found = [
+        tab
+        for tab, rows in zip(theirs, heads, strict=False)
+        if any(
+            mapper.is_id(texts.get(at, "") if isinstance(at, int) else at)
+            for row in rows
+            for at in row
+        )
+    ]
+    return found + theirs[_MOST_TABS:]
+
+
+def _ids_or_none(package: Package, tab: Tab, mapper: Mapper) -> frozenset[int] | None:
+    """The numbers below a header for ids; None where the tab cannot be read."""
+    try:
+        sheets = _opened(package, tab, f"{package.path}, sheet {tab.name!r}", LARGE).sheets
+        rows = [[*row] for row in itertools.islice(_rows_of_sheets(sheets), _TOP)]
+        columns = {n for row in rows for n, at in enumerate(row) if mapper.is_id(shown(at))}
+        texts = (shown(row[n]) for row in _rows_of_sheets(sheets) for n in columns)
+        return frozenset(int(each[1]) for text in texts if (each := _ID.fullmatch(text.strip())))
+    except SheetError:
+        return None
 
 
 def _elsewhere(package: Package, chosen: Tab, mapper: Mapper) -> list[str]:
