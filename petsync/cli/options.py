@@ -371,7 +371,12 @@ ENCODING = click.option(
     help="The encoding of a CSV file, such as cp1252.  [utf-8]",
 )
 _SHEET_OPTIONS = (
-    click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first."),
+    click.option(
+        "--sheet",
+        "tab",
+        metavar="TAB",
+        help="The worksheet to read, if not the exported one or the first.",
+    ),
     click.option(
         "--column",
         "columns",

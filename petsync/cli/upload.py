@@ -60,7 +60,12 @@ class _Size(click.ParamType[int]):
 )
 @click.option("--recursive", is_flag=True, help="Look into the folders in the folder too.")
 @click.option("--column", metavar="HEADER", help="The column of SHEET that names each pet's files.")
-@click.option("--sheet", "tab", metavar="TAB", help="The worksheet to read, if not the first.")
+@click.option(
+    "--sheet",
+    "tab",
+    metavar="TAB",
+    help="The worksheet to read, if not the exported one or the first.",
+)
 @ENCODING
 @click.option(
     "--folder",

@@ -778,7 +778,7 @@ JOB: tuple[Option, ...] = (
         name="tab",
         kind=TEXT,
         meaning="The worksheet to read; with `sheet` and `folder`.",
-        default="the first",
+        default="that of the last round or of the export, else the first",
         example='"Pets"',
         also=("worksheet", "sheet_name"),
     ),

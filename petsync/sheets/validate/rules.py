@@ -614,8 +614,8 @@ SHEET = (
         "the worksheets Dogs and Cats, both with id and name",
         "the worksheet that is meant, by its name",
         "Name the worksheet that is to be read, or hide the others.",
-        "petsync reads the first worksheet with a known header. If you name the worksheet, this "
-        "is no finding.",
+        "petsync reads the exported worksheet, or the first one with a known header. If you name "
+        "the worksheet, this is no finding.",
     ),
     warning(
         "header-missing",
