@@ -1,5 +1,6 @@
 """A sheet carries the store's records of its export, and what cannot be trusted is refused."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import openpyxl
@@ -13,7 +14,7 @@ from petsync import _files
 from petsync.errors import SheetError
 from petsync.models import MAX_ID, Category, Pet, Tag
 from petsync.plan.change import Coverage, Snapshot
-from petsync.sheets import peek, read_sheet, write_sheet
+from petsync.sheets import peek, read_sheet, worksheet_of, write_sheet
 from petsync.sheets.base import NAME, TAB, base_of
 from petsync.sheets.xlsx import read
 from petsync.table.base import LINE, Base, ParcelError, pack, unpack
@@ -328,6 +329,23 @@ def test_a_hidden_worksheet_of_pets_is_not_replaced_by_another(tmp_path):
     with pytest.raises(SheetError, match=r"'Pets' .* is hidden"):
         read_sheet(path)
     assert len(read_sheet(path, tab="Pets")) == 3
+
+
+def test_the_worksheet_of_another_base_is_found(tmp_path):
+    """One that a job remembers; a file that was exported since has its own."""
+    base = base_of(a_snapshot())
+    for name in ("pets.csv", "pets.xlsx"):
+        write_sheet(a_snapshot(), tmp_path / name)
+    path = tmp_path / "pets.xlsx"
+    assert worksheet_of(tmp_path / "pets.csv", replace(base, tab="Pets")) is None
+    assert worksheet_of(path, base) is None
+    assert worksheet_of(path, replace(base, tab="pets")) == "Pets"
+    assert worksheet_of(path, replace(base, tab="Tiere")) is None
+    write_sheet(a_snapshot(), tmp_path / "plain.xlsx", base=False)
+    assert worksheet_of(tmp_path / "plain.xlsx", replace(base, tab="Tiere")) == "Pets"
+    more = base.with_pets([Pet(id=3, name="Mia")])
+    with pytest.raises(SheetError, match=r"'Tiere' .* is not there any more"):
+        worksheet_of(tmp_path / "plain.xlsx", replace(more, tab="Tiere"))
 
 
 def test_a_worksheet_that_cannot_be_read_may_have_any_id(tmp_path, monkeypatch):

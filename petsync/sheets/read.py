@@ -297,7 +297,8 @@ def read_sheet(
 
 
 def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = None) -> str | None:
-    """The worksheet that the base is of; None where the file or the base has none. Raises
+    """The worksheet that the base is of; None where the file or the base has none, and where it is
+    not there and the file, which was exported since, carries a base of another one. Raises
     SheetError where the file cannot be read, or it is not certain which one it is.
     """
     if not base.tab:
@@ -307,7 +308,12 @@ def worksheet_of(path: Path, base: Base, mapping: Mapping[str, str] | None = Non
         return None
     # calamine is loaded when a workbook is read.
     from petsync.sheets.xlsx import read
+    from petsync.sheets.xlsx.package import Package
 
+    names = {each.name.casefold() for each in Package(source).tabs}
+    carried = None if base.tab.casefold() in names else find(source)[0]
+    if carried is not None and carried.tab not in ("", base.tab):
+        return None
     return read.own_tab(source, Mapper.of(str(path), mapping), base)
 
 
