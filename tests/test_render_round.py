@@ -247,7 +247,7 @@ def test_a_query_has_no_file_to_check() -> None:
     """No command reads it; where a dry run failed, the dry run is offered again."""
     round_ = round_of(status="findings", findings=1, source="query of sqlite:///shop.db")
     assert not list(said.commands(round_))
-    assert said.way_out("finding", round_) == "Mend it where the query finds it."
+    assert said.way_out("finding", round_) == "Fix it where the query finds it."
     (again,) = said.commands(round_of(status="error", dry_run=True))
     assert again.line == "petsync reconcile --job catalogue --dry-run"
 

@@ -118,7 +118,7 @@ def check_command(
 
         show_findings(read, context.out)
     if marked is not None:
-        # An earlier copy may have been mended by hand.
+        # An earlier copy may have been fixed by hand.
         _annotate(context, read, free(marked))
     return SOME_FAILED if read.errors or (strict and read.problems) else 0
 

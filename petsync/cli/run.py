@@ -639,7 +639,7 @@ def resume_command(
 
 
 _LEADS = (
-    "Job {job} made this run, and its sheet leads: the next round sends all of it again. Mend the "
+    "Job {job} made this run, and its sheet leads: the next round sends all of it again. Fix the "
     "sheet first, or write enabled = false into the job's table."
 )
 _FOLLOWS = (

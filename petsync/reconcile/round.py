@@ -1439,7 +1439,7 @@ def _would_wait(
     refusals: Sequence[Refusal],
 ) -> None:
     _hold(course, looker, look, footing)
-    course.ends("waiting", broken(refusals), "Mend the sheet, if that is not what is meant.")
+    course.ends("waiting", broken(refusals), "Fix the sheet, if that is not what is meant.")
 
 
 def _hold(course: Course, looker: Looker, look: Look, footing: Footing) -> None:

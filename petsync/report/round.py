@@ -151,10 +151,10 @@ _KEPT: Mapping[Kind, str] = {
 _WAYS: Mapping[Kind, str] = {
     "conflict": "Do what the line says. Where both sides changed a field, write the same on both, "
     "or set on_conflict for the job; it decides fields, not whole rows.",
-    "waiting": "Look at the plan, and release it or mend the sheet: a plan whose reason is gone "
+    "waiting": "Look at the plan, and release it or fix the sheet: a plan whose reason is gone "
     "goes away by itself.",
     "failed": "The next round tries again.",
-    "finding": "Mend the cell; `petsync check` names each with a suggestion.",
+    "finding": "Fix the cell; `petsync check` names each with a suggestion.",
     "drift": "The next round takes it up.",
     "note": "Nothing is to be done, unless it should be otherwise.",
 }
@@ -166,12 +166,12 @@ _COUNTED: Mapping[Status, Kind] = {
 }
 """How a round ends by the number of what it left."""
 _AGAIN: Sequence[Status] = ("error", "failed-rows", "interrupted", "locked")
-"""What another try may mend."""
+"""What another try may fix."""
 _SETTLED = "The job is of the mode check: nothing changes them but another job, or a person."
 _REHEARSED = "A round without --dry-run does it."
 _HELD = "A round without --dry-run keeps the plan as a file, and waits until a person releases it."
-_REFUSED = "Nothing of it is done, in this round or the next, until what refuses it is mended."
-_QUERIED = "Mend it where the query finds it."
+_REFUSED = "Nothing of it is done, in this round or the next, until what refuses it is fixed."
+_QUERIED = "Fix it where the query finds it."
 
 
 class Command(NamedTuple):

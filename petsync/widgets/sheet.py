@@ -73,7 +73,7 @@ _UNCERTAIN = ("ragged-row", "broken-quote")
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The sheet, its suggestions by address, and the findings whose cell a text can mend."""
+    """The sheet, its suggestions by address, and the findings whose cell a text can fix."""
 
     sheet: Sheet
     suggestions: Mapping[str, Suggestion]
