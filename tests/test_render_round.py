@@ -235,7 +235,7 @@ def test_what_is_refused_is_not_promised() -> None:
     """Neither for the next night, nor for a round without --dry-run; of a check, nor anybody."""
     drift = (Open(kind="drift", problem="would be deleted in the store", pet_id=1),)
     refused = rounds_text([RoundReport(round=round_of(status="refused", left=1), open=drift)])
-    assert "until what refuses it is mended" in " ".join(refused.split())
+    assert "until what refuses it is fixed" in " ".join(refused.split())
     checked = round_of(status="drift", mode="check", left=1, dry_run=True, exit_code=2)
     checked = replace(checked, to_store=Counts(add=1))
     text = rounds_text([RoundReport(round=checked, open=drift)])
