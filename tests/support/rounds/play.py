@@ -54,6 +54,7 @@ class Play:
 
     def __init__(self, seed: int, folder: Path, nursery: Nursery) -> None:
         self.rng = random.Random(f"rounds {seed}")
+        self._numbers: set[int] = set()
         self.folder, self._nursery = folder, nursery
         self.box = Sandbox(auth=False).start()
         self.service = Service(self.box.url)
@@ -269,8 +270,15 @@ class Play:
         elif not grid.text(row, "category").strip("[clear]"):
             return
         if what != "name":
-            number = str(self.rng.randrange(100, 1000))
+            number = str(self._category_number())
             self._write(grid, row, key, "category_id", number, [("category_id", "")])
+
+    def _category_number(self) -> int:
+        """A number that no category has had: another category's would bring its name with it."""
+        while (number := self.rng.randrange(100, 1000)) in self._numbers:
+            pass
+        self._numbers.add(number)
+        return number
 
     def _write(
         self, grid: Grid, row: list[str], key: str, column: str, text: str, edited: list[Any]
@@ -489,7 +497,7 @@ class Play:
         elif what == "category_id":
             if not body.get("category"):
                 return
-            body["category"]["id"] = self.rng.randrange(100, 1000)
+            body["category"]["id"] = self._category_number()
             self.auditor.renamed.discard(key)
         elif what == "tags":
             names = {tag["name"] for tag in body.get("tags") or ()}
