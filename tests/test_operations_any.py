@@ -68,6 +68,4 @@ def test_both_faces_have_the_eight_operations() -> None:
     facade = Api(AsyncApi(Session("http://127.0.0.1:1")), LoopThread())
     for name in names:
         core = inspect.signature(getattr(facade.aio, name))
-        assert list(inspect.signature(getattr(facade, name)).parameters)[1:] == list(
-            core.parameters
-        )
+        assert list(inspect.signature(getattr(facade, name)).parameters) == list(core.parameters)

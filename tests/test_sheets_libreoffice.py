@@ -116,7 +116,7 @@ def test_a_workbook_says_the_same(resaved_once, snapshot):
     """Every value of every pet is as it was, whatever it is made of, without an error."""
     sheet = read(resaved_once, snapshot)
     assert not sheet.errors
-    said = sheet.frame[list(COLUMNS)].reset_index(drop=True)
+    said = sheet.rows[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(said, as_said(snapshot.frame))
 
 
@@ -207,7 +207,7 @@ def test_a_csv_says_the_same(office, snapshot, tmp_path):
     write_sheet(snapshot, path)
     sheet = read(office(path, CSV, f"--infilter={OPENED_AS_TEXT}"), snapshot)
     assert not sheet.errors
-    said = sheet.frame[list(COLUMNS)].reset_index(drop=True)
+    said = sheet.rows[list(COLUMNS)].reset_index(drop=True)
     pd.testing.assert_frame_equal(
         with_line_feeds(said), with_line_feeds(as_said(snapshot.frame).reset_index(drop=True))
     )

@@ -95,7 +95,7 @@ def test_what_is_written_reads_back_as_it_was(folder, suffix, catalogue):
     backup = write_synced(*led(path, catalogue, known))
     backup.unlink()
     beside(backup).unlink(missing_ok=True)
-    frame = read_sheet(path, known_statuses=known).frame.reset_index(drop=True)
+    frame = read_sheet(path, known_statuses=known).rows.reset_index(drop=True)
     meant = as_said(frame_from_pets(sorted(catalogue, key=lambda pet: pet.id)))
     for name in meant:
         if name == "status":

@@ -88,10 +88,12 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
         else:
             pets[pet_id] = pets.get(pet_id, pet)
     sent = _partly_applied(report)
-    moved = {*dict(_applied(report))}
+    moved = dict(_applied(report))
     regrouped = _regrouped(report)
     before = {pet.id: pet for pet in pets_from_frame(sheet.base.said_frame)}
-    said = {pet_id: pet for pet_id, pet in sheet.base.said.items() if pet_id not in moved}
+    said = {
+        pet_id: pet for pet_id, pet in sheet.base.said.items() if _is_agreed(pets, moved, pet_id)
+    }
     for row in _edited(sheet, report, sheet.base, sent):
         if row.number in report.plan.recognised and row.pet_id is not None:
             pets.setdefault(row.pet_id, Pet(id=row.pet_id))
@@ -110,6 +112,18 @@ def advanced(sheet: Sheet, report: Report) -> Base | None:
     unsure = {i: units for i, units in sheet.base.unsure.items() if i not in moved}
     frame = frame_from_pets(ordered)
     return replace(sheet.base, frame=frame, said=said, unsure=unsure, tab=sheet.tab)
+
+
+def _is_agreed(
+    pets: Mapping[int | None, Pet], moved: Mapping[int | None, Pet | None], pet_id: int
+) -> bool:
+    """Whether the base already has the category that the run left."""
+    if pet_id not in moved:
+        return True
+    old, new = pets.get(pet_id), moved[pet_id]
+    return old is not None and all(
+        new is not None and equal(old, new, column) for column in COLUMNS_OF["category"]
+    )
 
 
 def _applied(report: Report) -> Iterator[tuple[int | None, Pet | None]]:
