@@ -42,7 +42,7 @@ def pixels(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_whole_image_is_sent_as_it_is(form: str) -> None:
-    """Nothing is done to an image unless it is asked for: it is sent byte for byte."""
+    """An image without metadata is sent byte for byte."""
     content = image(form)
     found = look(content, FORMATS[form])
     assert (found.format, found.width, found.height, found.frames) == (form, 8, 6, 1)
@@ -156,26 +156,27 @@ def test_large_file_is_refused_with_both_sizes() -> None:
     assert refused(image("PNG", (300, 300)), max_bytes=100).endswith("100 bytes are allowed")
 
 
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation_", range(1, 9))
-def test_strip_exif_keeps_what_people_see(orientation_: int) -> None:
-    """Without EXIF a picture looks as it did with it, whichever way the camera was held."""
-    content = turned_jpeg(orientation_)
-    with Image.open(io.BytesIO(content)) as picture:
-        seen = ImageOps.exif_transpose(picture)
-    found = look(content, ".jpg", strip_exif=True)
-    with Image.open(io.BytesIO(found.content)) as bare:
-        assert not bare.getexif()
-        assert bare.size == seen.size == (found.sent_width, found.sent_height)
-        corner = bare.convert("RGB").getpixel((1, 1))
-        there = seen.convert("RGB").getpixel((1, 1))
-    assert all(abs(a - b) < 24 for a, b in zip(corner, there, strict=True))
+def test_rotation_stays_when_metadata_go(form: str, orientation_: int) -> None:
+    """A rotated picture looks as it did, without a pixel encoded again; scaled, it is upright."""
+    content = image(form, (16, 8), exif=exif(orientation_))
+    found = look(content, FORMATS[form])
+    assert (found.done, found.saved) == (("metadata",), "")
     assert b"51.5 N" not in found.content
-    if orientation_ == 1:
-        assert (found.done, found.saved) == (("exif",), "")
-        assert pixels(found.content) == pixels(content)
-    else:
-        assert found.done == ("exif", "upright")
-        assert "JPEG" in found.saved
+    assert pixels(found.content) == pixels(content)
+    assert look(found.content, FORMATS[form]).done == ()
+    with Image.open(io.BytesIO(found.content)) as bare:
+        assert dict(bare.getexif()) == ({} if orientation_ == 1 else {0x0112: orientation_})
+        seen = ImageOps.exif_transpose(bare).convert("RGB")
+    small = look(content, FORMATS[form], max_side=8)
+    assert small.done == ("metadata", "scaled")
+    with Image.open(io.BytesIO(small.content)) as scaled:
+        assert not scaled.getexif()
+        assert scaled.size == (small.sent_width, small.sent_height)
+        assert scaled.size == (seen.width // 2, seen.height // 2)
+        corner, there = scaled.convert("RGB").getpixel((0, 0)), seen.getpixel((1, 1))
+    assert all(abs(a - b) < 40 for a, b in zip(corner, there, strict=True))
 
 
 def _lossless(form: str) -> bytes:
@@ -187,30 +188,33 @@ def _lossless(form: str) -> bytes:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_strip_exif_without_a_loss(form: str) -> None:
-    """EXIF, XMP, comments and texts are left out, and every pixel stays as it was."""
+def test_metadata_are_removed_without_a_loss(form: str) -> None:
+    """EXIF, XMP, comments and texts are removed, and every pixel stays as it was; they stay where
+    somebody asks for that.
+    """
     content = _lossless(form)
     assert b"51.5 N" in content
-    found = look(content, FORMATS[form], strip_exif=True)
+    found = look(content, FORMATS[form])
     assert b"51.5 N" not in found.content
-    assert (found.done, found.saved) == (("exif",), "")
+    assert (found.done, found.saved) == (("metadata",), "")
     assert pixels(found.content) == pixels(content)
-    assert look(found.content, FORMATS[form], strip_exif=True).done == ()
+    assert look(found.content, FORMATS[form]).done == ()
+    assert look(content, FORMATS[form], keep_metadata=True).content == content
 
 
-def test_strip_exif_leaves_out_what_follows_the_image() -> None:
-    """A camera's second picture behind the first goes too: it has an EXIF of its own."""
+def test_what_follows_the_image_is_removed() -> None:
+    """A camera's second picture behind the first goes too: it has EXIF data of its own."""
     first = image("JPEG")
-    found = look(first + turned_jpeg(1), ".jpg", strip_exif=True)
+    found = look(first + turned_jpeg(1), ".jpg")
     assert found.content == first
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 def test_colour_profile_stays(form: str) -> None:
-    """A colour profile is of the picture: it survives stripping and scaling."""
+    """A colour profile is of the picture: it survives both."""
     profile = b"profile" * 20
     content = image(form, (60, 30), icc_profile=profile, exif=exif())
-    for options in ({"strip_exif": True}, {"max_side": 20}):
+    for options in ({}, {"max_side": 20}):
         with Image.open(io.BytesIO(look(content, FORMATS[form], **options).content)) as picture:
             assert picture.info["icc_profile"] == profile
 
@@ -229,9 +233,9 @@ def test_scaled_down_and_never_up(form: str) -> None:
     assert look(content, FORMATS[form], max_side=90).content == content
 
 
-def test_scaling_keeps_what_the_camera_wrote_but_turns_the_picture() -> None:
-    """EXIF stays if nobody asks for less, and says upright once the picture is."""
-    found = look(turned_jpeg(6, (80, 40)), ".jpg", max_side=20)
+def test_scaling_keeps_metadata_on_request_but_turns_the_picture() -> None:
+    """Kept EXIF data say upright once the picture is."""
+    found = look(turned_jpeg(6, (80, 40)), ".jpg", max_side=20, keep_metadata=True)
     with Image.open(io.BytesIO(found.content)) as picture:
         assert picture.size == (10, 20)
         assert picture.getexif()[0x0112] == 1
@@ -258,13 +262,13 @@ def test_animation_is_not_scaled() -> None:
 def test_broken_exif_is_no_orientation(garbage: bytes) -> None:
     """What a camera wrote is read without trusting it."""
     assert orientation(garbage) is None
-    assert look(image("JPEG", exif=b"Exif\0\0" + garbage), ".jpg", strip_exif=True).content
+    assert look(image("JPEG", exif=b"Exif\0\0" + garbage), ".jpg").content
 
 
-def test_huge_exif_is_taken_and_left_out() -> None:
+def test_huge_exif_is_accepted_and_removed() -> None:
     """A JPEG with as much EXIF as fits is an image like any other."""
     content = image("JPEG", exif=b"Exif\0\0" + b"II*\0" + b"\0" * 60_000)
-    assert len(look(content, ".jpg", strip_exif=True).content) < len(content) - 60_000
+    assert len(look(content, ".jpg").content) < len(content) - 60_000
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -285,7 +289,7 @@ def test_damaged_anywhere_never_raises_anything_else(form: str) -> None:
     for at in range(0, len(content), max(1, len(content) // 150)):
         wrong = bytes([*content[:at], content[at] ^ 0xFF, *content[at + 1 :]])
         with suppress(UnfitError):
-            assert look(wrong, FORMATS[form], strip_exif=True, max_side=4).content
+            assert look(wrong, FORMATS[form], max_side=4).content
 
 
 @pytest.mark.parametrize("name", ["max_side", "max_bytes", "max_pixels"])

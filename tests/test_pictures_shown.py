@@ -206,14 +206,14 @@ def test_round_trip() -> None:
 def test_treatment_says_all() -> None:
     """What is done to a picture is said with its quality and its new size."""
     done = picture(
-        done=("exif", "upright", "scaled"), saved="JPEG, quality 90", sent_width=20, sent_height=15
+        done=("metadata", "scaled"), saved="JPEG, quality 90", sent_width=20, sent_height=15
     )
     assert treatment(done) == (
-        "EXIF removed, turned upright, scaled to 20 × 15, saved again as JPEG, quality 90"
+        "metadata removed, scaled to 20 × 15, saved again as JPEG, quality 90"
     )
     assert treatment(picture()) == "as it is"
-    asked = pictures(done, options=PictureOptions(strip_exif=True, max_side=20))
-    assert "EXIF removed, no side over 20 pixels" in repr(asked)
+    asked = pictures(done, options=PictureOptions(keep_metadata=True, max_side=20))
+    assert "metadata kept, no side over 20 pixels" in repr(asked)
 
 
 @pytest.mark.parametrize(

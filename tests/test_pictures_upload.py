@@ -228,8 +228,8 @@ def test_same_picture_scaled_otherwise_is_no_new_one(
     """What was uploaded is known by the file and by what was sent, with whatever options."""
     store = connect(standard)
     folder = put(tmp_path / "one", p7__jpg=image("JPEG", (60, 40), exif=exif()))
-    pictures = store.pictures(folder, max_side=30, strip_exif=True)
-    assert pictures.pictures[0].done == ("exif", "scaled")
+    pictures = store.pictures(folder, max_side=30)
+    assert pictures.pictures[0].done == ("metadata", "scaled")
     store.upload(pictures)
     (sent,) = stored(standard)
     assert len(sent) == pictures.total_bytes

@@ -26,7 +26,7 @@ _SIZES = {"": 1, "B": 1, "K": 1024, "KB": 1024, "KIB": 1024, "M": 1024**2, "MB":
 _SIZES |= {"MIB": 1024**2}
 _EXAMPLES = """
 petsync upload photos
-petsync upload photos --pattern "{id}-*" --max-side 2000 --strip-exif
+petsync upload photos --pattern "{id}-*" --max-side 2000
 petsync upload catalogue.xlsx --column image --metadata-column caption
 petsync upload photos --yes --json
 """
@@ -82,9 +82,9 @@ class _Size(click.ParamType[int]):
     help="Additional metadata for every picture that has none of its own.",
 )
 @click.option(
-    "--strip-exif",
+    "--keep-metadata",
     is_flag=True,
-    help="Leave out what cameras and programs wrote into the files, such as places.",
+    help="Keep what cameras and programs wrote into the files, such as places.",
 )
 @click.option(
     "--max-side",

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import io
 import re
+import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -57,19 +58,20 @@ __all__ = [
     "ready",
     "thumbnail",
     "with_pet",
-    "without_extras",
+    "without_metadata",
 ]
 
 
-# What a camera wrote into an image about how it was held, read without trusting any of it.
+# The rotation that a camera notes in a file. It is read without trust in the other data: Pillow
+# reads all of it, and warns of what is damaged.
 
 
 _TAG, _SHORT = 0x0112, 3
-_MOST = 1_000
+_MAX_ENTRIES = 1_000
 
 
 class Orientation(NamedTuple):
-    """`value` from 1 (upright) to 8, and where it stands in the data."""
+    """`value` from 1 (upright) to 8, and its offset in the data."""
 
     value: int
     at: int
@@ -79,11 +81,14 @@ class Orientation(NamedTuple):
         """The data with the value 1."""
         return exif[: self.at] + (1).to_bytes(2, self.order) + exif[self.at + 2 :]
 
+    def alone(self) -> bytes:
+        """A TIFF structure that has this value and nothing else."""
+        entry = struct.pack(">HHIHH", _TAG, _SHORT, 1, self.value, 0)
+        return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
+
 
 def orientation(exif: bytes) -> Orientation | None:
-    """How the camera was held, by the first directory of a TIFF structure; None where that does
-    not say it, or cannot be read.
-    """
+    """The rotation in the first directory of a TIFF structure; None without a valid one."""
     order: Literal["big", "little"] = "little" if exif[:2] == b"II" else "big"
     if exif[:4] not in (b"II*\0", b"MM\0*"):
         return None
@@ -92,27 +97,27 @@ def orientation(exif: bytes) -> Orientation | None:
         return int.from_bytes(exif[at : at + size], order)
 
     start = number(4, 4)
-    for entry in range(min(number(start, 2), _MOST)):
+    for entry in range(min(number(start, 2), _MAX_ENTRIES)):
         at = start + 2 + 12 * entry
         if at + 12 > len(exif):
             return None
         if number(at, 2) == _TAG:
             value = number(at + 8, 2)
-            is_said = number(at + 2, 2) == _SHORT and number(at + 4, 4) == 1 and 1 <= value <= 8
-            return Orientation(value, at + 8, order) if is_said else None
+            is_valid = number(at + 2, 2) == _SHORT and number(at + 4, 4) == 1 and 1 <= value <= 8
+            return Orientation(value, at + 8, order) if is_valid else None
     return None
 
 
-# The parts of an image file, walked from its first byte to its last, without decoding a pixel.
+# The parts of an image file, from its first byte to its last, without decoding a pixel.
 #
-# So it is known where an image ends, how many frames it has, and which parts are not of the
-# picture: those can be left out while the pixels stay byte for byte.
+# They show where the image ends, how many frames it has, and which parts are metadata: petsync
+# removes those and keeps the pixels byte for byte. Pillow would encode them again, with a loss.
 #
 # Sources: ITU-T T.81 (JPEG), the PNG specification (third edition), GIF89a, the WebP container.
 
 
 Kind = Literal["picture", "frame", "extra", "exif"]
-"""`frame` begins a picture of an animation; `extra` and `exif` tell about it and are not of it."""
+"""`frame` begins a picture of an animation; `extra` and `exif` are metadata."""
 
 
 class BrokenError(Exception):
@@ -146,10 +151,32 @@ def exif_of(found: list[Part]) -> tuple[int, int] | None:
     return next(((part.body, part.end) for part in found if part.kind == "exif"), None)
 
 
-def without_extras(content: bytes, form: Format, found: list[Part]) -> bytes:
-    """The same picture without what only tells about it, and without what follows it."""
-    kept = b"".join(content[p.start : p.end] for p in found if p.kind in ("picture", "frame"))
-    return _resealed(kept) if form == "WEBP" else kept
+def without_metadata(content: bytes, form: Format, found: list[Part]) -> bytes:
+    """The same picture without metadata, and without what follows its end.
+
+    The colour profile stays, and the rotation too unless it is upright: it alone stays of the EXIF
+    data, so that no pixel has to be encoded again.
+    """
+    place = exif_of(found)
+    held = None if place is None else orientation(content[place[0] : place[1]])
+    rest: list[bytes] = []
+    for part in found:
+        if part.kind in ("picture", "frame"):
+            rest.append(content[part.start : part.end])
+        elif place is not None and part.body == place[0] and held is not None and held.value > 1:
+            rest.append(_exif_part(held.alone(), form))
+    new = b"".join(rest)
+    return _resealed(new) if form == "WEBP" else new
+
+
+def _exif_part(exif: bytes, form: Format) -> bytes:
+    """EXIF data as a part of a file of this format; b"" for GIF, which has none."""
+    if form == "JPEG":
+        return b"\xff\xe1" + struct.pack(">H", len(exif) + 8) + b"Exif\0\0" + exif
+    if form == "PNG":
+        body = b"eXIf" + exif
+        return struct.pack(">I", len(exif)) + body + struct.pack(">I", zlib.crc32(body))
+    return b"EXIF" + struct.pack("<I", len(exif)) + exif if form == "WEBP" else b""
 
 
 _MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
@@ -188,8 +215,8 @@ def _jpeg_kind(marker: int, head: bytes) -> Kind:
     if marker == 0xE1 and head.startswith(b"Exif\0\0"):
         return "exif"
     needed = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}.get(marker)
-    is_told = 0xE0 <= marker <= 0xEF or marker == 0xFE
-    return "extra" if is_told and not (needed and head.startswith(needed)) else "picture"
+    is_metadata = 0xE0 <= marker <= 0xEF or marker == 0xFE
+    return "extra" if is_metadata and not (needed and head.startswith(needed)) else "picture"
 
 
 _PNG_EXTRAS = frozenset((b"tEXt", b"zTXt", b"iTXt", b"tIME"))
@@ -258,7 +285,7 @@ def _webp(content: bytes) -> Iterator[Part]:
         at = end
 
 
-_EXIF_AND_XMP = 0x08 | 0x04
+_EXIF_FLAG, _XMP_FLAG = 0x08, 0x04
 
 
 def _resealed(content: bytes) -> bytes:
@@ -266,7 +293,9 @@ def _resealed(content: bytes) -> bytes:
     whole = bytearray(content)
     whole[4:8] = (len(content) - 8).to_bytes(4, "little")
     if whole[12:16] == b"VP8X":
-        whole[20] &= ~_EXIF_AND_XMP
+        whole[20] &= ~_XMP_FLAG
+        if not any(part.kind == "exif" for part in _webp(bytes(whole))):
+            whole[20] &= ~_EXIF_FLAG
     return bytes(whole)
 
 
@@ -309,7 +338,7 @@ _QUALITY = 90
 _LONGEST_SIDE = 65_535
 _COPY_AGAIN = "Copy it once more from where it came from."
 _SAVE_AGAIN = "Open it in an image program and save it as JPEG or PNG."
-Done = Literal["exif", "upright", "scaled"]
+Done = Literal["metadata", "scaled"]
 
 
 class UnfitError(Exception):
@@ -402,17 +431,17 @@ class _Image:
     options: PictureOptions
 
     def ready(self) -> Opened:
-        """The image decoded, turned, scaled and stripped as far as is asked for."""
+        """The image, decoded, and as far as the options say without metadata and scaled."""
         frames = frames_of(self.found)
-        with self._decoded(frames) as image:
+        bare = without_metadata(self.content, self.form, self.found)
+        with self._decoded(bare, frames) as image:
             width, height = image.size
-            is_large = self._is_large(image.size, frames)
-            bare = self._bare()
-            held = self._held() if is_large or self.options.strip_exif else None
-            done = _done(exif=bare != self.content, upright=held is not None, scaled=is_large)
-            new, saved, sent = bare, "", image.size
-            if held is not None or is_large:
-                new, saved, sent = self._saved(image, held, is_large=is_large)
+            new = self.content if self.options.keep_metadata else bare
+            done: tuple[Done, ...] = () if new == self.content else ("metadata",)
+            saved, sent = "", image.size
+            if self._is_large(image.size, frames):
+                new, saved, sent = self._saved(image)
+                done += ("scaled",)
         return Opened(
             format=self.form,
             width=width,
@@ -426,10 +455,14 @@ class _Image:
             sent_height=sent[1],
         )
 
-    def _decoded(self, frames: int) -> Image.Image:
-        """The image, after every frame of it was decoded to its end."""
+    def _decoded(self, bare: bytes, frames: int) -> Image.Image:
+        """The image, after every frame of it was decoded to its end.
+
+        A JPEG is decoded without its metadata: Pillow reads them unasked, and warns of what is
+        wrong in them.
+        """
         try:
-            image = PLUGIN[self.form](io.BytesIO(self._picture()))
+            image = PLUGIN[self.form](io.BytesIO(bare if self.form == "JPEG" else self.content))
             self._check_pixels(image.size, frames)
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
@@ -441,14 +474,6 @@ class _Image:
                 f"it is no whole {self.form} image: {_reason(error)}", _COPY_AGAIN
             ) from None
         return image
-
-    def _picture(self) -> bytes:
-        """The file, of a JPEG without what the decoder would only stumble over: it reads the
-        camera's data unasked, and warns of what is wrong in them.
-        """
-        if self.form != "JPEG":
-            return self.content
-        return without_extras(self.content, self.form, self.found)
 
     def _check_pixels(self, size: tuple[int, int], frames: int) -> None:
         if size[0] * size[1] * frames > self.options.max_pixels or max(size) > _LONGEST_SIDE:
@@ -475,36 +500,29 @@ class _Image:
             )
         return True
 
-    def _held(self) -> Orientation | None:
-        """How the camera was held, if not upright."""
-        place = exif_of(self.found)
-        held = None if place is None else orientation(self.content[place[0] : place[1]])
-        return held if held is not None and held.value > 1 else None
-
-    def _bare(self) -> bytes:
-        """The file as it is, or without what a camera and programs wrote into it."""
-        if not self.options.strip_exif:
-            return self.content
-        return without_extras(self.content, self.form, self.found)
-
-    def _saved(
-        self, image: Image.Image, held: Orientation | None, *, is_large: bool
-    ) -> tuple[bytes, str, tuple[int, int]]:
-        """The image encoded anew, how, and its size."""
+    def _saved(self, image: Image.Image) -> tuple[bytes, str, tuple[int, int]]:
+        """The image upright, scaled and encoded again; how, and its size."""
+        exif = b""
         try:
-            new = _turned(_smooth(image), held)
-            if is_large and self.options.max_side is not None:
-                new = _scaled(new, self.options.max_side)
-            return self._encoded(new, image.info.get("icc_profile"), self._exif(held))
-        except Exception as error:  # noqa: BLE001 - what an encoder does not take, it says anyhow
+            new = _smooth(image)
+            if (place := exif_of(self.found)) is not None:
+                exif = self.content[place[0] : place[1]]
+                held = orientation(exif)
+                if held is not None and held.value in _TURNS:
+                    new, exif = new.transpose(_TURNS[held.value]), held.upright(exif)
+            new = _scaled(new, self.options.max_side or max(new.size))
+            return self._encoded(new, image.info.get("icc_profile"), exif)
+        except Exception as error:  # noqa: BLE001 - an encoder's reason is for the person
             raise UnfitError(f"it cannot be saved again: {_reason(error)}", _SAVE_AGAIN) from None
 
     def _encoded(
-        self, image: Image.Image, profile: bytes | None, exif: bytes | None
+        self, image: Image.Image, profile: bytes | None, exif: bytes
     ) -> tuple[bytes, str, tuple[int, int]]:
         how, words = self._how()
-        given = {"icc_profile": profile, "exif": exif}
-        how |= {name: value for name, value in given.items() if value}
+        if profile:
+            how["icc_profile"] = profile
+        if exif and self.options.keep_metadata and self.form != "GIF":
+            how["exif"] = b"Exif\0\0" + exif if self.form == "JPEG" else exif
         new = _with_palette(image) if self.form == "GIF" else image
         new.info.clear()
         out = io.BytesIO()
@@ -523,30 +541,12 @@ class _Image:
             return {"optimize": True}, "PNG, without loss"
         return {}, "GIF, 256 colours"
 
-    def _exif(self, held: Orientation | None) -> bytes | None:
-        """What the camera wrote, if that is kept, with the picture upright."""
-        place = exif_of(self.found)
-        if place is None or self.options.strip_exif or self.form == "GIF":
-            return None
-        exif = self.content[place[0] : place[1]]
-        kept = exif if held is None else held.upright(exif)
-        return b"Exif\0\0" + kept if self.form == "JPEG" else kept
-
-
-def _done(**done: bool) -> tuple[Done, ...]:
-    names: tuple[Done, ...] = ("exif", "upright", "scaled")
-    return tuple(name for name in names if done[name])
-
 
 def _smooth(image: Image.Image) -> Image.Image:
     """The image in a mode in which colours can be mixed."""
     if image.mode == "P":
         return image.convert("RGBA" if "transparency" in image.info else "RGB")
     return image.convert({"1": "L", "PA": "RGBA"}.get(image.mode, image.mode))
-
-
-def _turned(image: Image.Image, held: Orientation | None) -> Image.Image:
-    return image if held is None else image.transpose(_TURNS[held.value])
 
 
 def _scaled(image: Image.Image, side: int) -> Image.Image:
@@ -745,7 +745,7 @@ def thumbnail(content: bytes, side: int = _SIDE) -> str:
     form = format_of(content)
     if form is None:
         return ""
-    asked = PictureOptions(strip_exif=True, max_side=side, max_bytes=_LARGEST)
+    asked = PictureOptions(max_side=side, max_bytes=_LARGEST)
     try:
         small = opened(content, _ENDING[form], asked)
     except UnfitError:

@@ -71,9 +71,9 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     `file` is its path as people know it, below the folder; `path` where it really is; `source` the
     cell that names it, "" in a folder. `place` orders the pictures of a pet. `size` is in bytes,
     `digest` the SHA-256 of the file; `sent_size`, `sent_digest`, `sent_width` and `sent_height`
-    are those of what is uploaded, and `done` says what is done to it first: `exif` (what the
-    camera wrote is left out), `upright` (turned as the camera says), `scaled`. `saved` is how it
-    is encoded anew, "" where its pixels stay as they are, byte for byte.
+    are those of what is uploaded, and `done` says what is done to it first: `metadata` (removed),
+    `scaled`; in journals of version 0.2 also `exif` (metadata removed) and `upright` (rotated).
+    `saved` is how it is encoded again, "" where its pixels stay as they are, byte for byte.
     """
 
     pet_id: int
@@ -90,7 +90,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 1
     digest: str
     metadata: str | None = None
-    done: tuple[Literal["exif", "upright", "scaled"], ...] = ()
+    done: tuple[Literal["metadata", "scaled", "exif", "upright"], ...] = ()
     saved: str = ""
     sent_size: int
     sent_digest: str
@@ -124,11 +124,12 @@ class PictureProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 class PictureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is done to pictures, and their limits: `max_bytes` of a file that is sent, `max_pixels`
-    of all its frames together; `max_side` is in pixels, None for as they are. With `again` what
-    was uploaded before is uploaded once more. Raises SettingsError for what makes no sense.
+    of all its frames together; `max_side` is in pixels, None for as they are. Metadata are removed
+    unless `keep_metadata` is set. With `again`, petsync uploads again what it uploaded before.
+    Raises SettingsError for a limit that is no whole number from 1.
     """
 
-    strip_exif: bool = False
+    keep_metadata: bool = False
     max_side: int | None = None
     max_bytes: int = 10 * 1024 * 1024
     max_pixels: int = 50_000_000
@@ -232,7 +233,7 @@ class Pictures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def treatment(picture: Picture) -> str:
-    """What is done to a picture before it is sent: `as it is`, or `EXIF removed, scaled to
+    """What is done to a picture before it is sent: `as it is`, or `metadata removed, scaled to
     800 × 600, saved again as JPEG, quality 90`.
     """
     said = [_DONE[each] for each in picture.done]
@@ -243,7 +244,12 @@ def treatment(picture: Picture) -> str:
     return ", ".join(filter(None, said)) or "as it is"
 
 
-_DONE = {"exif": "EXIF removed", "upright": "turned upright", "scaled": ""}
+_DONE = {
+    "metadata": "metadata removed",
+    "scaled": "",
+    "exif": "metadata removed",
+    "upright": "turned upright",
+}
 _PICTURE_COLUMNS = [
     "file",
     "source",

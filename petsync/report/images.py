@@ -115,7 +115,7 @@ def of_pet(pet_id: int | None, name: str) -> str:
 
 
 def about(picture: Picture) -> str:
-    """`JPEG, 3,000 × 2,000, 2.3 MiB; EXIF removed: 2.2 MiB`."""
+    """`JPEG, 3,000 × 2,000, 2.3 MiB; metadata removed: 2.2 MiB`."""
     frames = f", {number(picture.frames)} frames" if picture.frames > 1 else ""
     said = (
         f"{picture.format}, {number(picture.width)} × {number(picture.height)}{frames}, "
@@ -168,7 +168,7 @@ def pictures_facts(pictures: Pictures) -> Iterator[tuple[str, str]]:
     yield "pictures", visible(pictures.source)
     yield "looked at", moment(pictures.created)
     options = pictures.options
-    asked = ["EXIF removed"] if options.strip_exif else []
+    asked = ["metadata kept"] if options.keep_metadata else []
     asked += [f"no side over {number(options.max_side)} pixels"] if options.max_side else []
     if asked:
         yield "made ready", ", ".join(asked)

@@ -298,7 +298,7 @@ class Pictured:
         metadata: str | None = None,
         pattern: str | Iterable[str] = USUAL,
         recursive: bool = False,
-        strip_exif: bool = False,
+        keep_metadata: bool = False,
         max_side: int | None = None,
         max_bytes: int = PictureOptions().max_bytes,
         max_pixels: int = PictureOptions().max_pixels,
@@ -313,13 +313,14 @@ class Pictured:
         are relative to its folder, or to `folder`. `metadata` goes with every image that neither
         the `metadata_column` nor metadata.csv in the folder says something of.
 
-        `strip_exif` leaves out what cameras wrote, `max_side` (pixels) scales down, `max_bytes` and
-        `max_pixels` are limits. What an earlier run uploaded is left alone but with `again`.
+        Metadata (place, time, camera, comments) are removed unless `keep_metadata` is set.
+        `max_side` (pixels) scales down, `max_bytes` and `max_pixels` are limits. What an earlier
+        run uploaded is not uploaded again, except with `again`.
         Raises SheetError where folder, sheet or column cannot be read, SettingsError for options
         that cannot be used, and ApiError where the store cannot be asked.
         """
         options = PictureOptions(
-            strip_exif=strip_exif,
+            keep_metadata=keep_metadata,
             max_side=max_side,
             max_bytes=max_bytes,
             max_pixels=max_pixels,
@@ -358,7 +359,7 @@ class Pictured:
         files: str | Path | Iterable[str | Path],
         *,
         metadata: str | None = None,
-        strip_exif: bool = False,
+        keep_metadata: bool = False,
         max_side: int | None = None,
         max_bytes: int = PictureOptions().max_bytes,
         max_pixels: int = PictureOptions().max_pixels,
@@ -371,7 +372,7 @@ class Pictured:
         """
         (number,) = arguments.pet_ids(pet_id)
         options = PictureOptions(
-            strip_exif=strip_exif,
+            keep_metadata=keep_metadata,
             max_side=max_side,
             max_bytes=max_bytes,
             max_pixels=max_pixels,

@@ -464,7 +464,7 @@ class Panel:
         self.add = ipywidgets.Button(description="Add", tooltip="Add the file, or the whole folder")
         self.metadata = _text("Additional metadata", "goes with each of these pictures")
         self.smaller = _tick("Make large pictures smaller (at most 2,000 pixels wide or high)")
-        self.strip = _tick("Leave out what the camera wrote (place, time, device)")
+        self.keep = _tick("Keep what the camera wrote (place, time, device)")
         self.listed = Table(
             columns=columns_for(()), caption="Files", empty="No file yet.", pick="Remove"
         )
@@ -484,7 +484,7 @@ class Panel:
                 self.listed,
                 self.metadata,
                 self.smaller,
-                self.strip,
+                self.keep,
                 ipywidgets.HBox([self.go, self.stop]),
                 self.one,
                 self.all,
@@ -517,7 +517,7 @@ class Panel:
         self.go.description = _to_do(looked, pet)
         self.go.disabled = is_sending or not ready
         self.stop.disabled = not is_sending
-        for field in (self.metadata, self.smaller, self.strip, self.add, self.path, self.files):
+        for field in (self.metadata, self.smaller, self.keep, self.add, self.path, self.files):
             field.disabled = is_sending
 
     def follow(self, name: str, step: FileProgress) -> None:
@@ -734,7 +734,7 @@ class UploadForm(Form):
         self.search, self.find, self.pets = finder.search, finder.find, finder.table
         self.photos, self.files, self.listed = panel.photos.table, panel.files, panel.listed
         self.path, self.add, self.metadata = panel.path, panel.add, panel.metadata
-        self.smaller, self.strip = panel.smaller, panel.strip
+        self.smaller, self.keep = panel.smaller, panel.keep
         self.go, self.stop, self.all, self.one = panel.go, panel.stop, panel.all, panel.one
         self._wire(panel)
         panel.takes(self.limit)
@@ -754,7 +754,7 @@ class UploadForm(Form):
         panel.listed.observe(guarded(lambda _: self._draw()), "page")
         panel.go.on_click(guarded(lambda _: self._send()))
         panel.stop.on_click(guarded(lambda _: self._stop()))
-        for field in (panel.metadata, panel.smaller, panel.strip):
+        for field in (panel.metadata, panel.smaller, panel.keep):
             field.observe(guarded(lambda _: self._look(anew=True)), "value")
 
     def _add(self) -> None:
@@ -776,7 +776,7 @@ class UploadForm(Form):
         return {
             "metadata": panel.metadata.value.strip() or None,
             "max_side": _SIDE if panel.smaller.value else None,
-            "strip_exif": panel.strip.value,
+            "keep_metadata": panel.keep.value,
             "max_bytes": most,
         }
 

@@ -410,7 +410,7 @@ def test_too_large_names_the_services_own_limit(box: Sandbox, form: UploadForm) 
 def test_large_pictures_are_made_smaller_on_request(box: Sandbox, form: UploadForm) -> None:
     """With the box ticked a picture is scaled, which is said before it is sent."""
     drop(form, big__jpg=image("JPEG", (4000, 3000)))
-    form.smaller.value = form.strip.value = True
+    form.smaller.value = form.keep.value = True
     assert form.work.wait()
     assert "2,000 × 1,500" in said(form, "big.jpg")
     form.go.click()
